@@ -1,0 +1,335 @@
+"""Drive this checkout: `python3 dev.py help` lists the commands, `make` offers the same ones.
+
+It needs Python 3.11 and its standard library, nothing else. The first command installs the locked tools into `.venv`;
+every later one sees by the stamp in it that nothing changed, and starts at once and offline.
+All it writes is in the checkout, in the temporary folder and in pip's cache; `LANEWAY_VENV` moves the environment.
+"""
+
+import sys
+
+# An older Python must get this far, so the file keeps to a syntax that it can read and nothing is imported before.
+if sys.version_info < (3, 11):  # noqa: UP036 - the point is to be read by a Python that is too old
+    sys.exit("laneway needs Python 3.11 or newer, and this is Python %d.%d." % sys.version_info[:2])  # noqa: UP031 - as above
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+TOOLS = ROOT / ".tools"
+LOCK = ROOT / "requirements.lock"
+PYPROJECT = ROOT / "pyproject.toml"
+VENV = ROOT / (os.environ.get("LANEWAY_VENV") or ".venv")
+STAMP = VENV / "laneway-stamp"
+SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
+CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
+
+# What the user's shell or pip settings say about where packages go must not reach our pip; what they say about where
+# packages come from must. Nor must a `make` that a test starts hear what the `make` above us was told.
+PATHS = {"PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "VIRTUAL_ENV"}
+PLACES = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_CONSTRAINT"}
+MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS", "PYTHON"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in PATHS | PLACES | MAKE} | {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_USER": "0",
+    "PYTHONNOUSERSITE": "1",
+    "UV_CACHE_DIR": str(TOOLS / "uv-cache"),
+    "VIRTUALENV_OVERRIDE_APP_DATA": str(TOOLS / "virtualenv-data"),
+}
+
+LOCK_HEADER = """\
+# The tools and libraries that `dev.py` installs, for Python 3.11 to 3.14 on every system.
+# Made by `python3 dev.py lock`; do not edit.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command that the first argument names, with the rest as its arguments."""
+    name = arguments[0] if arguments else "help"
+    if name in ("-h", "--help"):
+        name = "help"
+    if name not in COMMANDS:
+        say(f"There is no command {name!r}; there are: {', '.join(COMMANDS)}.")
+        return 2
+    try:
+        return COMMANDS[name](arguments[1:])
+    except KeyboardInterrupt:
+        return 130
+
+
+def show_help(_: list[str]) -> int:
+    """Show this list."""
+    print("Use: make COMMAND ARGS='...'   or: python3 dev.py COMMAND ...\n")
+    for name, command in COMMANDS.items():
+        print(f"  {name:<6} {command.__doc__}")
+    return 0
+
+
+def demo(arguments: list[str]) -> int:
+    """Run laneway's demo; the arguments go to `laneway demo`."""
+    return become("-m", "laneway", "demo", *arguments)
+
+
+def test(arguments: list[str]) -> int:
+    """Run the checks, then all tests but the long ones; the arguments go to pytest."""
+    install()
+    return max(check([]), timed("tests", lambda: pytest("not chaos", arguments)))
+
+
+def check(_: list[str]) -> int:
+    """Check format, lint, types and the direction of imports."""
+    install()
+    return timed("checks", check_all)
+
+
+def bench(arguments: list[str]) -> int:
+    """Run the benchmarks; the arguments go to them."""
+    return become("-m", "bench", *arguments)
+
+
+def chaos(arguments: list[str]) -> int:
+    """Run the system and chaos tests in their long form; the arguments go to pytest."""
+    install()
+    ENVIRONMENT["LANEWAY_CHAOS"] = "1"
+    return timed("chaos", lambda: pytest("system or chaos", arguments))
+
+
+def lock(arguments: list[str]) -> int:
+    """Make requirements.lock again; add --upgrade to take newer versions too."""
+    with tempfile.TemporaryDirectory(prefix="laneway-lock-") as scratch:
+        tools, fresh = Path(scratch, "tools"), Path(scratch, "requirements.lock")
+        # The old pins are the starting point: only --upgrade moves those that still fit.
+        if LOCK.exists():
+            shutil.copy(LOCK, fresh)
+        must(sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--target", tools, "uv>=0.9,<1")
+        uv = tools / "bin" / ("uv.exe" if os.name == "nt" else "uv")
+        shape = ("--universal", "--python-version", "3.11", "--generate-hashes", "--group", "dev")
+        # The file must be the same wherever it is made, so it names no registry, no machine and no command line.
+        silent = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links")
+        output = ("--quiet", "--no-cache", "--output-file", fresh)
+        must(uv, "pip", "compile", *shape, *silent, *output, *arguments, "pyproject.toml")
+        LOCK.write_text(LOCK_HEADER + fresh.read_text(encoding="utf-8"), encoding="utf-8")
+    return 0
+
+
+def clean(_: list[str]) -> int:
+    """Remove the environment and everything else that these commands made."""
+    with alone():
+        remove_venv()
+    for name in (*CACHES, ".tools", "build", "dist"):
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+    for folder in ("src", "tests", "bench", "chaos", "examples"):
+        for cache in list((ROOT / folder).rglob("__pycache__")):
+            shutil.rmtree(cache, ignore_errors=True)
+    lock_file().unlink(missing_ok=True)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "help": show_help,
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "bench": bench,
+    "chaos": chaos,
+    "lock": lock,
+    "clean": clean,
+}
+
+
+def check_all() -> int:
+    """Run every check, also after one failed, and return the worst exit status."""
+    with PYPROJECT.open("rb") as file:
+        typed = [name for name in tomllib.load(file)["tool"]["mypy"]["files"] if (ROOT / name).exists()]
+    checks: dict[str, tuple[str | Path, ...]] = {
+        "format": (PYTHON, "-m", "ruff", "format", "--check", "."),
+        "lint": (PYTHON, "-m", "ruff", "check", "."),
+        "types": (PYTHON, "-m", "mypy", *typed),
+        "imports": (SCRIPTS / "lint-imports", "--no-logo"),
+    }
+    statuses = {}
+    for heading, command in checks.items():
+        head(f"check: {heading}")
+        statuses[heading] = run(*command)
+    failed = [heading for heading, status in statuses.items() if status != 0]
+    if failed:
+        head(f"check: these failed: {', '.join(failed)}")
+    return max(statuses.values())
+
+
+def pytest(marks: str, arguments: list[str]) -> int:
+    """Run pytest in parallel; it fails by itself, with status 5, when it finds no test to run."""
+    workers = str(max(2, os.cpu_count() or 1))
+    head(f"pytest: {marks}")
+    return run(PYTHON, "-m", "pytest", "-n", workers, "-m", marks, *arguments)
+
+
+def timed(what: str, work: Callable[[], int]) -> int:
+    """Do `work` and say whether it went well and how long it took."""
+    start = time.monotonic()
+    status = work()
+    head(f"{what} {'failed' if status else 'succeeded'} after {time.monotonic() - start:.1f} s")
+    return status
+
+
+def install() -> None:
+    """Make the environment complete and current, unless its stamp says that it is.
+
+    Crash here: the old stamp goes before the first change and the new one comes after the last, so whatever is
+    interrupted leaves no stamp, and an environment without one is made anew.
+    """
+    if is_current():
+        return
+    with alone():
+        # Race: another `make` may have done the work while this one waited.
+        if is_current():
+            return
+        start = time.monotonic()
+        say(f"Installing the locked tools into {VENV} ...")
+        reusable = PYTHON.exists() and read_stamp()[:1] == stamp()[:1]
+        STAMP.unlink(missing_ok=True)
+        if not reusable:
+            make_venv()
+        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--quiet")
+        must(*pip, "--require-hashes", "--requirement", LOCK)
+        must(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
+        # Git, ruff and the like then leave the environment alone, wherever it is.
+        (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
+        STAMP.write_text("\n".join(stamp()), encoding="utf-8")
+        say(f"Installed in {time.monotonic() - start:.1f} s.")
+
+
+def is_current() -> bool:
+    """Tell whether the environment holds what this checkout and this Python ask for."""
+    return PYTHON.exists() and read_stamp() == stamp()
+
+
+def stamp() -> list[str]:
+    """Return who the environment is for (a change means a new one) and a digest of what is in it (an update will do).
+
+    The paths are part of it because a copied checkout brings an environment whose scripts point to the original.
+    """
+    content = hashlib.sha256(PYPROJECT.read_bytes() + b"\0" + LOCK.read_bytes()).hexdigest()
+    return [f"{sys.version} | {ROOT} | {VENV}".replace("\n", " "), content]
+
+
+def read_stamp() -> list[str]:
+    """Return the lines of the stamp, none if there is no stamp."""
+    return STAMP.read_text(encoding="utf-8").splitlines() if STAMP.exists() else []
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep every other `dev.py` of this checkout waiting, also if this one is killed in between.
+
+    The lock is SQLite's on an empty file: it works alike on every system and ends with its process.
+    """
+    lock_file().parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(lock_file(), timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("begin exclusive")
+        except sqlite3.OperationalError:
+            say("Waiting for another dev.py to finish ...")
+            connection.execute("pragma busy_timeout = 1800000")
+            connection.execute("begin exclusive")
+        yield
+
+
+def lock_file() -> Path:
+    """Return the file that `alone` locks: beside the environment, which is itself removed at times."""
+    return VENV.with_name(VENV.name + ".lock")
+
+
+def make_venv() -> None:
+    """Make an empty environment with pip in it, in the first way that works on this machine."""
+    for way in (by_venv, by_virtualenv, by_uv):
+        remove_venv()
+        if way() and run(PYTHON, "-m", "pip", "--version", quiet=True) == 0:
+            return
+    sys.exit("This Python can make no virtual environment. Install its venv module (Debian: python3-venv) or its pip.")
+
+
+def remove_venv() -> None:
+    """Remove the environment, and nothing that is not one."""
+    strange = VENV != ROOT / ".venv" and VENV.exists() and not (VENV / "pyvenv.cfg").exists()
+    if strange and any(VENV.iterdir()):
+        sys.exit(f"LANEWAY_VENV names {VENV}, which holds something else; name an empty or a new folder.")
+    shutil.rmtree(VENV, ignore_errors=True)
+
+
+def by_venv() -> bool:
+    """Use the standard library. Debian leaves `ensurepip` out of it unless python3-venv is installed."""
+    return run(sys.executable, "-m", "venv", VENV, quiet=True) == 0
+
+
+def by_virtualenv() -> bool:
+    """Use virtualenv from `.tools`, which brings its own pip."""
+    return fetch("virtualenv>=20.26,<22") and run(sys.executable, "-m", "virtualenv", VENV, quiet=True, path=TOOLS) == 0
+
+
+def by_uv() -> bool:
+    """Use uv from `.tools`, which fetches pip."""
+    uv = TOOLS / "bin" / ("uv.exe" if os.name == "nt" else "uv")
+    return fetch("uv>=0.9,<1") and run(uv, "venv", "--seed", "--python", sys.executable, VENV, quiet=True) == 0
+
+
+def fetch(tool: str) -> bool:
+    """Put a tool into `.tools`: this pip may be forbidden to install into the system, but not there."""
+    return run(sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--upgrade", "--target", TOOLS, tool) == 0
+
+
+def become(*arguments: str) -> int:
+    """Let the environment's Python take this process over, so that a signal meant for the one reaches the other."""
+    install()
+    os.chdir(ROOT)
+    sys.stdout.flush()
+    if os.name == "posix":
+        os.execve(PYTHON, [str(PYTHON), *arguments], ENVIRONMENT)
+    return run(PYTHON, *arguments)
+
+
+def run(*command: str | Path, quiet: bool = False, path: Path | None = None) -> int:
+    """Run a command in the checkout and return its exit status, 127 if it does not exist."""
+    environment = ENVIRONMENT | ({"PYTHONPATH": str(path)} if path else {})
+    output = subprocess.DEVNULL if quiet else None
+    try:
+        status = subprocess.call(list(map(str, command)), cwd=ROOT, env=environment, stdout=output, stderr=output)
+    except OSError as error:
+        say(f"{command[0]}: {error.strerror}")
+        return 127
+    # A command that a signal ended has a negative status, which `max` and the shell would both misread.
+    return status if status >= 0 else 128 - status
+
+
+def must(*command: str | Path) -> None:
+    """Run a command whose failure ends everything."""
+    status = run(*command)
+    if status != 0:
+        say(f"This failed with status {status}: {' '.join(map(str, command))}")
+        sys.exit(1)
+
+
+def head(line: str) -> None:
+    """Print a heading between what the commands print."""
+    print(f"\n==> {line}", flush=True)
+
+
+def say(line: str) -> None:
+    """Talk to the person, apart from what a command prints as its result."""
+    print(f"==> {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
