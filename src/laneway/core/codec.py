@@ -1,0 +1,82 @@
+"""Text and back: the one form in which values enter stores, wires and programs that read `--json`.
+
+Arguments and results are JSON text, checked and bounded here. Records become versioned plain dicts: `{"v": 1, ...}`
+with instants as RFC 3339 text. A reader ignores names it does not know and refuses a newer version.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from laneway.core.events import Event
+from laneway.core.liveness import WorkerInfo
+from laneway.core.run import Receipt, Run
+from laneway.errors import BadArguments, StoreTooNew
+
+VERSION = 1
+ARGS_LIMIT = 256 * 1024
+RESULT_LIMIT = 1024 * 1024
+
+_encode = msgspec.json.Encoder(decimal_format="string").encode
+_decode = msgspec.json.Decoder().decode
+
+
+def to_json(value: object, what: str, limit: int) -> str:
+    """Return `value` as JSON text, or raise BadArguments that says what in it is not JSON, or how much too large it is.
+
+    >>> to_json({"doc": "42"}, "the arguments", 100)
+    '{"doc":"42"}'
+    >>> to_json({"f": float("nan")}, "the arguments", 100)
+    Traceback (most recent call last):
+    laneway.errors.BadArguments: the arguments are not JSON: f is nan, which JSON has no word for
+    >>> to_json({"x": "a" * 200}, "the arguments", 100)
+    Traceback (most recent call last):
+    laneway.errors.BadArguments: the arguments take 208 bytes as JSON; at most 100 are allowed
+    """
+    try:
+        text = _encode(value)
+        # msgspec writes nan and inf as null; only where a null stands can one of them have been.
+        if b"null" in text:
+            _refuse_unreal(msgspec.to_builtins(value), "", what)
+        if len(text) > limit:
+            raise BadArguments(f"{what} take {len(text)} bytes as JSON; at most {limit} are allowed")
+        return text.decode()
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise BadArguments(f"{what} are not JSON: {str(error) or type(error).__name__}") from error
+
+
+def from_json(text: str) -> Any:
+    """Return the value that JSON text stands for."""
+    return _decode(text)
+
+
+def _refuse_unreal(value: object, path: str, what: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadArguments(f"{what} are not JSON: {path or 'the value'} is {value}, which JSON has no word for")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_unreal(item, f"{path}.{key}" if path else str(key), what)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _refuse_unreal(item, f"{path}[{index}]", what)
+
+
+def to_dict(record: Run | Event | Receipt | WorkerInfo) -> dict[str, Any]:
+    """Return a record as a versioned plain dict, ready for JSON.
+
+    >>> from laneway.core.run import ReceiptOutcome
+    >>> to_dict(Receipt(ReceiptOutcome.ACCEPTED, "a"))
+    {'v': 1, 'outcome': 'accepted', 'run_id': 'a', 'reason': None, 'position': None}
+    """
+    return {"v": VERSION, **msgspec.to_builtins(record)}
+
+
+def run_from_dict(data: dict[str, Any]) -> Run:
+    """Return the run a dict stands for; the inverse of `to_dict`."""
+    version = data.get("v", VERSION)
+    if version > VERSION:
+        raise StoreTooNew(f"this run is written in form {version}; this laneway reads up to {VERSION}: upgrade it")
+    return msgspec.convert(data, Run)

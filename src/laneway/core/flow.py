@@ -1,0 +1,226 @@
+"""Which pending run may start: the book-keeping of lanes and sessions over somebody's shelves.
+
+A store keeps runs on *shelves*, each in an order of its own:
+
+    due      runs of the future, by due time
+    held     runs of a session that wait to be admitted, by joining
+    ready    runs that may start, per lane, by (rank, acceptance)
+    parked   runs a claim could not start, per lane and gate, by (rank, acceptance):
+             gate "user:ann" (at the cap), gate "task:x" (the claiming worker does not know the task)
+
+`Flow` decides which shelf a run goes to and keeps the counts that decide it; the store moves the records. The memory
+store's shelves are heaps, SQLite's are tables loaded and written inside one transaction: both run this very code.
+Redis and PostgreSQL restate it in Lua and SQL and are compared with it command by command.
+
+**Invariants** (the contract asserts them after every command): a run is on one shelf or leased, never both, never
+twice; a user's parked set is empty, or the user is at the cap, or one of the set is ready; a session with room and
+nothing unstarted holds nobody back; counts equal what they count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Generic, Protocol, TypeVar
+
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, LaneBook, Ledger
+
+MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
+GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
+MASK = 2**64 - 1
+
+
+class Entry:
+    """What the flow knows of a run. Stores extend it with what they keep."""
+
+    __slots__ = ("kind", "lane", "number", "priority", "rank", "session", "task", "user")
+
+    def __init__(
+        self,
+        number: int,
+        task: str,
+        lane: str,
+        user: str | None,
+        session: str | None,
+        priority: int,
+        kind: int = FRESH,
+        rank: int = 0,
+    ) -> None:
+        self.number, self.task, self.lane, self.user, self.session = number, task, lane, user, session
+        self.priority, self.kind, self.rank = priority, kind, rank
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Shelves(Protocol[E]):
+    """Where a store keeps pending runs. Each `take` removes what it returns; the flow never looks without taking."""
+
+    def put_ready(self, run: E) -> None:
+        """Put the run into its lane's ready order, at its rank."""
+
+    def take_ready(self, lane: str, tasks: Set[str]) -> E | None:
+        """Take the first run of the lane's ready order merged with the parked sets of these tasks."""
+
+    def put_parked(self, run: E, gate: str) -> None:
+        """Put the run into its lane's parked set of that gate, at its rank."""
+
+    def take_parked(self, lane: str, gate: str) -> E:
+        """Take the first run of that parked set."""
+
+    def put_held(self, run: E, place: int) -> None:
+        """Put the run behind its session, at that place."""
+
+    def take_held(self, session: str) -> E:
+        """Take the first run held by that session."""
+
+
+class Flow(Generic[E]):
+    """The rules, over a store's shelves and books. One object per atomic step (memory keeps one for good).
+
+    `aside` collects the tasks whose runs were set aside, so that the store can wake workers that know them.
+    """
+
+    __slots__ = ("aside", "lanes", "sessions", "shelves")
+
+    def __init__(self, shelves: Shelves[E], lanes: dict[str, LaneBook], sessions: Ledger[str, SessionBook]) -> None:
+        self.shelves, self.lanes, self.sessions = shelves, lanes, sessions
+        self.aside: set[str] = set()
+
+    def join(self, run: E, max_concurrent: int | None = None) -> int | None:
+        """Take in a run that is due for the first time. Return how many of its session are ahead if it waits."""
+        if run.session is None:
+            self._enter(run)
+            return None
+        book = self.sessions[run.session]
+        if max_concurrent is not None:
+            book.max_concurrent = max_concurrent
+        place = book.join()
+        if place is None:
+            self._enter(run)
+        else:
+            self.shelves.put_held(run, place)
+        ahead = book.admitted + book.held - 1
+        self.admit(run.session)
+        return ahead if place is not None else None
+
+    def rejoin(self, run: E) -> None:
+        """Take back a run that was claimed before and is due again: it has kept its session place."""
+        run.kind = AGAIN
+        self._enter(run)
+
+    def admit(self, session: str) -> None:
+        """Let the session's next runs go on, as far as it has room."""
+        book = self.sessions[session]
+        while book.held and book.admits():
+            book.admit_next()
+            self._enter(self.shelves.take_held(session))
+
+    def claim(self, lanes: Sequence[str], room: int, tasks: Set[str], turn: int) -> tuple[list[E], bool]:
+        """Start up to `room` runs of these lanes, of tasks the worker knows. What may not start is parked.
+
+        Each lane gets an equal share first, beginning with another lane each `turn`; what is left over then goes to
+        whoever has more. Returns the started runs, and True if it stopped because it had moved enough aside.
+        """
+        # Multiples of the golden ratio visit all lanes evenly whatever the stride: a worker that makes a call without
+        # room between any two claims would meet the same lane each time if this were a remainder.
+        first = (turn * GOLDEN & MASK) * len(lanes) >> 64
+        lanes = [*lanes[first:], *lanes[:first]]
+        started: list[E] = []
+        moves = MOST_MOVES
+        for index, lane in enumerate(lanes):
+            share = -(-(room - len(started)) // (len(lanes) - index))
+            moves = self._claim_from(lane, share, tasks, started, moves)
+        for lane in lanes if len(lanes) > 1 else ():
+            moves = self._claim_from(lane, room - len(started), tasks, started, moves)
+        return started, moves <= 0
+
+    def _claim_from(self, lane: str, share: int, tasks: Set[str], started: list[E], moves: int) -> int:
+        book = self.lanes[lane]
+        take = self.shelves.take_ready
+        goal = len(started) + min(share, book.room())
+        while len(started) < goal and moves > 0:
+            run = take(lane, tasks)
+            if run is None:
+                break
+            if run.kind & ASIDE:
+                book.set_back(run)
+            if run.task not in tasks:
+                self._set_aside(book, run)
+                moves -= 1
+            elif run.user is not None and book.must_park(run):
+                book.leave(run)
+                self._park(book, run)
+                moves -= 1
+            else:
+                self._start(book, run)
+                started.append(run)
+        return moves
+
+    def free(self, run: E) -> None:
+        """Free the lane's and the user's slot of a run that is executed no more."""
+        book = self.lanes[run.lane]
+        book.stop(run)
+        if run.user is not None:
+            self._bring_back(book, run.user)
+            book.tidy(run.user)
+
+    def end(self, run: E) -> None:
+        """Free the session place of a run that was started and has ended."""
+        if run.session is not None:
+            book = self.sessions[run.session]
+            book.end(started=True)
+            self.admit(run.session)
+            if book.idle:
+                self.sessions.emptied(run.session)
+
+    def reopen(self, lane: str, users: Set[str]) -> None:
+        """Bring back parked runs of these users after the lane's limits were changed."""
+        book = self.lanes[lane]
+        for user in sorted(users):
+            self._bring_back(book, user)
+
+    def _enter(self, run: E) -> None:
+        book = self.lanes[run.lane]
+        if run.user is not None and run.kind == FRESH and book.seats[run.user].parked:
+            book.enter_parked(run)
+            self._park(book, run)
+        else:
+            book.enter(run)
+            self.shelves.put_ready(run)
+
+    def _start(self, book: LaneBook, run: E) -> None:
+        kind = run.kind
+        book.start(run)
+        run.kind = AGAIN
+        if kind & BACK:
+            self._bring_back(book, run.user)
+        if run.session is not None and not kind & AGAIN:
+            self.sessions[run.session].unstarted = 0
+            self.admit(run.session)
+
+    def _set_aside(self, book: LaneBook, run: E) -> None:
+        back = run.kind & BACK
+        book.set_aside(run)
+        self.shelves.put_parked(run, f"task:{run.task}")
+        if back:
+            self._bring_back(book, run.user)
+        self.aside.add(run.task)
+
+    def _park(self, book: LaneBook, run: E) -> None:
+        assert run.user is not None
+        run.kind &= ~BACK
+        book.seats[run.user].parked += 1
+        self.shelves.put_parked(run, f"user:{run.user}")
+        self._bring_back(book, run.user)
+
+    def _bring_back(self, book: LaneBook, user: str | None) -> None:
+        if user is None or not book.must_bring_back(user):
+            return
+        seat = book.seats[user]
+        run = self.shelves.take_parked(book.lane.name, f"user:{user}")
+        seat.parked -= 1
+        seat.out = 1
+        run.kind |= BACK
+        book.enter(run)
+        self.shelves.put_ready(run)

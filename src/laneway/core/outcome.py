@@ -1,0 +1,117 @@
+"""What follows an attempt: `settle(run, outcome, policy)` gives a Settlement, and a store writes it.
+
+An Outcome says what happened; it decides nothing. The Settlement holds the decision: the move, how long until the run
+is due again (a delay, because only the store knows the time), the counts as they now stand, and the events, of which
+the store stamps the time. A failure charges an attempt, a lapse charges a crash, a release charges nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core import events
+from laneway.core.events import Draft, draft
+from laneway.core.instants import SECOND
+from laneway.core.policy import TaskPolicy
+from laneway.core.run import Claimed, Failure
+from laneway.core.states import MOVES, Move, RunState
+
+# Trying again cannot help here: the same code would get, or give, the same thing.
+NOT_RETRIED = frozenset({"bad_result", "bad_arguments"})
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    """The handler returned; `result` is its value as JSON text."""
+
+    result: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The handler raised, ran out of time, or returned what cannot be stored."""
+
+    failure: Failure
+
+
+class Released(msgspec.Struct, frozen=True):
+    """The worker stops and gives the run back."""
+
+
+class Lapsed(msgspec.Struct, frozen=True):
+    """The incarnation that executed it died."""
+
+
+Outcome = Succeeded | Failed | Released | Lapsed
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The decision about an attempt, ready to be written under its fence."""
+
+    move: Move
+    attempt: int
+    crashes: int
+    result: str | None = None
+    delay: int = 0
+    failure: Failure | None = None
+    reason: str | None = None
+    drafts: tuple[Draft, ...] = ()
+
+    @property
+    def state(self) -> RunState:
+        """The state the run is in once this is written."""
+        return _STATES[self.move]
+
+
+# Every settlement is a move of a running run.
+_STATES = {move: state for (before, move), state in MOVES.items() if before is RunState.RUNNING}
+_SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
+_FAILURE = draft(events.DONE, {"state": RunState.FAILED.value})
+_RELEASED = (draft(events.RELEASED, {}),)
+
+
+def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Draft, ...] = ()) -> Settlement:
+    """Return what follows `outcome`; `drafts` are the attempt's own events that no store has seen yet.
+
+    >>> run = Claimed(1, "a", "t", "{}", 1, 1, 0, "main", None, None, 0, "w")
+    >>> settle(run, Succeeded("42"), TaskPolicy()).state.value
+    'succeeded'
+    >>> failed = Failed(Failure("error", "ValueError", "no"))
+    >>> again = settle(run, failed, TaskPolicy())
+    >>> again.state.value, again.attempt
+    ('pending', 2)
+    """
+    if isinstance(outcome, Succeeded):
+        return Settlement(Move.SUCCEED, run.attempt, 0, outcome.result, drafts=drafts + _SUCCESS)
+    if isinstance(outcome, Failed):
+        return _after_failure(run, outcome.failure, policy, drafts)
+    if isinstance(outcome, Lapsed):
+        return _after_lapse(run, policy)
+    return Settlement(Move.RELEASE, run.attempt, run.crashes, drafts=drafts + _RELEASED)
+
+
+def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: tuple[Draft, ...]) -> Settlement:
+    attempt = run.attempt + 1
+    final = failure.kind in NOT_RETRIED or (failure.kind == "timed_out" and not policy.retry.on_timeout)
+    delay = None if final else policy.retry.delay_before(attempt, run.id)
+    if delay is None:
+        return _given_up(run.attempt, 0, failure, failure.kind, drafts)
+    retrying = draft(events.RETRYING, {"attempt": attempt, "delay": delay / SECOND, "error": _shown(failure)})
+    return Settlement(Move.RETRY, attempt, 0, delay=delay, failure=failure, drafts=(*drafts, retrying))
+
+
+def _after_lapse(run: Claimed, policy: TaskPolicy) -> Settlement:
+    crashes = run.crashes + 1
+    lapsed = draft(events.LAPSED, {"worker": run.worker, "crashes": crashes})
+    failure = Failure("crashed", "WorkerLost", f"the worker {run.worker} died while it executed this run")
+    if crashes >= policy.max_crashes:
+        return _given_up(run.attempt, crashes, failure, "quarantined", (lapsed,))
+    return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, drafts=(lapsed,))
+
+
+def _given_up(attempt: int, crashes: int, failure: Failure, reason: str, drafts: tuple[Draft, ...]) -> Settlement:
+    ending = (draft(events.ERROR, _shown(failure)), _FAILURE)
+    return Settlement(Move.FAIL, attempt, crashes, failure=failure, reason=reason, drafts=(*drafts, *ending))
+
+
+def _shown(failure: Failure) -> dict[str, str]:
+    # The traceback stays with the run record: an event is for people who follow along.
+    return {"kind": failure.kind, "type": failure.type, "message": failure.message}

@@ -1,0 +1,136 @@
+"""The run: the record users read, the form it is submitted in, and what a worker is handed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from laneway.core.states import TERMINAL, RunState
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
+
+    kind: str  # error, timed_out, crashed, bad_result, bad_arguments
+    type: str
+    message: str
+    traceback: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One durable request to execute a task, as it stood when it was read."""
+
+    id: str
+    number: int  # acceptance: given by the store, in the order runs were accepted
+    task: str
+    args: dict[str, Any]
+    lane: str
+    user: str | None = None
+    session: str | None = None
+    priority: int = 0
+    state: RunState = RunState.PENDING
+    attempt: int = 1  # 1 + the failures so far
+    fence: int = 0  # how often it was started
+    crashes: int = 0  # lapses in a row
+    accepted_at: datetime
+    due_at: datetime
+    started_at: datetime | None = None  # of the newest attempt
+    ended_at: datetime | None = None
+    result: Any = None
+    error: Failure | None = None  # how the newest attempt that ended failed, if it did
+    reason: str | None = None  # why it ended as it did, where the state does not say it
+    worker: str | None = None  # the incarnation that holds its lease
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the run is in a terminal state."""
+        return self.state in TERMINAL
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked submission on its way to a store. `args` is JSON text; `delay`, in microseconds, is from acceptance."""
+
+    id: str
+    task: str
+    args: str
+    lane: str
+    user: str | None = None
+    session: str | None = None
+    max_concurrent: int | None = None  # of the session; None leaves it as it is
+    priority: int = 0
+    delay: int = 0
+    due_at: int | None = None  # an instant instead of a delay
+
+
+class Claimed(msgspec.Struct, gc=False):
+    """A run and its lease, as handed to the worker that will execute it (or, `lapsed`, settle it for the dead)."""
+
+    number: int
+    id: str
+    task: str
+    args: str
+    fence: int
+    attempt: int
+    crashes: int
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    worker: str  # who executes it; for a lapsed lease, who did
+    lapsed: bool = False
+
+
+class ReceiptOutcome(StrEnum):
+    """What became of a submission."""
+
+    ACCEPTED = "accepted"
+    MERGED = "merged"
+    STEERED = "steered"
+    EXISTING = "existing"
+    SKIPPED = "skipped"
+    REFUSED = "refused"
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """The answer to a submission. `position` is how many runs of its session are ahead of it, `reason` a note."""
+
+    outcome: ReceiptOutcome
+    run_id: str
+    reason: str | None = None
+    position: int | None = None
+
+
+class Gate(StrEnum):
+    """What can keep a pending run from starting."""
+
+    NOT_DUE = "not_due"
+    SESSION_BUSY = "session_busy"
+    LANE_FULL = "lane_full"
+    USER_AT_CAP = "user_at_cap"
+    NO_WORKER = "no_worker"  # none that is alive knows the task
+    TURN = "turn"  # others are before it
+    PAUSED = "paused"
+    BREAKER_OPEN = "breaker_open"
+    SHUT = "shut"
+    MEMORY_SHORT = "memory_short"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One gate that is closed for a run: who holds it and, where known, when it opens."""
+
+    gate: Gate
+    holder: str | None = None
+    opens_at: datetime | None = None
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list; what is None does not matter."""
+
+    state: RunState | None = None
+    task: str | None = None
+    lane: str | None = None
+    user: str | None = None
+    session: str | None = None

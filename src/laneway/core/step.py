@@ -1,0 +1,70 @@
+"""A worker's one call to its store: settle what finished, claim what fits, and rest if room is left."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.events import Draft
+from laneway.core.outcome import Settlement
+from laneway.core.run import Claimed
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """A settlement and the lease it is written under."""
+
+    number: int
+    fence: int
+    settlement: Settlement
+
+
+class Emitted(msgspec.Struct, frozen=True, gc=False):
+    """Events of a run that goes on, and the lease they are written under."""
+
+    number: int
+    fence: int
+    drafts: tuple[Draft, ...]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What a worker asks of the store in one atomic call.
+
+    `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
+    with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
+    has room for more.
+    """
+
+    incarnation: str
+    call: int
+    results: list[Result] = []
+    emitted: list[Emitted] = []
+    room: int = 0
+    park: bool = False
+
+
+class StepReply(msgspec.Struct, frozen=True):
+    """The store's answer to a step.
+
+    `refused` names, by run number and fence, the results and events that were not written because the lease is not the
+    worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
+    at once. `now` is the store's time.
+    """
+
+    claimed: list[Claimed] = []
+    refused: list[tuple[int, int]] = []
+    due_in: int | None = None
+    more: bool = False
+    now: int = 0
+
+
+class RenewReply(msgspec.Struct, frozen=True):
+    """The store's answer to a renewal: the time by its clock, and the leases it knows, as (number, fence)."""
+
+    now: int
+    leases: list[tuple[int, int]] = []
+
+
+class ReclaimReply(msgspec.Struct, frozen=True):
+    """Leases of the dead, now the caller's to settle as lapsed; `more` if not all fitted into one answer."""
+
+    lapsed: list[Claimed] = []
+    more: bool = False

@@ -1,0 +1,212 @@
+"""The order of one lane: users take turns, priority is a head start, nobody starves.
+
+**The model** (start-time fair queueing by tags). Per priority the lane keeps V, the highest tag claimed there. A run
+that becomes startable for the first time gets
+
+    tag = max(V, min(last, V + waiting)) + 1
+
+where `last` is the tag its user was given last at this priority and `waiting` how many of that user's runs still wait.
+A user with 100,000 waiting holds V+1 ... V+100,000; another's first run gets V+1 and is next; one who cancelled 100,000
+is not punished for them, because `waiting` fell with them. A run that was claimed before, or comes back from parking,
+gets V+1 and leaves `last` alone. The ready order is `rank = tag - 1000 * priority`, then acceptance: a step of priority
+is worth 1000 turns, so an urgent run goes ahead and a lowly one still comes to its turn.
+
+**Raising V.** V of a priority that stood empty is out of date, and comparing tags across priorities would let a burst
+at one punish fresh users of another. So when a priority has nothing in the ready order its V is first raised to the
+smallest V among the priorities that have, or, if none has, to the highest V of the lane.
+
+**Caps by lazy parking.** What a claim may not start because its user is at the cap moves to that user's parked set.
+Invariant: a parked set is empty, or its gate is closed, or one of its runs is back in the ready order (`Seat.out`).
+Whatever takes that one out brings back the next. A fresh run of a user with parked runs joins the parked set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from laneway.core.policy import Lane
+
+HEAD_START = 1000  # turns a step of priority is worth
+
+# How an entry came into the order: flags of `Entry.kind`.
+FRESH = 0  # never claimed, never parked
+AGAIN = 1  # claimed before: holds its session place, does not count as waiting
+BACK = 2  # brought back from its user's parked set
+ASIDE = 4  # parked because the claiming worker does not know the task; keeps its rank
+
+
+class Pace:
+    """How far a priority of a lane has come: V, and how many runs are in its ready order."""
+
+    __slots__ = ("ready", "v")
+
+    def __init__(self, v: int = 0, ready: int = 0) -> None:
+        self.v, self.ready = v, ready
+
+
+class Turn:
+    """A user at one priority of a lane: the last tag given, and how many first-time runs wait. Gone when none waits."""
+
+    __slots__ = ("last", "waiting")
+
+    def __init__(self, last: int = 0, waiting: int = 0) -> None:
+        self.last, self.waiting = last, waiting
+
+
+class Seat:
+    """A user in a lane: runs that are active, runs that are parked, and whether one of the parked is back in order."""
+
+    __slots__ = ("active", "out", "parked")
+
+    def __init__(self, active: int = 0, parked: int = 0, out: int = 0) -> None:
+        self.active, self.parked, self.out = active, parked, out
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Ledger(dict[K, V]):
+    """Counts by key; what is absent is zero. A store may load what is missing instead of making it."""
+
+    def __init__(self, make: Callable[[], V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: K) -> V:
+        value = self[key] = self._make()
+        return value
+
+    def emptied(self, key: K) -> None:
+        """Hear that this count fell to nothing: it need not be kept."""
+        del self[key]
+
+
+class Placed(Protocol):
+    """What the order needs to know of a run."""
+
+    user: str | None
+    priority: int
+    kind: int
+    rank: int
+
+
+class LaneBook:
+    """The counts of one lane."""
+
+    __slots__ = ("active", "lane", "paces", "seats", "turns")
+
+    def __init__(
+        self,
+        lane: Lane,
+        paces: dict[int, Pace],
+        turns: Ledger[tuple[str | None, int], Turn],
+        seats: Ledger[str, Seat],
+        active: int = 0,
+    ) -> None:
+        self.lane, self.paces, self.turns, self.seats, self.active = lane, paces, turns, seats, active
+
+    def ready(self) -> int:
+        """Return how many runs are in the ready order."""
+        return sum(pace.ready for pace in self.paces.values())
+
+    def room(self) -> int:
+        """Return how many more runs may be active; below zero when the limit was lowered under them."""
+        return self.lane.limit - self.active
+
+    def cap(self, user: str) -> int | None:
+        """Return how many runs of `user` may be active here at once."""
+        return self.lane.per_user
+
+    def enter(self, run: Placed) -> None:
+        """Give the run its place in the ready order: sets `run.rank`."""
+        pace = self._pace(run.priority)
+        run.rank = (pace.v + 1 if run.kind else self._first_tag(run, pace)) - HEAD_START * run.priority
+        pace.ready += 1
+
+    def enter_parked(self, run: Placed) -> None:
+        """Give a first-time run its place in its user's parked set: sets `run.rank`."""
+        run.rank = self._first_tag(run, self._pace(run.priority)) - HEAD_START * run.priority
+
+    def leave(self, run: Placed) -> None:
+        """Take the run out of the ready order, for whatever reason."""
+        self.paces[run.priority].ready -= 1
+        if run.kind & BACK and run.user is not None:
+            self.seats[run.user].out = 0
+
+    def set_aside(self, run: Placed) -> None:
+        """Take the run out of the ready order without losing its rank: no worker that knows its task has asked yet."""
+        self.leave(run)
+        run.kind = run.kind & ~BACK | ASIDE
+
+    def set_back(self, run: Placed) -> None:
+        """Put a run that was set aside into the ready order again, at the rank it had."""
+        run.kind &= ~ASIDE
+        self.paces[run.priority].ready += 1
+
+    def start(self, run: Placed) -> None:
+        """Move the run from the ready order to active."""
+        priority, user = run.priority, run.user
+        pace = self.paces[priority]
+        pace.ready -= 1
+        pace.v = max(pace.v, run.rank + HEAD_START * priority)
+        self.active += 1
+        if not run.kind & AGAIN:
+            turn = self.turns[user, priority]
+            turn.waiting -= 1
+            if not turn.waiting:
+                self.turns.emptied((user, priority))
+        if user is not None:
+            seat = self.seats[user]
+            seat.active += 1
+            if run.kind & BACK:
+                seat.out = 0
+
+    def stop(self, run: Placed) -> None:
+        """Count the run as active no more: its slots are free."""
+        self.active -= 1
+        if run.user is not None:
+            self.seats[run.user].active -= 1
+
+    def tidy(self, user: str | None) -> None:
+        """Let go of a user's counts when there is nothing to count."""
+        if user is not None:
+            seat = self.seats[user]
+            if not (seat.active or seat.parked or seat.out):
+                self.seats.emptied(user)
+
+    def must_park(self, run: Placed) -> bool:
+        """Tell whether its user keeps the run from starting: at the cap, or with parked runs that come before it."""
+        if run.user is None:
+            return False
+        seat = self.seats[run.user]
+        cap = self.cap(run.user)
+        return (cap is not None and seat.active >= cap) or (seat.parked > 0 and run.kind == FRESH)
+
+    def must_bring_back(self, user: str | None) -> bool:
+        """Tell whether the user's parked set has to give one back: the gate is open and none of it is in the order."""
+        if user is None:
+            return False
+        seat = self.seats[user]
+        cap = self.cap(user)
+        return seat.parked > 0 and not seat.out and (cap is None or seat.active < cap)
+
+    def _first_tag(self, run: Placed, pace: Pace) -> int:
+        turn = self.turns[run.user, run.priority]
+        turn.last = max(pace.v, min(turn.last, pace.v + turn.waiting)) + 1
+        turn.waiting += 1
+        return turn.last
+
+    def _pace(self, priority: int) -> Pace:
+        pace = self.paces.get(priority)
+        if pace is None:
+            pace = self.paces[priority] = Pace()
+        if not pace.ready:
+            self._raise(pace)
+        return pace
+
+    def _raise(self, pace: Pace) -> None:
+        others = [other.v for other in self.paces.values() if other.ready]
+        target = min(others) if others else max(other.v for other in self.paces.values())
+        pace.v = max(pace.v, target)

@@ -1,0 +1,151 @@
+"""Every error laneway raises, by who must act.
+
+```
+LanewayError
+├── UsageError               the caller: change the call
+│   ├── BadArguments         arguments do not fit the task, are not JSON, or are too large
+│   ├── BadSetting           a setting, option or policy is unknown or out of range
+│   ├── BadURL               the store's address is not one laneway knows
+│   ├── UnknownTask          no such task is registered
+│   ├── UnknownRun           no such run (or a prefix that fits several)
+│   └── WrongState           the run's state does not allow this
+├── RunEnded                 the run: it ended in something other than success
+│   ├── RunFailed
+│   ├── RunCancelled
+│   └── RunDropped
+├── StoreError               the operator, or wait
+│   ├── StoreUnavailable     cannot be reached or written now; `maybe_done` tells if the call may have happened
+│   ├── StoreTooNew          made by a newer laneway
+│   └── NotAStore            the file or server holds something else
+└── LeaseLost                nobody: another worker has the run now
+```
+
+Facts are attributes; a driver's own error is the `__cause__`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """Return `, did you mean 'x'?` for the known name closest to `wrong`, or nothing.
+
+    >>> did_you_mean("sumarize", ["summarize", "cleanup"])
+    ", did you mean 'summarize'?"
+    >>> did_you_mean("zzz", ["summarize"])
+    ''
+    """
+    near = difflib.get_close_matches(wrong, sorted(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+class LanewayError(Exception):
+    """The root of the tree."""
+
+
+class UsageError(LanewayError):
+    """The caller must change something."""
+
+
+class BadArguments(UsageError):
+    """Arguments that do not fit the task, are not JSON, or are too large."""
+
+
+class BadSetting(UsageError):
+    """A setting, option or policy that is unknown or out of range."""
+
+    @classmethod
+    def unknown(cls, kind: str, name: str, known: Iterable[str]) -> BadSetting:
+        """Return the error for a name that is none of the `known` ones."""
+        known = sorted(known)
+        hint = did_you_mean(name, known) or f"; it can be {', '.join(known)}"
+        return cls(f"unknown {kind} {name!r}{hint}")
+
+
+class BadURL(UsageError):
+    """A store address that laneway cannot use."""
+
+
+class UnknownTask(UsageError):
+    """No task of that name is registered."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        known = sorted(known)
+        hint = did_you_mean(name, known) or (f"; registered: {', '.join(known)}" if known else "; none is registered")
+        super().__init__(f"unknown task {name!r}{hint}")
+        self.name = name
+
+
+class UnknownRun(UsageError):
+    """No run has that id."""
+
+    def __init__(self, run_id: str, matches: int = 0) -> None:
+        why = f"{matches} runs begin with {run_id!r}, give more of the id" if matches else f"no run {run_id!r}"
+        super().__init__(why)
+        self.run_id, self.matches = run_id, matches
+
+
+class WrongState(UsageError):
+    """The run's state does not allow this move."""
+
+    def __init__(self, state: str, move: str) -> None:
+        super().__init__(f"a {state} run cannot {move}")
+        self.state, self.move = state, move
+
+
+class RunEnded(LanewayError):
+    """A run whose result was asked for ended in something other than success."""
+
+    ending = "ended"
+
+    def __init__(self, run_id: str, reason: str | None = None, message: str | None = None) -> None:
+        detail = ": ".join(part for part in (reason, message) if part)
+        super().__init__(f"run {run_id} {self.ending}" + (f" ({detail})" if detail else ""))
+        self.run_id, self.reason, self.message = run_id, reason, message
+
+
+class RunFailed(RunEnded):
+    """The run failed for good; `reason` says how, `message` is the last error."""
+
+    ending = "failed"
+
+
+class RunCancelled(RunEnded):
+    """The run was cancelled."""
+
+    ending = "was cancelled"
+
+
+class RunDropped(RunEnded):
+    """The run was accepted and never started."""
+
+    ending = "was dropped"
+
+
+class StoreError(LanewayError):
+    """The operator must act, or wait."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written to at the moment.
+
+    `maybe_done` is True when the call may have taken effect although no answer came.
+    """
+
+    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+
+class StoreTooNew(StoreError):
+    """A newer laneway made this store."""
+
+
+class NotAStore(StoreError):
+    """The address holds something that is not a laneway store."""
+
+
+class LeaseLost(LanewayError):
+    """The store knows this incarnation no more; what it held belongs to others now."""
