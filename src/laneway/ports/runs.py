@@ -1,0 +1,41 @@
+"""Runs: accepting them and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from laneway.core.run import NewRun, Receipt, Run, RunFilter
+
+
+class RunStore(Protocol):
+    """Accepts runs and answers questions about them."""
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept a batch of runs and return a receipt for each, in order.
+
+        Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order.
+        A run that is due joins its session, if it has one, and is startable when the session admits it; one with a
+        delay waits for its due time first. An unknown lane becomes `main` and the receipt's reason says `lane_unknown`.
+        Repeatable: an id the store has seen changes nothing and gets an accepted receipt again.
+        Wakes as many idle workers as there are runs to start.
+        """
+        ...
+
+    async def get(self, run_id: str) -> Run:
+        """Return the run with this id, or with the only id that begins so.
+
+        Raises UnknownRun, also when several ids begin so (`matches` says how many).
+        """
+        ...
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        """Return up to `limit` runs that fit, newest accepted first, of numbers smaller than `before`.
+
+        Reading in pages by `before` meets every run that fits throughout exactly once, whatever happens meanwhile.
+        """
+        ...
+
+    async def count(self) -> dict[str, int]:
+        """Return how many runs there are in each state that has any."""
+        ...

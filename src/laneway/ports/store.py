@@ -1,0 +1,26 @@
+"""The whole store."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from laneway.ports.events import EventStore
+from laneway.ports.lanes import LaneStore
+from laneway.ports.runs import RunStore
+from laneway.ports.sessions import SessionStore
+from laneway.ports.workers import WorkerStore
+
+
+class Store(RunStore, LaneStore, SessionStore, EventStore, WorkerStore, Protocol):
+    """Everything the engine asks of a store."""
+
+    async def open(self) -> None:
+        """Connect, create or migrate what is needed. Calling it again is fine.
+
+        Raises StoreTooNew, NotAStore or StoreUnavailable and leaves everything as it was.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections, threads and files. Nothing accepted is lost; calling it again is fine."""
+        ...

@@ -1,0 +1,54 @@
+"""Settings: one frozen record, checked once, helpful when wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
+from laneway.core.instants import SECOND, duration
+from laneway.core.liveness import LEASE, RENEW_EVERY
+from laneway.core.policy import checked_count
+from laneway.errors import BadSetting
+
+DEFAULT_URL = "sqlite:///laneway.db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a scheduler can be told beside its store. Durations are seconds.
+
+    >>> Settings.of({"concurency": 3})
+    Traceback (most recent call last):
+    laneway.errors.BadSetting: unknown setting 'concurency', did you mean 'concurrency'?
+    """
+
+    concurrency: int = 50  # runs one worker executes at once
+    lease: float = LEASE / SECOND  # a worker that has not renewed for so long has lapsed
+    renew_every: float = RENEW_EVERY / SECOND
+    grace: float = 10  # what a cancelled handler gets before it counts as stuck
+    busy_timeout: float = 5  # how long one call waits for a locked SQLite file
+    args_limit: int = ARGS_LIMIT  # bytes of JSON
+    result_limit: int = RESULT_LIMIT  # bytes of JSON
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "args_limit", "result_limit"):
+            checked_count(getattr(self, name), name)
+        for name in ("lease", "renew_every", "busy_timeout"):
+            if duration(getattr(self, name), name) == 0:
+                raise BadSetting(f"{name} is 0; it must be more (seconds)")
+        duration(self.grace, "grace")
+        if self.renew_every * 2 > self.lease:
+            raise BadSetting(
+                f"renew_every is {self.renew_every} s and lease {self.lease} s;"
+                " a lease must be at least two renewals long, or one late renewal loses it"
+            )
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Settings:
+        """Return settings from a mapping, or say which name is wrong."""
+        known = {field.name for field in fields(cls)}
+        for name in given:
+            if name not in known:
+                raise BadSetting.unknown("setting", name, known)
+        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the values

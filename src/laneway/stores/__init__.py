@@ -1,0 +1,1 @@
+"""Where runs live: one package or module per store, all of one meaning (`laneway.testing.StoreContract`)."""

@@ -1,0 +1,425 @@
+"""The memory store: the reference. It keeps records in dictionaries and calls the core's rules directly.
+
+It keeps what it accepted while its process lives. One lock around every verb makes each atomic, also for threads of
+their own (the renewer's). Everything else is the core: `Flow` says what may start, `Heartbeat` who is alive,
+settlements arrive decided.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from laneway.core import codec
+from laneway.core.events import STARTED, Event, Stamped, draft, numbered
+from laneway.core.flow import MOST_MOVES, Flow
+from laneway.core.instants import instant
+from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
+from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter
+from laneway.core.sessions import SessionBook
+from laneway.core.states import RunState
+from laneway.core.step import ReclaimReply, RenewReply, Result, Step, StepReply
+from laneway.core.turns import LaneBook, Ledger, Seat, Turn
+from laneway.errors import LeaseLost, UnknownRun
+from laneway.ports.clock import Clock
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.stores.heaps import Heaps, Record
+
+
+class _Worker:
+    """An incarnation and what it holds."""
+
+    __slots__ = ("call", "idle", "incarnation", "leases", "left", "renewed_at", "reply", "started", "told", "wake")
+
+    def __init__(self, incarnation: Incarnation, wake: Callable[[], None], now: int) -> None:
+        self.incarnation, self.wake, self.renewed_at = incarnation, wake, now
+        self.leases: dict[int, Record] = {}
+        self.call, self.reply = 0, StepReply()
+        self.idle = self.left = False
+        self.told: int | None = None  # the next due time it knew of when it went to rest
+        self.started = (draft(STARTED, {"worker": incarnation.id}),)
+
+
+class MemoryStore:
+    """A store in this process's memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._records: list[Record] = []  # by acceptance number - 1
+        self._by_id: dict[str, Record] = {}
+        self._lanes: dict[str, LaneBook] = {}
+        self._sessions: Ledger[str, SessionBook] = Ledger(SessionBook)
+        self._heaps = Heaps()
+        self._flow: Flow[Record] = Flow(self._heaps, self._lanes, self._sessions)
+        self._workers: dict[str, _Worker] = {}
+        self._heartbeat = Heartbeat()
+        self._watchers: list[Callable[[], None]] = []
+        self._put_lanes(DEFAULT_LANES)
+
+    async def open(self) -> None:
+        """Do nothing: memory is always open."""
+
+    async def close(self) -> None:
+        """Do nothing: what was accepted stays until the process ends."""
+
+    # Runs
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept the batch; see `RunStore`."""
+        with self._lock:
+            now = self._clock.now()
+            self._make_due(now)
+            receipts = [self._accept(new, now) for new in batch]
+            self._wake_for_work()
+            return receipts
+
+    async def get(self, run_id: str) -> Run:
+        """Return the run; see `RunStore`."""
+        with self._lock:
+            record = self._by_id.get(run_id)
+            if record is not None:
+                return self._run(record)
+            fits = [record for id_, record in self._by_id.items() if run_id and id_.startswith(run_id)]
+            if len(fits) != 1:
+                raise UnknownRun(run_id, len(fits))
+            return self._run(fits[0])
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs, newest first; see `RunStore`."""
+        with self._lock:
+            last = len(self._records) if before is None else before - 1
+            found: list[Run] = []
+            for record in reversed(self._records[: max(last, 0)]):
+                if len(found) == limit:
+                    break
+                if _fits(record, wanted):
+                    found.append(self._run(record))
+            return found
+
+    async def count(self) -> dict[str, int]:
+        """Count the runs by state; see `RunStore`."""
+        with self._lock:
+            counts: dict[str, int] = {}
+            for record in self._records:
+                counts[record.state.value] = counts.get(record.state.value, 0) + 1
+            return counts
+
+    # Lanes, sessions, events
+
+    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Create or change lanes; see `LaneStore`."""
+        with self._lock:
+            self._put_lanes(lanes)
+            for lane in lanes:
+                self._flow.reopen(lane.name, set(self._lanes[lane.name].seats))
+            self._wake_for_work()
+
+    async def lanes(self) -> list[LaneState]:
+        """Return the lanes; see `LaneStore`."""
+        with self._lock:
+            return [LaneState(b.lane, b.active, b.ready()) for _, b in sorted(self._lanes.items())]
+
+    async def session(self, name: str) -> SessionState | None:
+        """Return the session, if it is not idle; see `SessionStore`."""
+        with self._lock:
+            book = self._sessions.get(name)
+            return SessionState(name, book.max_concurrent, book.admitted, book.held) if book else None
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Return a page of the run's log; see `EventStore`."""
+        with self._lock:
+            record = self._by_id.get(run_id)
+            if record is None:
+                raise UnknownRun(run_id)
+            page = list(islice(_events(record), after, after + limit))
+            rows = [(kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in page]
+            return numbered(record.id, after + 1, rows, _value(record))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after every write; see `EventStore`."""
+        with self._lock:
+            self._watchers = [*self._watchers, changed]
+        return lambda: self._unwatch(changed)
+
+    # Workers
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        with self._lock:
+            if incarnation.id not in self._workers:
+                now = self._clock.now()
+                self._workers[incarnation.id] = _Worker(incarnation, wake, now)
+                self._heartbeat = self._heartbeat.after_renewal(now, incarnation.lease)
+
+    async def step(self, step: Step) -> StepReply:
+        """Settle, claim, rest; see `WorkerStore`."""
+        with self._lock:
+            worker = self._alive(step.incarnation)
+            # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+            if step.call <= worker.call:
+                return worker.reply
+            now = self._clock.now()
+            refused = [(r.number, r.fence) for r in step.results if not self._settle(worker, r, now)]
+            for emitted in step.emitted:
+                run = worker.leases.get(emitted.number)
+                if run is None or run.fence != emitted.fence:
+                    refused.append((emitted.number, emitted.fence))
+                else:
+                    run.log.append((run.attempt, now, emitted.drafts))
+            self._make_due(now)
+            claimed, more = self._claim(worker, step.room, now)
+            next_due = self._heaps.next_due()
+            due_in = None if next_due is None else max(0, next_due - now)
+            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now)
+            worker.idle = step.park and not more and len(claimed) < step.room
+            worker.told = next_due
+            self._wake_for_work()
+            self._tell_watchers()
+            return worker.reply
+
+    def renew(self, incarnation: str) -> RenewReply:
+        """Keep the incarnation alive; see `WorkerStore`."""
+        with self._lock:
+            now = self._clock.now()
+            worker = self._renew(incarnation, now)
+            return RenewReply(now, [(run.number, run.fence) for run in worker.leases.values()])
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        with self._lock:
+            now = self._clock.now()
+            heir = self._renew(incarnation, now)
+            for worker in list(self._workers.values()):
+                if worker is not heir and self._dead(worker, gone, now):
+                    worker.left, worker.idle = True, False
+                    self._hand_over(worker, heir, limit)
+            self._wake_for_work()
+            lapsed = [_claimed(run) for run in heir.leases.values() if run.lapsed]
+            return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
+
+    async def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        with self._lock:
+            worker = self._workers.get(incarnation)
+            if worker is not None:
+                worker.left, worker.idle = True, False
+                if not worker.leases:
+                    del self._workers[incarnation]
+                self._wake_for_work()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the incarnations; see `WorkerStore`."""
+        with self._lock:
+            return [
+                WorkerInfo(incarnation=w.incarnation, renewed_at=w.renewed_at, running=len(w.leases), idle=w.idle)
+                for w in self._workers.values()
+                if not w.left
+            ]
+
+    def look(self) -> bool:
+        """Say no: wake-ups do not get lost within a process."""
+        return False
+
+    # Accepting and claiming
+
+    def _put_lanes(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            if lane.name in self._lanes:
+                self._lanes[lane.name].lane = lane
+            else:
+                self._lanes[lane.name] = LaneBook(lane, {}, Ledger(Turn), Ledger(Seat))
+
+    def _accept(self, new: NewRun, now: int) -> Receipt:
+        known = self._by_id.get(new.id)
+        if known is not None:
+            return _accepted(known, new)
+        due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
+        lane = new.lane if new.lane in self._lanes else MAIN
+        record = Record(len(self._records) + 1, new, lane, now, due_at)
+        self._records.append(record)
+        self._by_id[new.id] = record
+        if due_at > now or (new.session is not None and self._heaps.is_due(now)):
+            self._heaps.put_due(record)
+            return _accepted(record, new)
+        return _accepted(record, new, self._flow.join(record, new.max_concurrent))
+
+    def _make_due(self, now: int) -> None:
+        for _ in range(MOST_MOVES):
+            record = self._heaps.take_due(now)
+            if record is None:
+                return
+            if record.fence:
+                self._flow.rejoin(record)
+            else:
+                self._flow.join(record, record.max_concurrent)
+
+    def _claim(self, worker: _Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
+        if room <= 0:
+            return [], False
+        tasks = worker.incarnation.tasks
+        started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call)
+        return [self._lease(worker, run, now) for run in started], more
+
+    def _lease(self, worker: _Worker, run: Record, now: int) -> Claimed:
+        run.state, run.worker, run.started_at = RunState.RUNNING, worker.incarnation.id, now
+        run.fence += 1
+        run.log.append((run.attempt, now, worker.started))
+        worker.leases[run.number] = run
+        return _claimed(run)
+
+    # Settling
+
+    def _settle(self, worker: _Worker, result: Result, now: int) -> bool:
+        run = worker.leases.get(result.number)
+        if run is None or run.fence != result.fence:
+            return False
+        settlement = result.settlement
+        del worker.leases[run.number]
+        run.log.append((run.attempt, now, settlement.drafts))
+        run.state = state = settlement.state
+        run.worker, run.lapsed = None, False
+        run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
+        run.result, run.failure = settlement.result, settlement.failure
+        self._flow.free(run)
+        if state is RunState.PENDING:
+            self._return(run, now + settlement.delay, now)
+        else:
+            run.ended_at = now
+            if run.session is not None:
+                self._flow.end(run)
+        return True
+
+    def _return(self, run: Record, due_at: int, now: int) -> None:
+        run.due_at = due_at
+        if due_at > now:
+            self._heaps.put_due(run)
+        else:
+            self._flow.rejoin(run)
+
+    # Liveness
+
+    def _alive(self, incarnation: str) -> _Worker:
+        worker = self._workers.get(incarnation)
+        if worker is None or worker.left:
+            raise LeaseLost(f"incarnation {incarnation} is not alive in this store")
+        return worker
+
+    def _renew(self, incarnation: str, now: int) -> _Worker:
+        worker = self._alive(incarnation)
+        worker.renewed_at = now
+        self._heartbeat = self._heartbeat.after_renewal(now, worker.incarnation.lease)
+        return worker
+
+    def _dead(self, worker: _Worker, gone: Sequence[str], now: int) -> bool:
+        lapsed = self._heartbeat.lapsed(worker.renewed_at, worker.incarnation.lease, now)
+        return worker.left or lapsed or worker.incarnation.id in gone
+
+    def _hand_over(self, dead: _Worker, heir: _Worker, limit: int) -> None:
+        room = limit - sum(run.lapsed for run in heir.leases.values())
+        for number in list(dead.leases)[: max(0, room)]:
+            run = dead.leases.pop(number)
+            run.lapsed = True
+            heir.leases[number] = run
+        if not dead.leases:
+            del self._workers[dead.incarnation.id]
+
+    # Wake-ups
+
+    def _wake_for_work(self) -> None:
+        idle = [worker for worker in self._workers.values() if worker.idle]
+        if not idle:
+            return
+        open_ = {name: book for name, book in self._lanes.items() if book.room() > 0}
+        startable = sum(min(book.ready(), book.room()) for book in open_.values())
+        aside = self._heaps.aside_in(open_)
+        for index, worker in enumerate(idle):
+            if index < startable or not aside.isdisjoint(worker.incarnation.tasks):
+                self._wake(worker)
+        self._wake_for_due(idle)
+
+    def _wake_for_due(self, idle: list[_Worker]) -> None:
+        # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
+        next_due = self._heaps.next_due()
+        if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
+            self._wake(idle[0])
+
+    def _wake(self, worker: _Worker) -> None:
+        worker.idle = False
+        worker.wake()
+
+    def _tell_watchers(self) -> None:
+        for changed in self._watchers:
+            changed()
+
+    def _unwatch(self, changed: Callable[[], None]) -> None:
+        # Race: without the lock, because a watcher may stop itself while it is told; so the list is never changed.
+        self._watchers = [watcher for watcher in self._watchers if watcher is not changed]
+
+    # Reading
+
+    def _run(self, record: Record) -> Run:
+        return Run(
+            id=record.id,
+            number=record.number,
+            task=record.task,
+            args=codec.from_json(record.args),
+            lane=record.lane,
+            user=record.user,
+            session=record.session,
+            priority=record.priority,
+            state=record.state,
+            attempt=record.attempt,
+            fence=record.fence,
+            crashes=record.crashes,
+            accepted_at=instant(record.accepted_at),
+            due_at=instant(record.due_at),
+            started_at=None if record.started_at is None else instant(record.started_at),
+            ended_at=None if record.ended_at is None else instant(record.ended_at),
+            result=_value(record),
+            error=record.failure,
+            reason=record.reason,
+            worker=record.worker,
+        )
+
+
+def _events(record: Record) -> Iterator[Stamped]:
+    return ((kind, attempt, at, data) for attempt, at, drafts in record.log for kind, data in drafts)
+
+
+def _accepted(record: Record, new: NewRun, position: int | None = None) -> Receipt:
+    reason = None if record.lane == new.lane else "lane_unknown"
+    return Receipt(ReceiptOutcome.ACCEPTED, record.id, reason, position)
+
+
+def _value(record: Record) -> object:
+    return None if record.result is None else codec.from_json(record.result)
+
+
+def _claimed(run: Record) -> Claimed:
+    return Claimed(
+        run.number,
+        run.id,
+        run.task,
+        run.args,
+        run.fence,
+        run.attempt,
+        run.crashes,
+        run.lane,
+        run.user,
+        run.session,
+        run.priority,
+        run.worker or "",
+        run.lapsed,
+    )
+
+
+def _fits(record: Record, wanted: RunFilter) -> bool:
+    return all(
+        want is None or want == getattr(record, name)
+        for name in ("state", "task", "lane", "user", "session")
+        for want in [getattr(wanted, name)]
+    )

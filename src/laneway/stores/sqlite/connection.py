@@ -1,0 +1,176 @@
+"""Opening the file: is it there, is it ours, is it of an age we know? And what SQLite's errors mean to an operator.
+
+**Order.** Nothing is changed before the file is known to be ours or empty: a foreign database, or one of a newer
+laneway, is refused and left as it was. Creating and migrating happen under the write lock, after a second look, because
+another process may have done it in between.
+
+`application_id` marks the file as ours, `user_version` is the number of the last migration in `schema/`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from laneway.core.policy import DEFAULT_LANES
+from laneway.errors import NotAStore, StoreError, StoreTooNew, StoreUnavailable
+from laneway.stores.sqlite.statements import load
+
+APPLICATION_ID = 0x4C4E5759  # "LNWY"
+
+
+class Place(NamedTuple):
+    """Where the file is, and how long to wait for another program's lock, in seconds."""
+
+    path: Path
+    busy_timeout: float
+
+
+def connect(place: Place) -> sqlite3.Connection:
+    """Open the file to write, and create or migrate what is needed. Raises StoreError and changes nothing then."""
+    _refuse_bad_path(place.path)
+    db = None
+    try:
+        db = _tuned(place)
+        _refuse_foreign(db, place.path)
+        _use_write_ahead_log(db)
+        _migrate(db, place.path)
+        return db
+    except sqlite3.Error as error:
+        _close(db)
+        raise translated(error, place) from error
+    except StoreError:
+        _close(db)
+        raise
+
+
+def connect_to_read(place: Place) -> sqlite3.Connection:
+    """Open the file, which is there, to read."""
+    try:
+        db = _tuned(place)
+        db.execute("PRAGMA query_only = ON")
+        return db
+    except sqlite3.Error as error:
+        raise translated(error, place) from error
+
+
+def translated(error: sqlite3.Error, place: Place, *, maybe_done: bool = False) -> StoreError:
+    """Return SQLite's error as ours: what is wrong with which file, and what to do about it."""
+    path, code = place.path, getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotAStore(f"{path} is not a SQLite database; give another path, or move that file away")
+    advice = _ADVICE.get(code, "{error}").format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
+    return StoreUnavailable(f"{path}: {advice}", maybe_done=maybe_done)
+
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another program has kept it locked for {seconds} s; find out which (`fuser`), or try again",
+    sqlite3.SQLITE_LOCKED: "another program has kept it locked for {seconds} s; find out which (`fuser`), or try again",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space on it",
+    sqlite3.SQLITE_READONLY: "it cannot be written; give this user the right to write it and its folder {folder}",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; give this user the right to write it and its folder {folder}",
+    sqlite3.SQLITE_PERM: "it cannot be opened; give this user the right to write it and its folder {folder}",
+    sqlite3.SQLITE_IOERR: "the disk failed to read or write it ({error}); look at the disk and the system's log",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged ({error}); stop all workers and restore it from a backup",
+}
+
+
+def _refuse_bad_path(path: Path) -> None:
+    if path.is_dir():
+        raise StoreUnavailable(f"{path} is a folder; give the path of a file in it, such as {path / 'laneway.db'}")
+    if not path.parent.is_dir():
+        raise StoreUnavailable(f"{path} cannot be created: there is no folder {path.parent}; create it first")
+
+
+def _tuned(place: Place) -> sqlite3.Connection:
+    # The threads keep to themselves by design; only `look` may come from anywhere, and it has a lock.
+    db = sqlite3.connect(
+        place.path,
+        timeout=place.busy_timeout,
+        isolation_level=None,
+        cached_statements=512,
+        check_same_thread=False,
+    )
+    for setting in (
+        "synchronous = FULL",
+        # Automatic checkpoints would be made by whichever connection commits; see `checkpoints`.
+        "wal_autocheckpoint = 0",
+        "secure_delete = OFF",
+        "cache_size = -16384",
+        "temp_store = MEMORY",
+        "foreign_keys = OFF",
+    ):
+        db.execute(f"PRAGMA {setting}")
+    return db
+
+
+def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+    ours, version = _pragma(db, "application_id"), _pragma(db, "user_version")
+    if ours == APPLICATION_ID:
+        if version > _newest():
+            raise StoreTooNew(
+                f"{path} has layout {version}, made by a newer laneway; this one knows up to {_newest()}: upgrade it"
+            )
+    elif ours or version or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        raise NotAStore(f"{path} is a database of another program; give another path")
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    mode = db.execute("PRAGMA journal_mode").fetchone()[0]
+    if mode != "wal":
+        db.execute("PRAGMA journal_mode = WAL")
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    if _pragma(db, "user_version") == _newest():
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Race: another process may have migrated, even beyond us, before we got the lock.
+        _refuse_foreign(db, path)
+        for version in range(_pragma(db, "user_version") + 1, _newest() + 1):
+            _apply(db, version)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _apply(db: sqlite3.Connection, version: int) -> None:
+    # Crash here: the whole migration is one transaction, version number included.
+    statement = ""
+    for line in _migrations()[version].splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            db.execute(statement)
+            statement = ""
+    lanes = [(lane.name, lane.limit, lane.per_user) for lane in DEFAULT_LANES]
+    if version == 1:
+        db.executemany(load("ledgers")["set_lane"], lanes)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {version}")
+
+
+@cache
+def _migrations() -> dict[int, str]:
+    names = [
+        file for file in files(__package__).joinpath("schema").iterdir() if re.match(r"\d{4}_\w+\.sql$", file.name)
+    ]
+    return {int(file.name[:4]): file.read_text(encoding="utf-8") for file in names}
+
+
+def _newest() -> int:
+    return max(_migrations())
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _close(db: sqlite3.Connection | None) -> None:
+    if db is not None:
+        db.close()

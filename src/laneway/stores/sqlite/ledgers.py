@@ -1,0 +1,208 @@
+"""The core's counts, kept in tables: loaded when a rule first asks for them, written back when the transaction ends.
+
+Within `BEGIN IMMEDIATE` nobody else writes, so what was loaded stays true until the commit, and nothing is remembered
+beyond it: the next transaction may follow one of another process. A ledger knows what each row was and writes only what
+differs. *Invariant*: a row that counts nothing is not stored, so the tables are as small as what is going on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import TypeVar
+
+from laneway.core.flow import Entry
+from laneway.core.policy import Lane
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
+from laneway.stores.sqlite.statements import Row, as_json, insert, load
+
+_SQL = load("ledgers")
+
+K = TypeVar("K")
+V = TypeVar("V")
+TurnKey = tuple[str | None, int]  # user, priority
+Load = Callable[[set[K]], Iterable[tuple[K, V]]]
+
+
+class StoredLedger(Ledger[K, V]):
+    """A ledger over a table. `facts` is what of a value is stored; `idle` tells whether it counts nothing."""
+
+    def __init__(
+        self, make: Callable[[], V], read: Load[K, V], facts: Callable[[V], Row], idle: Callable[[V], bool]
+    ) -> None:
+        super().__init__(make)
+        self._read, self._facts, self._idle = read, facts, idle
+        self._was: dict[K, Row] = {}
+
+    def __missing__(self, key: K) -> V:
+        self.fetch((key,))
+        return self[key]
+
+    def fetch(self, keys: Iterable[K]) -> None:
+        """Load these, those already here excepted, in one query."""
+        wanted = {key for key in keys if key not in self}
+        if not wanted:
+            return
+        for key, value in self._read(wanted):
+            # A query may bring more than was asked for; what is here already may have changed since.
+            if key not in self:
+                self[key] = value
+                self._was[key] = self._facts(value)
+        for key in wanted:
+            if key not in self:
+                self[key] = self._make()
+
+    def emptied(self, key: K) -> None:
+        """Begin anew, as if it had been deleted: the row goes when the transaction ends, if it is still idle then."""
+        self[key] = self._make()
+
+    def changes(self) -> tuple[list[tuple[K, Row]], list[K]]:
+        """Return what must be written, and what must be deleted."""
+        written: list[tuple[K, Row]] = []
+        gone: list[K] = []
+        for key, value in self.items():
+            facts, was = self._facts(value), self._was.get(key)
+            if self._idle(value):
+                if was is not None:
+                    gone.append(key)
+            elif facts != was:
+                written.append((key, facts))
+        return written, gone
+
+
+class LaneBooks(dict[str, LaneBook]):
+    """The books of the lanes that were asked for."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        super().__init__()
+        self._db = db
+        self._was: dict[str, tuple[int, dict[int, Row]]] = {}
+        self._unknown: set[str] = set()
+        self._turns: dict[str, StoredLedger[TurnKey, Turn]] = {}
+        self._seats: dict[str, StoredLedger[str, Seat]] = {}
+
+    def __missing__(self, name: str) -> LaneBook:
+        row = self._db.execute(_SQL["lane"], (name,)).fetchone()
+        if row is None:
+            self._unknown.add(name)
+            raise KeyError(name)
+        limit, per_user, active = row
+        paces = {priority: Pace(v, ready) for priority, v, ready in self._db.execute(_SQL["paces"], (name,))}
+        turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
+        book = self[name] = LaneBook(Lane(name, limit, per_user), paces, turns, seats, active)
+        self._was[name] = active, {priority: (pace.v, pace.ready) for priority, pace in paces.items()}
+        return book
+
+    def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
+        """Load these seats and turns, by lane."""
+        for lane, names in users.items():
+            self[lane]
+            self._seats[lane].fetch(names)
+        for lane, keys in turns.items():
+            self[lane]
+            self._turns[lane].fetch(keys)
+
+    def knows(self, name: str) -> bool:
+        """Tell whether there is such a lane."""
+        if name not in self and name not in self._unknown:
+            try:
+                self[name]
+            except KeyError:
+                return False
+        return name in self
+
+    def with_ready(self) -> set[str]:
+        """Return the lanes that have startable runs, as they stand now in this transaction."""
+        stored = {name for (name,) in self._db.execute(_SQL["ready_lanes"]) if name not in self}
+        return stored | {name for name, book in self.items() if book.ready()}
+
+    def users_parked(self, name: str) -> set[str]:
+        """Return the users of a lane who have parked runs, as the transaction found them."""
+        return {user for (user,) in self._db.execute(_SQL["parked_users"], (name,))}
+
+    def write(self) -> None:
+        """Write back what changed."""
+        db = self._db
+        active, paces = self._counts()
+        db.executemany(_SQL["set_active"], active)
+        insert(db, _SQL["set_pace"], paces)
+        for name in self:
+            written, gone = self._turns[name].changes()
+            insert(db, _SQL["set_turn"], [(name, user or "", *rest, *facts) for (user, *rest), facts in written])
+            db.executemany(_SQL["drop_turn"], [(name, user or "", priority) for user, priority in gone])
+            seats, left = self._seats[name].changes()
+            insert(db, _SQL["set_seat"], [(name, user, *facts) for user, facts in seats])
+            db.executemany(_SQL["drop_seat"], [(name, user) for user in left])
+
+    def _counts(self) -> tuple[list[Row], list[Row]]:
+        active: list[Row] = []
+        paces: list[Row] = []
+        for name, book in self.items():
+            was_active, was_paces = self._was[name]
+            if book.active != was_active:
+                active.append((book.active, name))
+            for priority, pace in book.paces.items():
+                if was_paces.get(priority) != (pace.v, pace.ready):
+                    paces.append((name, priority, pace.v, pace.ready))
+        return active, paces
+
+    def _new_turns(self, lane: str) -> StoredLedger[TurnKey, Turn]:
+        def read(keys: set[TurnKey]) -> Iterable[tuple[TurnKey, Turn]]:
+            users = as_json({user or "" for user, _ in keys})
+            for user, priority, last, waiting in self._db.execute(_SQL["turns"], (lane, users)):
+                yield (user or None, priority), Turn(last, waiting)
+
+        return StoredLedger(Turn, read, lambda turn: (turn.last, turn.waiting), lambda turn: not turn.waiting)
+
+    def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
+        def read(users: set[str]) -> Iterable[tuple[str, Seat]]:
+            for user, *counts in self._db.execute(_SQL["seats"], (lane, as_json(users))):
+                yield user, Seat(*counts)
+
+        return StoredLedger(Seat, read, _seat_facts, lambda seat: not (seat.active or seat.parked or seat.out))
+
+
+class Books:
+    """All counts of one transaction."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.lanes = LaneBooks(db)
+        self.sessions: StoredLedger[str, SessionBook] = StoredLedger(
+            SessionBook, self._read_sessions, _session_facts, lambda book: book.idle
+        )
+
+    def fetch(self, runs: Iterable[Entry]) -> None:
+        """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
+        users: dict[str, set[str]] = {}
+        turns: dict[str, set[TurnKey]] = {}
+        sessions = set()
+        for run in runs:
+            if run.user is not None:
+                users.setdefault(run.lane, set()).add(run.user)
+            if not run.kind & AGAIN:
+                turns.setdefault(run.lane, set()).add((run.user, run.priority))
+            if run.session is not None:
+                sessions.add(run.session)
+        self.lanes.fetch(users, turns)
+        self.sessions.fetch(sessions)
+
+    def write(self) -> None:
+        """Write back what changed."""
+        self.lanes.write()
+        written, gone = self.sessions.changes()
+        insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
+        self._db.executemany(_SQL["drop_session"], [(name,) for name in gone])
+
+    def _read_sessions(self, names: set[str]) -> Iterable[tuple[str, SessionBook]]:
+        for name, *counts in self._db.execute(_SQL["sessions"], (as_json(names),)):
+            yield name, SessionBook(*counts)
+
+
+def _seat_facts(seat: Seat) -> Row:
+    return seat.active, seat.parked, seat.out
+
+
+def _session_facts(book: SessionBook) -> Row:
+    return book.max_concurrent, book.admitted, book.unstarted, book.held, book.joined

@@ -1,0 +1,121 @@
+"""What a store has in one process: its two threads, its sockets, and whom to call when something happened.
+
+A forked child has copies of the parent's connections and none of its threads. SQLite forbids using such a connection,
+even closing it. So a presence belongs to the process that made it; `SQLiteStore` makes a new one in a child and keeps
+the parent's aside, untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+
+from laneway.errors import StoreError
+from laneway.stores.sqlite.connection import Place, connect_to_read
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.reading import Reader
+from laneway.stores.sqlite.wakeups import WATCHERS, WORKERS, Ear, Folder
+from laneway.stores.sqlite.writer import Writer
+
+
+class Presence:
+    """The threads, connections and sockets of a store in this process."""
+
+    def __init__(self, place: Place) -> None:
+        self.pid = os.getpid()
+        self.opened = self.closed = False
+        self.writer = Writer(place, self._committed)
+        self.reader = Reader(place)
+        self._place = place
+        self._folder = Folder(place.path)
+        self._lock = threading.Lock()
+        self._ears: dict[str, Ear | None] = {}
+        self._wakes: dict[str, Callable[[], None]] = {}
+        self._watchers: list[Callable[[], None]] = []
+        self._looking: sqlite3.Connection | None = None
+        self._seen = -1
+
+    def welcome(self, incarnation: str, wake: Callable[[], None]) -> str | None:
+        """Remember whom to call for a worker of this process; return the socket others reach it by, if any."""
+        self._wakes.setdefault(incarnation, wake)
+        ear = self._ear(WORKERS, self._heard)
+        return None if ear is None else ear.name
+
+    def forget(self, incarnation: str) -> None:
+        """Forget a worker of this process."""
+        self._wakes.pop(incarnation, None)
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` when anybody wrote events; return what stops it."""
+        self._watchers.append(changed)
+        self._ear(WATCHERS, lambda _: self._tell_watchers())
+
+        def stop() -> None:
+            with contextlib.suppress(ValueError):
+                self._watchers.remove(changed)
+
+        return stop
+
+    def look(self) -> bool:
+        """Tell whether anybody committed since this was last asked."""
+        with self._lock:
+            try:
+                if self._looking is None:
+                    # No waiting: who looks does so on an event loop.
+                    self._looking = connect_to_read(self._place._replace(busy_timeout=0))
+                [[version]] = self._looking.execute("PRAGMA data_version")
+            except (sqlite3.Error, StoreError):
+                return True
+            changed, self._seen = version != self._seen, version
+            return bool(changed)
+
+    def close(self) -> None:
+        """Finish what lies on the desks, then let go of everything."""
+        self.closed = True
+        self.writer.stop()
+        self.reader.stop()
+        with self._lock:
+            if self._looking is not None:
+                self._looking.close()
+                self._looking = None
+            ears, self._ears = self._ears, {}
+        for ear in ears.values():
+            if ear is not None:
+                ear.close()
+        self._folder.close()
+
+    def _ear(self, kind: str, heard: Callable[[bytes], None]) -> Ear | None:
+        with self._lock:
+            if kind not in self._ears:
+                self._ears[kind] = self._folder.listen(kind, heard)
+            return self._ears[kind]
+
+    def _committed(self, effects: Effects) -> None:
+        for incarnation, name in effects.wake:
+            if not self._wake(incarnation) and name is not None:
+                self._folder.send(name, incarnation.encode())
+        if effects.events:
+            self._tell_watchers()
+            own = self._ears.get(WATCHERS)
+            for name in self._folder.watchers():
+                if own is None or name != own.name:
+                    self._folder.send(name, b"")
+
+    def _heard(self, message: bytes) -> None:
+        self._wake(message.decode())
+
+    def _wake(self, incarnation: str) -> bool:
+        wake = self._wakes.get(incarnation)
+        if wake is not None:
+            # A callback whose loop is closed must not disturb its neighbours.
+            with contextlib.suppress(Exception):
+                wake()
+        return wake is not None
+
+    def _tell_watchers(self) -> None:
+        for changed in list(self._watchers):
+            with contextlib.suppress(Exception):
+                changed()

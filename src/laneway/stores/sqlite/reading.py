@@ -1,0 +1,170 @@
+"""Reading: what people ask, each question in one snapshot, on a thread and a connection of its own.
+
+A snapshot begins with the question, so it holds whatever was answered before. Readers neither wait for the writer nor
+hold it up; at worst a long one keeps the log from being moved.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from laneway.core import codec
+from laneway.core.events import STARTED, Event, numbered, opened
+from laneway.core.instants import instant
+from laneway.core.liveness import WorkerInfo
+from laneway.core.policy import Lane
+from laneway.core.run import Failure, Run, RunFilter
+from laneway.core.states import TERMINAL, RunState
+from laneway.errors import StoreError, UnknownRun
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.stores.sqlite.connection import Place, connect_to_read, translated
+from laneway.stores.sqlite.desk import Ask, Desk, Work
+from laneway.stores.sqlite.statements import as_json, load
+from laneway.stores.sqlite.waking import decode_incarnation
+
+_SQL = load("reading")
+_LAST = 2**62  # behind every acceptance number
+
+_failure = msgspec.json.Decoder(Failure).decode
+
+
+class Reader(Desk):
+    """Answers questions, each from a snapshot."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__("laneway-sqlite-reader")
+        self._place = place
+        self._db: sqlite3.Connection | None = None
+
+    def do(self, batch: list[Ask]) -> None:
+        """Answer each question."""
+        for ask in batch:
+            try:
+                ask.value = self._answer(ask.work)
+            except sqlite3.Error as error:
+                self.let_go()
+                ask.error = translated(error, self._place)
+                ask.error.__cause__ = error
+            except (StoreError, UnknownRun) as error:
+                ask.error = error
+
+    def let_go(self) -> None:
+        """Close the connection."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _answer(self, question: Work[Any]) -> Any:
+        db = self._db = self._db or connect_to_read(self._place)
+        db.execute("BEGIN")
+        try:
+            return question(db)
+        finally:
+            if db.in_transaction:
+                db.execute("COMMIT")
+
+
+def get(db: sqlite3.Connection, run_id: str) -> Run:
+    """Return the run; see `RunStore.get`."""
+    row = db.execute(_SQL["by_id"], (run_id,)).fetchone()
+    if row is None:
+        fits = db.execute(_SQL["by_prefix"], (run_id, run_id + chr(0x10FFFF))).fetchall() if run_id else []
+        if len(fits) != 1:
+            raise UnknownRun(run_id, len(fits))
+        row = db.execute(_SQL["by_id"], fits[0]).fetchone()
+    return _run(*row)
+
+
+def runs(db: sqlite3.Connection, wanted: RunFilter, limit: int, before: int | None) -> list[Run]:
+    """Return runs, newest first; see `RunStore.runs`."""
+    source = _SOURCES.get(wanted.state, "ended" if wanted.state in TERMINAL else None)
+    if source is None or limit <= 0:
+        return []
+    asked = msgspec.structs.asdict(wanted) | {"limit": limit, "before": _LAST if before is None else before}
+    asked["state"] = None if wanted.state is None else wanted.state.value
+    numbers = as_json(number for (number,) in db.execute(_SQL[source], asked))
+    return [_run(*row) for row in db.execute(_SQL["by_numbers"], (numbers,))]
+
+
+# Where the runs of a state are found. Paused and waiting ones are not made by any verb yet.
+_SOURCES = {None: "any", RunState.PENDING: "pending", RunState.RUNNING: "running"}
+
+
+def count(db: sqlite3.Connection) -> dict[str, int]:
+    """Count the runs by state; see `RunStore.count`."""
+    return {state: runs for state, runs in db.execute(_SQL["count"]) if runs}
+
+
+def lanes(db: sqlite3.Connection) -> list[LaneState]:
+    """Return the lanes; see `LaneStore.lanes`."""
+    rows = db.execute(_SQL["lanes"])
+    return [LaneState(Lane(name, limit, per_user), active, ready) for name, limit, per_user, active, ready in rows]
+
+
+def session(db: sqlite3.Connection, name: str) -> SessionState | None:
+    """Return the session; see `SessionStore.session`."""
+    row = db.execute(_SQL["session"], (name,)).fetchone()
+    return None if row is None else SessionState(*row)
+
+
+def workers(db: sqlite3.Connection) -> list[WorkerInfo]:
+    """Return the incarnations; see `WorkerStore.workers`."""
+    return [
+        WorkerInfo(incarnation=decode_incarnation(text), renewed_at=renewed_at, running=running, idle=bool(idle))
+        for text, renewed_at, running, idle in db.execute(_SQL["workers"])
+    ]
+
+
+def events(db: sqlite3.Connection, run_id: str, after: int, limit: int) -> list[Event]:
+    """Return a page of the run's log; see `EventStore.events`."""
+    row = db.execute(_SQL["log"], (run_id,)).fetchone()
+    if row is None:
+        raise UnknownRun(run_id)
+    number, result, *lease = row
+    stored = islice(_stored(db, number, after), max(0, limit))
+    found = [event for seq, entry in stored for event in numbered(run_id, seq, [entry], _value(result))]
+    if len(found) < limit:
+        found += [event for event in _open_start(run_id, *lease) if event.seq > after]
+    return found
+
+
+def _stored(db: sqlite3.Connection, number: int, after: int) -> Iterator[tuple[int, list[Any]]]:
+    for first, body in db.execute(_SQL["chunks"], (number, after + 1)):
+        for seq, entry in enumerate(opened(body), first):
+            if seq > after:
+                yield seq, entry
+
+
+def _open_start(
+    run_id: str, attempt: int | None, worker: str | None, started_at: int | None, written: int | None, noted: int | None
+) -> list[Event]:
+    # The `started` of a lease that has written nothing yet: it will be the first event of its next chunk.
+    if attempt is None or started_at is None or written is None or noted:
+        return []
+    return [Event(run_id, written + 1, STARTED, {"worker": worker}, attempt, instant(started_at))]
+
+
+def _run(*row: Any) -> Run:
+    facts = dict(zip(_COLUMNS, row, strict=True))
+    for name in ("accepted_at", "due_at", "started_at", "ended_at"):
+        facts[name] = None if facts[name] is None else instant(facts[name])
+    facts["state"] = RunState(facts["state"])
+    facts["args"], facts["result"] = codec.from_json(facts["args"]), _value(facts["result"])
+    facts["error"] = None if facts["error"] is None else _failure(facts["error"])
+    return Run(**facts)
+
+
+_COLUMNS = (
+    *("number", "id", "task", "args", "lane", "user", "session", "priority", "state", "attempt", "fence", "crashes"),
+    *("accepted_at", "due_at", "started_at", "ended_at", "result", "error", "reason", "worker"),
+)
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else codec.from_json(text)

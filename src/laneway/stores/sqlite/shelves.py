@@ -1,0 +1,220 @@
+"""The core's shelves over tables: what `Flow` puts and takes within one transaction, written back at its end.
+
+**The model.** A transaction reads only the front of the shelves it takes from, keeps what it moves in memory, and
+writes the *net* effect: a run that came back from a session and was claimed at once was never in the ready table. What
+was taken from a shelf is its front, so it is deleted as one range, before what was put there is inserted.
+
+**Races**: none. The transaction holds the write lock from before its first read to its commit.
+**Crash**: before the commit nothing happened; after it everything did.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence, Set
+from functools import partial
+from itertools import chain
+
+import msgspec
+
+from laneway.core.turns import AGAIN
+from laneway.stores.sqlite.ledgers import Books
+from laneway.stores.sqlite.lines import Key, Line, Shelf
+from laneway.stores.sqlite.statements import Row, as_json, insert, load
+
+_SQL = load("shelves")
+_TASK = "task:"
+
+
+class Shelves:
+    """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once."""
+
+    def __init__(self, db: sqlite3.Connection, books: Books) -> None:
+        self._db, self._books = db, books
+        self.page = 8
+        self._ready: dict[str, Shelf] = {}
+        self._parked: dict[tuple[str, str], Shelf] = {}
+        self._held: dict[str, Shelf] = {}
+        self._due: list[Line] = []
+        self._due_taken: Key | None = None
+        self._asides: dict[str, dict[str, int]] | None = None  # per lane and task: how many are set aside
+        self._aside_changed: set[tuple[str, str]] = set()
+
+    def put_ready(self, run: Line) -> None:
+        """Put the run into its lane's ready order."""
+        run.place = "ready"
+        (self._ready.get(run.lane) or self._ready_shelf(run.lane)).put(run)
+
+    def take_ready(self, lane: str, tasks: Set[str]) -> Line | None:
+        """Take the first of the lane's ready order and of the sets aside for these tasks."""
+        shelf = self._ready.get(lane) or self._ready_shelf(lane)
+        asides = self._aside().get(lane)
+        if not asides:
+            return shelf.take()
+        sets = {task: self._parked_shelf(lane, _TASK + task) for task, runs in asides.items() if runs and task in tasks}
+        firsts = [(key, task) for task, aside in sets.items() if (key := aside.first()) is not None]
+        front = shelf.first()
+        if not firsts or (front is not None and front < min(firsts)[0]):
+            return shelf.take()
+        task = min(firsts)[1]
+        self._count_aside(lane, task, -1)
+        return sets[task].take()
+
+    def put_parked(self, run: Line, gate: str) -> None:
+        """Put the run into a parked set of its lane."""
+        run.place = "parked"
+        self._parked_shelf(run.lane, gate).put(run)
+        if gate.startswith(_TASK):
+            self._count_aside(run.lane, run.task, 1)
+
+    def take_parked(self, lane: str, gate: str) -> Line:
+        """Take the first of a parked set."""
+        run = self._parked_shelf(lane, gate).take()
+        assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
+        return run
+
+    def put_held(self, run: Line, place: int) -> None:
+        """Put the run behind its session."""
+        assert run.session is not None
+        run.place, run.rank = "held", place
+        self._held_shelf(run.session).put(run)
+
+    def take_held(self, session: str) -> Line:
+        """Take the first of the session's held runs."""
+        run = self._held_shelf(session).take()
+        assert run is not None, f"the counts say that session {session} holds runs back"
+        return run
+
+    def put_due(self, run: Line, due_at: int) -> None:
+        """Keep the run until its due time."""
+        run.place, run.rank = "due", due_at
+        self._due.append(run)
+
+    def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
+        """Take up to `limit` runs that are due; return them, and whether there are more."""
+        # Invariant: called before this transaction puts anything there, so the table alone can tell.
+        found = self._lines("due", (now, limit + 1))
+        runs = found[:limit]
+        if runs:
+            self._due_taken = runs[-1].rank, runs[-1].number
+            self._books.fetch(runs)
+        return runs, len(found) > limit
+
+    def lanes_with_work(self, tasks: Set[str]) -> list[str]:
+        """Return the lanes that have something for a worker that knows these tasks."""
+        lanes = self._books.lanes.with_ready()
+        for lane, asides in self._aside().items():
+            if any(runs and task in tasks for task, runs in asides.items()):
+                lanes.add(lane)
+        return sorted(lanes)
+
+    def expect(self, runs: Collection[Line]) -> None:
+        """Load, in one query each, what will follow when these runs free their slots and session places."""
+        self._books.fetch(runs)
+        lanes, sessions = self._books.lanes, self._books.sessions
+        gates = {(run.lane, f"user:{run.user}") for run in runs if run.user and lanes[run.lane].seats[run.user].parked}
+        if gates := {gate for gate in gates if gate not in self._parked}:
+            for *row, gate in self._db.execute(_SQL["first_parked"], (_pairs(gates),)).fetchall():
+                [run] = self._complete([Line(*row)])
+                self._parked_shelf(run.lane, gate).prime(run)
+        names = {run.session for run in runs if run.session and sessions[run.session].held}
+        if names := {name for name in names if name not in self._held}:
+            for run in self._lines("first_held", (as_json(names),)):
+                assert run.session is not None
+                self._held_shelf(run.session).prime(run)
+
+    def bodies(self, runs: Iterable[Line]) -> None:
+        """Read the ids and arguments of those that came without."""
+        bare = {run.number: run for run in runs if run.args is None}
+        if bare:
+            for number, id_, args in self._db.execute(_SQL["bodies"], (as_json(bare),)):
+                bare[number].id, bare[number].args = id_, args
+
+    # Writing back
+
+    def write(self) -> None:
+        """Write the net effect; first what was taken, then what was put."""
+        self._delete_taken()
+        db = self._db
+        ready = [run for shelf in self._ready.values() for run in shelf.left()]
+        insert(db, _SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
+        parked = [(gate, run) for (_, gate), shelf in self._parked.items() for run in shelf.left()]
+        insert(db, _SQL["put_parked"], [(run.lane, gate, run.rank, run.number, run.kind) for gate, run in parked])
+        held = [run for shelf in self._held.values() for run in shelf.left()]
+        insert(db, _SQL["put_held"], [(run.session, run.rank, run.number) for run in held])
+        insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind) for run in self._due])
+        moved = chain(ready, (run for _, run in parked), held, self._due)
+        db.executemany(_SQL["move"], [(run.place, run.rank, run.number) for run in moved if not run.new])
+        self._write_asides()
+
+    def _delete_taken(self) -> None:
+        db = self._db
+        db.executemany(_SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
+        db.executemany(_SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
+        db.executemany(_SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
+        if self._due_taken:
+            db.execute(_SQL["drop_due"], self._due_taken)
+
+    def _write_asides(self) -> None:
+        if self._aside_changed:
+            counts = [(lane, task, self._aside()[lane][task]) for lane, task in self._aside_changed]
+            insert(self._db, _SQL["set_aside"], [row for row in counts if row[2]])
+            self._db.executemany(_SQL["drop_aside"], [row[:2] for row in counts if not row[2]])
+
+    # Reading
+
+    def _ready_shelf(self, lane: str) -> Shelf:
+        def read(after: Key, page: int) -> tuple[Sequence[Line], bool]:
+            # No more than the lane has room for (and a few that may have to be parked) can be of use.
+            count = min(self.page, max(8, self._books.lanes[lane].room()))
+            runs = self._lines("ready", (lane, *after, count))
+            self._books.fetch(runs)
+            return runs, len(runs) == count
+
+        shelf = self._ready[lane] = Shelf(read)
+        return shelf
+
+    def _parked_shelf(self, lane: str, gate: str) -> Shelf:
+        shelf = self._parked.get((lane, gate))
+        if shelf is None:
+            shelf = self._parked[lane, gate] = Shelf(partial(self._read, "parked", (lane, gate)))
+        return shelf
+
+    def _held_shelf(self, session: str) -> Shelf:
+        shelf = self._held.get(session)
+        if shelf is None:
+            shelf = self._held[session] = Shelf(partial(self._read, "held", (session,)))
+        return shelf
+
+    def _read(self, statement: str, key: Row, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+        # Mostly one run is asked for; who asks for more will ask for many.
+        count = 4**page if page < 4 else 256
+        runs = self._lines(statement, (*key, *after, count))
+        return runs, len(runs) == count
+
+    def _lines(self, statement: str, parameters: Row) -> list[Line]:
+        return self._complete([Line(*row) for row in self._db.execute(_SQL[statement], parameters).fetchall()])
+
+    def _complete(self, runs: list[Line]) -> list[Line]:
+        again = {run.number: run for run in runs if run.kind & AGAIN}
+        if again:
+            for number, *counts in self._db.execute(_SQL["tried"], (as_json(again),)):
+                run = again[number]
+                run.attempt, run.crashes, run.fence, run.events = counts
+        return runs
+
+    def _aside(self) -> dict[str, dict[str, int]]:
+        if self._asides is None:
+            self._asides = {}
+            for lane, task, runs in self._db.execute(_SQL["asides"]):
+                self._asides.setdefault(lane, {})[task] = runs
+        return self._asides
+
+    def _count_aside(self, lane: str, task: str, change: int) -> None:
+        asides = self._aside().setdefault(lane, {})
+        asides[task] = asides.get(task, 0) + change
+        self._aside_changed.add((lane, task))
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return msgspec.json.encode(list(pairs)).decode()

@@ -1,0 +1,74 @@
+-- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
+
+-- name: lane
+-- Read a lane's limits and how many of its runs are active. Index: the primary key.
+SELECT "limit", per_user, active FROM lane WHERE name = ?;
+
+-- name: set_active
+-- Write how many runs of a lane are active. Index: the primary key.
+UPDATE lane SET active = ? WHERE name = ?;
+
+-- name: set_lane
+-- Create a lane or change its limits. Index: the primary key.
+INSERT INTO lane (name, "limit", per_user) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit", per_user = excluded.per_user;
+
+-- name: paces
+-- Read how far each priority of a lane has come. Index: the primary key.
+SELECT priority, v, ready FROM pace WHERE lane = ?;
+
+-- name: set_pace
+-- Write how far a priority of a lane has come. Index: the primary key.
+INSERT INTO pace (lane, priority, v, ready) VALUES (?, ?, ?, ?)
+ON CONFLICT (lane, priority) DO UPDATE SET v = excluded.v, ready = excluded.ready;
+
+-- name: ready_lanes
+-- Name the lanes that have startable runs. Index: pace_ready, which covers it.
+SELECT DISTINCT lane FROM pace INDEXED BY pace_ready WHERE ready > 0;
+
+-- name: turns
+-- Read the turns of these users of a lane, at every priority. Index: the primary key.
+SELECT turn.user, priority, last, waiting
+FROM json_each(?2) AS wanted CROSS JOIN turn ON turn.lane = ?1 AND turn.user = wanted.value;
+
+-- name: set_turn
+-- Write a user's turn. Index: the primary key.
+INSERT INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (lane, user, priority) DO UPDATE SET last = excluded.last, waiting = excluded.waiting;
+
+-- name: drop_turn
+-- Delete the turn of a user who has nothing waiting. Index: the primary key.
+DELETE FROM turn WHERE lane = ? AND user = ? AND priority = ?;
+
+-- name: seats
+-- Read the seats of these users of a lane. Index: the primary key.
+SELECT seat.user, active, parked, out
+FROM json_each(?2) AS wanted CROSS JOIN seat ON seat.lane = ?1 AND seat.user = wanted.value;
+
+-- name: parked_users
+-- Name the users of a lane who have parked runs. Index: the primary key; it reads all seats of the lane.
+SELECT user FROM seat WHERE lane = ? AND parked > 0;
+
+-- name: set_seat
+-- Write a user's seat. Index: the primary key.
+INSERT INTO seat (lane, user, active, parked, out) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (lane, user) DO UPDATE SET active = excluded.active, parked = excluded.parked, out = excluded.out;
+
+-- name: drop_seat
+-- Delete the seat of a user who has nothing in the lane. Index: the primary key.
+DELETE FROM seat WHERE lane = ? AND user = ?;
+
+-- name: sessions
+-- Read these sessions. Index: the primary key.
+SELECT name, max_concurrent, admitted, unstarted, held, joined
+FROM json_each(?) AS wanted CROSS JOIN session ON session.name = wanted.value;
+
+-- name: set_session
+-- Write a session. Index: the primary key.
+INSERT INTO session (name, max_concurrent, admitted, unstarted, held, joined) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent, admitted = excluded.admitted,
+    unstarted = excluded.unstarted, held = excluded.held, joined = excluded.joined;
+
+-- name: drop_session
+-- Delete a session that is idle. Index: the primary key.
+DELETE FROM session WHERE name = ?;

@@ -1,0 +1,83 @@
+-- What people ask. Each verb reads in one snapshot.
+-- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
+-- due_at, started_at, ended_at, result, error, reason, worker (the view `record`).
+
+-- name: by_id
+-- Read the run of an id. Index: the unique id, then the primary keys.
+SELECT * FROM record WHERE id = ?;
+
+-- name: by_prefix
+-- Find the ids that begin so. Index: the unique id, as a range.
+SELECT id FROM run WHERE id >= ?1 AND id < ?2;
+
+-- name: by_numbers
+-- Read these runs, newest first. Index: the primary keys.
+SELECT * FROM record WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number DESC;
+
+-- name: any
+-- Find runs of any state, newest first. Index: the primary key, from its end.
+SELECT number FROM run
+WHERE number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+ORDER BY number DESC LIMIT :limit;
+
+-- name: running
+-- Find running runs, newest first. Index: the primary key of lease, from its end.
+SELECT lease.number FROM lease CROSS JOIN run ON run.number = lease.number
+WHERE lease.number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+ORDER BY lease.number DESC LIMIT :limit;
+
+-- name: ended
+-- Find runs that ended in a state, newest first. Index: outcome_ended, from its end.
+SELECT outcome.number FROM outcome INDEXED BY outcome_ended CROSS JOIN run ON run.number = outcome.number
+WHERE state = :state AND ended_at IS NOT NULL AND outcome.number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+ORDER BY outcome.number DESC LIMIT :limit;
+
+-- name: pending
+-- Find pending runs, newest first. It reads all shelves: their entries are narrow, and only what is pending is there.
+SELECT shelf.number FROM (
+    SELECT number FROM ready UNION ALL SELECT number FROM parked
+    UNION ALL SELECT number FROM held UNION ALL SELECT number FROM due
+) AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+ORDER BY shelf.number DESC LIMIT :limit;
+
+-- name: count
+-- Count the runs by state. It reads the shelves, the leases and the index outcome_ended.
+SELECT 'pending', (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)
+    + (SELECT count(*) FROM held) + (SELECT count(*) FROM due)
+UNION ALL SELECT 'running', count(*) FROM lease
+UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_ended WHERE ended_at IS NOT NULL GROUP BY state;
+
+-- name: lanes
+-- Read all lanes by name. It reads the table and, by its primary key, pace.
+SELECT name, "limit", per_user, active, (SELECT coalesce(sum(ready), 0) FROM pace WHERE pace.lane = name)
+FROM lane ORDER BY name;
+
+-- name: session
+-- Read a session. Index: the primary key.
+SELECT name, max_concurrent, admitted, held FROM session WHERE name = ?;
+
+-- name: log
+-- Read what is needed to show a run's events: its result, and its lease if it is running. Index: the unique id.
+SELECT run.number, result, lease.attempt, coalesce(died, holder), lease.started_at, lease.events, noted
+FROM run LEFT JOIN outcome ON outcome.number = run.number LEFT JOIN lease ON lease.number = run.number
+WHERE run.id = ?;
+
+-- name: chunks
+-- Read a run's chunks from the one that holds an event number. Index: the primary key.
+SELECT seq, body FROM event
+WHERE number = ?1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = ?1 AND seq <= ?2), 0) ORDER BY seq;
+
+-- name: workers
+-- Read the incarnations that have not left, oldest first, with how much they hold. It reads the table and all leases.
+SELECT incarnation, renewed_at, coalesce(held, 0), idle
+FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) ON holder = worker.id
+WHERE NOT "left" ORDER BY number;

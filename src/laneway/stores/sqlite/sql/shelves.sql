@@ -1,0 +1,102 @@
+-- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
+-- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, max_concurrent.
+
+-- name: ready
+-- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent
+FROM ready AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.lane = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
+
+-- name: put_ready
+-- Index: the primary key.
+INSERT INTO ready (lane, rank, number, kind) VALUES (?, ?, ?, ?);
+
+-- name: drop_ready
+-- Delete a lane's ready runs up to a key. Index: the primary key.
+DELETE FROM ready WHERE lane = ? AND (rank, number) <= (?, ?);
+
+-- name: parked
+-- Read a parked set behind a key. Index: the primary key of parked, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent
+FROM parked AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.lane = ?1 AND gate = ?2 AND (shelf.rank, shelf.number) > (?3, ?4) ORDER BY shelf.rank, shelf.number LIMIT ?5;
+
+-- name: first_parked
+-- Read the first run of each of these parked sets, given as [lane, gate]. Index: the primary key of parked.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent, gate
+FROM json_each(?) AS wanted
+CROSS JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
+    AND (shelf.rank, shelf.number) = (
+        SELECT rank, number FROM parked AS other
+        WHERE other.lane = wanted.value ->> 0 AND other.gate = wanted.value ->> 1 ORDER BY rank, number LIMIT 1
+    )
+CROSS JOIN run ON run.number = shelf.number;
+
+-- name: put_parked
+-- Index: the primary key.
+INSERT INTO parked (lane, gate, rank, number, kind) VALUES (?, ?, ?, ?, ?);
+
+-- name: drop_parked
+-- Delete a parked set up to a key. Index: the primary key.
+DELETE FROM parked WHERE lane = ? AND gate = ? AND (rank, number) <= (?, ?);
+
+-- name: held
+-- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
+SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
+FROM held AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
+
+-- name: first_held
+-- Read the first run that each of these sessions holds back. Index: the primary key of held.
+SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
+FROM json_each(?) AS wanted
+CROSS JOIN held AS shelf ON shelf.session = wanted.value
+    AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
+CROSS JOIN run ON run.number = shelf.number;
+
+-- name: put_held
+-- Index: the primary key.
+INSERT INTO held (session, rank, number) VALUES (?, ?, ?);
+
+-- name: drop_held
+-- Delete what a session held back, up to a key. Index: the primary key.
+DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
+
+-- name: due
+-- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, session, priority, max_concurrent
+FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.rank <= ?1 ORDER BY shelf.rank, shelf.number LIMIT ?2;
+
+-- name: put_due
+-- Index: the primary key.
+INSERT INTO due (rank, number, kind) VALUES (?, ?, ?);
+
+-- name: drop_due
+-- Delete the future runs up to a key. Index: the primary key.
+DELETE FROM due WHERE (rank, number) <= (?, ?);
+
+-- name: asides
+-- Name the tasks that have runs set aside, per lane. It reads the table, a row per lane and task.
+SELECT lane, task, runs FROM aside;
+
+-- name: set_aside
+-- Index: the primary key.
+INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
+
+-- name: drop_aside
+-- Index: the primary key.
+DELETE FROM aside WHERE lane = ? AND task = ?;
+
+-- name: move
+-- Note on the run where it is now. Index: the primary key of run.
+UPDATE run SET place = ?, rank = ? WHERE number = ?;
+
+-- name: tried
+-- Read how often these runs were tried. Index: the primary key of outcome.
+SELECT number, attempt, crashes, fence, events
+FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value;
+
+-- name: bodies
+-- Read the id and arguments of these runs. Index: the primary key of run.
+SELECT number, run.id, args FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value;

@@ -1,0 +1,94 @@
+"""Stepping: settle what finished, make due runs startable, claim what fits, rest if nothing came. One transaction.
+
+**Repeating.** A step carries its call number. The answer to the newest one can be built again: the claims are the
+leases of that call, the rest stands in the worker's row. A worker takes no new number before it has its answer, so one
+is enough to remember.
+
+**Resting.** Whether there is anything to claim, and the mark that the worker rests, are one transaction; whoever makes
+a run startable later sees the mark and sends a wake-up. *Race*: none, one of the two commits first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+
+from laneway.core.flow import MOST_MOVES
+from laneway.core.run import Claimed
+from laneway.core.step import Step, StepReply
+from laneway.errors import LeaseLost
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.lines import Line
+from laneway.stores.sqlite.settling import Settling
+from laneway.stores.sqlite.statements import Row, insert, load
+from laneway.stores.sqlite.transaction import Transaction
+from laneway.stores.sqlite.waking import next_due, tasks, wake_for_work
+
+_SQL = load("stepping")
+
+_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) -> StepReply:
+    """Do the step; see `WorkerStore.step`."""
+    row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
+    if row is None or row[1]:
+        raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
+    incarnation, _, call, *answer = row
+    # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+    if step.call <= call:
+        return _same_answer(db, step.incarnation, call, *answer)
+    transaction = Transaction(db, now)
+    settling = Settling(transaction, step)
+    settling.settle(step.results, step.emitted)
+    settling.write()
+    transaction.make_due()
+    claimed, more = _claim(transaction, step, tasks(incarnation), call)
+    transaction.write()
+    reply = _answer(transaction, step, claimed, settling.refused, more=more)
+    wake_for_work(db, effects)
+    effects.events = bool(claimed or step.results or step.emitted)
+    return reply
+
+
+def _same_answer(
+    db: sqlite3.Connection, incarnation: str, call: int, refused: str, due_in: int | None, more: int, now: int
+) -> StepReply:
+    claimed = [Claimed(*row) for row in db.execute(_SQL["claimed"], (incarnation, call))]
+    return StepReply(claimed, _pairs(refused), due_in, bool(more), now)
+
+
+def _answer(
+    transaction: Transaction, step: Step, claimed: list[Claimed], refused: list[tuple[int, int]], *, more: bool
+) -> StepReply:
+    soonest, now = next_due(transaction.db), transaction.now
+    due_in = None if soonest is None else max(0, soonest - now)
+    idle = step.park and not more and len(claimed) < step.room
+    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.incarnation)
+    transaction.db.execute(_SQL["answer"], kept)
+    return StepReply(claimed, refused, due_in, more, now)
+
+
+def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
+    if step.room <= 0:
+        return [], False
+    lanes = transaction.shelves.lanes_with_work(known)
+    transaction.shelves.page = max(8, min(MOST_MOVES, -(-step.room // max(1, len(lanes)))))
+    started, more = transaction.flow.claim(lanes, step.room, known, turn)
+    transaction.shelves.bodies(started)
+    leases, claimed = list[Row](), list[Claimed]()
+    for nth, run in enumerate(started):
+        run.fence += 1
+        leases.append(
+            (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
+        )
+        claimed.append(_claimed(run, step.incarnation))
+    insert(transaction.db, _SQL["lease"], leases)
+    return claimed, more
+
+
+def _claimed(run: Line, worker: str) -> Claimed:
+    assert run.args is not None
+    where = (run.lane, run.user, run.session, run.priority)
+    return Claimed(run.number, run.id, run.task, run.args, run.fence, run.attempt, run.crashes, *where, worker)

@@ -1,0 +1,160 @@
+"""The SQLite store: the verbs of `ports.Store` over one file.
+
+Every verb is a piece of work for one of two threads: the writer's, where it runs inside a transaction, or the reader's,
+where it runs in a snapshot. Nothing is remembered between calls, so any number of processes can share the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from laneway.core.events import Event
+from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.errors import LeaseLost
+from laneway.ports.clock import Clock
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.stores.sqlite import liveness, reading, stepping, submitting
+from laneway.stores.sqlite.connection import Place
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.limits import set_lanes
+from laneway.stores.sqlite.presence import Presence
+
+T = TypeVar("T")
+
+# Presences of a parent process: a child must not even close them.
+_PARENTS: list[Presence] = []
+
+
+class SQLiteStore:
+    """A store in a SQLite file. `busy_timeout` is how long to wait for another process's lock, in seconds."""
+
+    def __init__(self, path: str | os.PathLike[str], clock: Clock, *, busy_timeout: float = 5.0) -> None:
+        self._place = Place(Path(path).absolute(), busy_timeout)
+        self._clock = clock
+        self._presence = Presence(self._place)
+
+    async def open(self) -> None:
+        """Create or migrate the file; see `Store`."""
+        if self._here.closed:
+            self._presence = Presence(self._place)
+        await self._open()
+
+    async def close(self) -> None:
+        """Let go of the file and the threads; see `Store`."""
+        await asyncio.get_running_loop().run_in_executor(None, self._here.close)
+
+    # Runs
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept the batch; see `RunStore`."""
+        return await self._write(lambda db, effects: submitting.submit(db, effects, batch, self._clock.now()))
+
+    async def get(self, run_id: str) -> Run:
+        """Return the run; see `RunStore`."""
+        return await self._read(lambda db: reading.get(db, run_id))
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs, newest first; see `RunStore`."""
+        return await self._read(lambda db: reading.runs(db, wanted, limit, before))
+
+    async def count(self) -> dict[str, int]:
+        """Count the runs by state; see `RunStore`."""
+        return await self._read(reading.count)
+
+    # Lanes, sessions, events
+
+    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Create or change lanes; see `LaneStore`."""
+        await self._write(lambda db, effects: set_lanes(db, effects, lanes, self._clock.now()))
+
+    async def lanes(self) -> list[LaneState]:
+        """Return the lanes; see `LaneStore`."""
+        return await self._read(reading.lanes)
+
+    async def session(self, name: str) -> SessionState | None:
+        """Return the session, if it is not idle; see `SessionStore`."""
+        return await self._read(lambda db: reading.session(db, name))
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Return a page of the run's log; see `EventStore`."""
+        return await self._read(lambda db: reading.events(db, run_id, after, limit))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after events were written; see `EventStore`."""
+        return self._here.watch(changed)
+
+    # Workers
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        socket = self._here.welcome(incarnation.id, wake)
+        await self._write(lambda db, _: liveness.register(db, incarnation, socket, self._clock.now()))
+
+    async def step(self, step: Step) -> StepReply:
+        """Settle, claim, rest; see `WorkerStore`."""
+        try:
+            return await self._write(lambda db, effects: stepping.take_step(db, effects, step, self._clock.now()))
+        except LeaseLost:
+            self._here.forget(step.incarnation)
+            raise
+
+    def renew(self, incarnation: str) -> RenewReply:
+        """Keep the incarnation alive; see `WorkerStore`."""
+        return self._here.writer.write_and_wait(lambda db, _: liveness.renew(db, incarnation, self._clock.now()))
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        return await self._write(
+            lambda db, effects: liveness.reclaim(db, effects, incarnation, gone, limit, self._clock.now())
+        )
+
+    async def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation))
+        self._here.forget(incarnation)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the incarnations; see `WorkerStore`."""
+        return await self._read(reading.workers)
+
+    def look(self) -> bool:
+        """Tell whether anybody has committed since; see `WorkerStore`."""
+        here = self._here
+        return here.opened and here.look()
+
+    # Threads
+
+    @property
+    def _here(self) -> Presence:
+        # Fork: the parent's threads are not here, and its connections must not be touched.
+        if self._presence.pid != os.getpid():
+            _PARENTS.append(self._presence)
+            self._presence = Presence(self._place)
+        return self._presence
+
+    async def _open(self) -> None:
+        here = self._here
+        await here.writer.write(lambda _, __: None)
+        here.opened = True
+
+    async def _write(self, work: Callable[[sqlite3.Connection, Effects], T]) -> T:
+        here = self._here
+        answer = await here.writer.write(work)
+        here.opened = True
+        return answer
+
+    async def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        here = self._here
+        # The reader never creates the file: a question to a store that was not opened opens it first.
+        if not here.opened:
+            await self._open()
+        return await here.reader.ask(question)

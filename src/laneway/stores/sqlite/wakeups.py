@@ -1,0 +1,136 @@
+"""Wake-ups between processes: datagrams on sockets in a folder of the temporary directory.
+
+**The model.** Per database there is one folder, named by a hash of its real path and the user id, readable by that user
+alone. A store that registers workers binds a socket `k-...` there; its name stands in the worker's row, and a datagram
+holds the incarnation to wake. A store that watches binds `w-...`; whoever wrote events sends an empty datagram to each.
+Names are short because a socket's whole path must fit into about 100 bytes.
+
+**Losing one is harmless.** Sending never waits: a full socket means wake-ups are on their way already. A socket whose
+process died refuses; it is removed by whoever finds out. Without such sockets (Windows, a temporary directory of too
+long a name) nothing is sent, and resting workers find work by looking once a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_PATH_LIMIT = 100  # bytes
+_YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so lately may change again within its clock's tick
+WORKERS, WATCHERS = "k", "w"
+
+
+class Folder:
+    """The sockets of one database."""
+
+    def __init__(self, database: Path) -> None:
+        key = hashlib.blake2b(os.fsencode(os.path.realpath(database)), digest_size=8).hexdigest()
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        self.path = Path(tempfile.gettempdir(), f"laneway-{user}-{key}")
+        self._listed: tuple[int, list[str]] = (-1, [])
+        self._out: socket.socket | None = None
+
+    def listen(self, kind: str, heard: Callable[[bytes], None]) -> Ear | None:
+        """Bind a new socket, and call `heard` with each datagram from a thread; None if that cannot be had."""
+        path = self.path / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}"
+        if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) > _PATH_LIMIT:
+            return None
+        try:
+            self._make()
+            return Ear(path, heard)
+        except OSError:
+            return None
+
+    def send(self, name: str, message: bytes) -> None:
+        """Send a datagram to the socket of that name, if it can be done at once."""
+        try:
+            self._sender().sendto(message, str(self.path / name))
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                (self.path / name).unlink()
+        except OSError:
+            pass  # full, or gone: see above
+
+    def watchers(self) -> list[str]:
+        """Return the names of the watching sockets. The folder is read again only when it has changed."""
+        try:
+            changed = self.path.stat().st_mtime_ns
+            if changed != self._listed[0]:
+                names = [path.name for path in self.path.iterdir() if path.name.startswith(WATCHERS)]
+                # Race: a change within the same tick as this look would go unseen, so a young folder is not remembered.
+                self._listed = (changed if time.time_ns() - changed > _YOUNG else -1, names)
+        except OSError:
+            return []
+        return self._listed[1]
+
+    def close(self) -> None:
+        """Let go of the sending socket, and of the folder if nobody uses it."""
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+    def _make(self) -> None:
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        found = self.path.lstat()
+        # Somebody else's folder of our name could hold sockets that listen in, or be a link to anywhere.
+        if self.path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{self.path} is not a private folder of this user")
+
+    def _sender(self) -> socket.socket:
+        if self._out is None:
+            self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._out.setblocking(False)
+        return self._out
+
+
+class Ear:
+    """A bound socket and the thread that listens to it."""
+
+    def __init__(self, path: Path, heard: Callable[[bytes], None]) -> None:
+        self._path, self._heard = path, heard
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(str(path))
+        except OSError:
+            self._socket.close()
+            raise
+        self._closing = False
+        self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The socket's name in its folder."""
+        return self._path.name
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        self._closing = True
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+            out.setblocking(False)
+            out.sendto(b"", str(self._path))
+        self._thread.join(timeout=1)
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    def _listen(self) -> None:
+        while not self._closing:
+            try:
+                message = self._socket.recv(512)
+            except OSError:
+                return
+            if not self._closing:
+                # A failing callback is its owner's business; the next one must still be called.
+                with contextlib.suppress(Exception):
+                    self._heard(message)

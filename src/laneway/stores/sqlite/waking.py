@@ -1,0 +1,70 @@
+"""Choosing whom to wake: resting workers that could start something, or must know of an earlier due time.
+
+Who is chosen rests no more, in the same transaction, so nobody is woken twice for one thing. The wake-ups go out after
+the commit. *Crash here*: they are lost, and those workers find the work when they look.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from laneway.core.liveness import Incarnation
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.statements import as_json, load
+
+_SQL = load("waking")
+
+decode_incarnation = msgspec.json.Decoder(Incarnation).decode
+
+
+class _Resting(NamedTuple):
+    number: int
+    id: str
+    socket: str | None
+    told: int | None  # the next due time it knows of
+    incarnation: str
+
+
+def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
+    """Choose as many as can start something, and all that know a task set aside where there is room."""
+    idle = [_Resting(*row) for row in db.execute(_SQL["idle"])]
+    if not idle:
+        return
+    [[startable]] = db.execute(_SQL["startable"])
+    aside = {task for (task,) in db.execute(_SQL["asides"])}
+    chosen = [
+        worker
+        for index, worker in enumerate(idle)
+        if index < startable or (aside and not aside.isdisjoint(tasks(worker.incarnation)))
+    ]
+    _wake(db, effects, chosen or _for_due(db, idle))
+
+
+def next_due(db: sqlite3.Connection) -> int | None:
+    """Return when the next future run is due."""
+    [[due_at]] = db.execute(_SQL["next_due"]).fetchall()
+    return None if due_at is None else int(due_at)
+
+
+def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
+    # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
+    soonest = next_due(db)
+    if soonest is None or any(worker.told is not None and worker.told <= soonest for worker in idle):
+        return []
+    return idle[:1]
+
+
+def _wake(db: sqlite3.Connection, effects: Effects, chosen: list[_Resting]) -> None:
+    if chosen:
+        db.execute(_SQL["rouse"], (as_json(worker.number for worker in chosen),))
+        effects.wake += [(worker.id, worker.socket) for worker in chosen]
+
+
+@lru_cache(maxsize=256)
+def tasks(incarnation: str) -> frozenset[str]:
+    """Return the tasks that an incarnation, as it is stored, knows."""
+    return decode_incarnation(incarnation).tasks

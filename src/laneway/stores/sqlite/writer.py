@@ -1,0 +1,134 @@
+"""The writer: one thread per store object, one transaction per batch of whatever waits (group commit).
+
+**The model.** `BEGIN IMMEDIATE` takes the file's write lock, waiting up to the busy timeout for other processes. Each
+piece of work runs inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT,
+one fsync, makes all of them durable; only then are they answered, and wake-ups sent.
+
+**Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
+answers and wake-ups may be lost: callers repeat their calls, which change nothing then; resting workers look.
+
+**Errors.** No lock in time: nothing was done, all hear StoreUnavailable. SQLite gave up in the middle (disk full, a
+failing disk): rolled back, nothing was done. A COMMIT that fails may have reached the disk: `maybe_done`. After
+anything but a lock the connection is closed, and the next batch opens a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from copy import copy
+from typing import TypeVar
+
+from laneway.errors import StoreError
+from laneway.stores.sqlite.checkpoints import Checkpointer
+from laneway.stores.sqlite.connection import Place, connect, translated
+from laneway.stores.sqlite.desk import Ask, Desk
+from laneway.stores.sqlite.effects import Effects
+
+T = TypeVar("T")
+Write = Callable[[sqlite3.Connection, Effects], T]
+
+
+class Writer(Desk):
+    """Does work inside transactions; `committed` hears of the effects of each commit."""
+
+    def __init__(self, place: Place, committed: Callable[[Effects], None]) -> None:
+        super().__init__("laneway-sqlite-writer")
+        self._place, self._committed = place, committed
+        self._db: sqlite3.Connection | None = None
+        self._checkpointer = Checkpointer(place)
+
+    async def write(self, work: Write[T]) -> T:
+        """Do the work in a transaction, and return its answer once that is durable."""
+        effects = Effects()
+        return await self.ask(lambda db: work(db, effects), effects)
+
+    def write_and_wait(self, work: Write[T]) -> T:
+        """Do the work in a transaction; wait for it in this thread."""
+        effects = Effects()
+        return self.ask_and_wait(lambda db: work(db, effects), effects)
+
+    def do(self, batch: list[Ask]) -> None:
+        """Do the batch in one transaction."""
+        try:
+            self._transact(batch)
+        except StoreError as error:
+            for ask in batch:
+                ask.error = _again(error)
+            return
+        effects = Effects.of([ask.note for ask in batch if ask.error is None])
+        if effects.wake or effects.events:
+            self._committed(effects)
+
+    def rest(self) -> None:
+        """Move the log into the file when it has grown, now that nobody waits for an answer."""
+        if self._db is not None:
+            self._checkpointer.after_commit(self._db)
+
+    def let_go(self) -> None:
+        """Close the file; whoever closes it last moves the rest of the log into it."""
+        self._checkpointer.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _transact(self, batch: list[Ask]) -> None:
+        db = self._db = self._db or connect(self._place)
+        self._execute(db, "BEGIN IMMEDIATE")
+        for ask in batch:
+            self._attempt(db, ask, alone=len(batch) == 1)
+        if db.in_transaction:
+            self._execute(db, "COMMIT", maybe_done=True)
+
+    def _attempt(self, db: sqlite3.Connection, ask: Ask, *, alone: bool) -> None:
+        try:
+            if not alone:
+                db.execute("SAVEPOINT piece")
+            ask.value = ask.work(db)
+            if not alone:
+                db.execute("RELEASE piece")
+        except sqlite3.Error as error:
+            if not _its_own(error):
+                raise self._broken(error) from error
+            self._undo(db, ask, error, alone=alone)
+        except Exception as error:  # noqa: BLE001 - it goes to its caller
+            self._undo(db, ask, error, alone=alone)
+
+    def _undo(self, db: sqlite3.Connection, ask: Ask, error: Exception, *, alone: bool) -> None:
+        ask.error = error
+        if alone:
+            self._execute(db, "ROLLBACK")
+        else:
+            self._execute(db, "ROLLBACK TO piece")
+            self._execute(db, "RELEASE piece")
+
+    def _execute(self, db: sqlite3.Connection, statement: str, *, maybe_done: bool = False) -> None:
+        try:
+            db.execute(statement)
+        except sqlite3.Error as error:
+            raise self._broken(error, maybe_done=maybe_done) from error
+
+    def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
+        db, self._db = self._db, None
+        self._checkpointer.close()
+        if db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+        return translated(error, self._place, maybe_done=maybe_done)
+
+
+def _its_own(error: sqlite3.Error) -> bool:
+    # A wrong statement or value is the fault of the work that has it, not of the file.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return code in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
+
+
+def _again(error: StoreError) -> StoreError:
+    # Each caller gets an error of its own: raised twice, one object would grow two tracebacks.
+    other = copy(error)
+    other.__cause__ = error.__cause__
+    return other
