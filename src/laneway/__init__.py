@@ -1,0 +1,83 @@
+"""laneway: accept work now, run it later, lose nothing.
+
+One durable task scheduler for people who run agents and web apps in Python. Start with `Scheduler`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laneway.core.events import Event
+    from laneway.core.policy import Lane, SessionPolicy
+    from laneway.core.retry import Retry
+    from laneway.core.run import Reason, Receipt, Run
+    from laneway.engine.context import Context
+    from laneway.errors import (
+        BadArguments,
+        BadSetting,
+        LanewayError,
+        RunCancelled,
+        RunDropped,
+        RunFailed,
+        StoreUnavailable,
+        UnknownRun,
+        UnknownTask,
+    )
+    from laneway.scheduler import Scheduler, Submission
+else:
+    # A name is imported when it is first asked for, so that `laneway --help` need not wait for the engine.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"laneway.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})
+
+
+__all__ = [
+    "BadArguments",
+    "BadSetting",
+    "Context",
+    "Event",
+    "Lane",
+    "LanewayError",
+    "Reason",
+    "Receipt",
+    "Retry",
+    "Run",
+    "RunCancelled",
+    "RunDropped",
+    "RunFailed",
+    "Scheduler",
+    "SessionPolicy",
+    "StoreUnavailable",
+    "Submission",
+    "UnknownRun",
+    "UnknownTask",
+]
+
+_NAMES = {
+    "core.events": ("Event",),
+    "core.policy": ("Lane", "SessionPolicy"),
+    "core.retry": ("Retry",),
+    "core.run": ("Reason", "Receipt", "Run"),
+    "engine.context": ("Context",),
+    "errors": (
+        "BadArguments",
+        "BadSetting",
+        "LanewayError",
+        "RunCancelled",
+        "RunDropped",
+        "RunFailed",
+        "StoreUnavailable",
+        "UnknownRun",
+        "UnknownTask",
+    ),
+    "scheduler": ("Scheduler", "Submission"),
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -1,0 +1,1 @@
+"""The engine: where asyncio lives. It calls the core for every decision and a store for every fact."""

@@ -1,0 +1,127 @@
+"""A handler's parameters: what may be submitted to it, checked against its signature before anything is stored.
+
+Arguments travel as JSON text. They are checked twice on the same text: here at submission, so that the caller hears of
+a mistake, and again by whoever executes them if the call itself fails, because the handler may have changed since. Type
+annotations that JSON can express are checked and, for dataclasses, datetimes, enums, pydantic models and the like,
+converted; a parameter without an annotation takes any JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_origin, get_type_hints
+
+import msgspec
+
+from laneway.core import codec
+from laneway.errors import BadArguments, BadSetting, did_you_mean
+
+# What a JSON decoder returns without being told a type: such parameters need no conversion.
+_NATIVE = (str, int, float, bool, list, dict, type(None), Any)
+
+
+class Parameters:
+    """The parameters of one handler, without the one that receives the Context."""
+
+    def __init__(self, task: str, function: Callable[..., Any], context_type: type) -> None:
+        self._task = task
+        hints = _hints(function)
+        parameters = inspect.signature(function).parameters.values()
+        self.context = next((p.name for p in parameters if hints.get(p.name) is context_type), None)
+        named = [p for p in parameters if p.name != self.context and p.kind is not p.VAR_POSITIONAL]
+        for parameter in named:
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                raise BadSetting(
+                    f"task {task!r}: parameter {parameter.name!r} is positional-only; arguments have names"
+                )
+        self._open = any(p.kind is p.VAR_KEYWORD for p in named)
+        named = [p for p in named if p.kind is not p.VAR_KEYWORD]
+        self.names = [p.name for p in named]
+        self._required = {p.name for p in named if p.default is p.empty}
+        self.types = {name: _checkable(hints.get(name, Any)) for name in self.names}
+        self._decoder = msgspec.json.Decoder(self._form(), dec_hook=_convert)
+        native = all(_is_native(type_) for type_ in self.types.values())
+        # Text that was checked when it was submitted needs no second check unless values have to be converted.
+        self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
+
+    def pack(self, args: Mapping[str, Any], limit: int) -> str:
+        """Return the arguments as JSON text, or raise BadArguments that names the argument and what it should be."""
+        if type(args) is not dict:
+            args = _as_dict(self._task, args)
+        text = codec.to_json(args, f"the arguments of {self._task}", limit)
+        self.check(text)
+        return text
+
+    def check(self, text: str) -> None:
+        """Raise BadArguments if this text does not fit the signature."""
+        try:
+            self._decoder.decode(text)
+        except msgspec.ValidationError as error:
+            raise self._explained(codec.from_json(text), error) from None
+
+    def _converted(self, text: str) -> dict[str, Any]:
+        form = self._decoder.decode(text)
+        values = {name: getattr(form, f"p_{name}") for name in self.names}
+        given = {name: value for name, value in values.items() if value is not msgspec.UNSET}
+        return {**codec.from_json(text), **given} if self._open else given
+
+    def _form(self) -> type[msgspec.Struct]:
+        # The fields are prefixed because a parameter may have a name that a Struct cannot use.
+        fields: list[Any] = []
+        for name in sorted(self.names, key=lambda name: name not in self._required):
+            if name in self._required:
+                fields.append((f"p_{name}", self.types[name]))
+            else:
+                fields.append((f"p_{name}", self.types[name] | msgspec.UnsetType, msgspec.UNSET))
+        rename = {f"p_{name}": name for name in self.names}
+        return msgspec.defstruct("Arguments", fields, rename=rename, forbid_unknown_fields=not self._open)
+
+    def _explained(self, args: Any, error: msgspec.ValidationError) -> BadArguments:
+        missing = sorted(self._required - set(args))
+        unknown = [] if self._open else [name for name in args if name not in self.names]
+        if unknown:
+            takes = ", ".join(self.names) or "none"
+            hint = did_you_mean(unknown[0], self.names) or f"; it takes {takes}"
+            return BadArguments(f"{self._task} has no argument {unknown[0]!r}{hint}")
+        if missing:
+            return BadArguments(f"{self._task} needs {' and '.join(repr(name) for name in missing)}")
+        what, _, where = str(error).partition(" - at ")
+        argument = where.strip("`").removeprefix("$.")
+        return BadArguments(f"{self._task}, argument {argument!r}: {what[:1].lower()}{what[1:].replace('`', '')}")
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except (NameError, TypeError):
+        # An annotation that only a type checker can resolve; those that are classes already still count.
+        return {name: hint for name, hint in inspect.get_annotations(function).items() if not isinstance(hint, str)}
+
+
+def _checkable(hint: Any) -> Any:
+    try:
+        msgspec.json.Decoder(hint | msgspec.UnsetType if hint is not Any else hint)
+    except TypeError:
+        return Any
+    return hint
+
+
+def _is_native(hint: Any) -> bool:
+    if get_origin(hint) in (list, dict):
+        return all(map(_is_native, hint.__args__))
+    return hint in _NATIVE
+
+
+def _convert(type_: Any, value: Any) -> Any:
+    # Pydantic models are taken by what they can do, so that pydantic need not be installed.
+    validate = getattr(type_, "model_validate", None)
+    if validate is None:
+        return value
+    return validate(value)
+
+
+def _as_dict(task: str, args: object) -> dict[str, Any]:
+    if not isinstance(args, Mapping):
+        raise BadArguments(f"the arguments of {task} must be a dict of names and values, not {type(args).__name__}")
+    return dict(args)

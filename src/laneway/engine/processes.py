@@ -1,0 +1,57 @@
+"""Telling whether a process of this machine is gone, so that its runs need not wait for a lapse.
+
+A pid alone is not enough: it is reused. Boot id, pid namespace, pid and start time together name one process for good.
+Where they cannot be read (not Linux), or where boot or namespace differ, nobody is ever seen to be gone and the lapse
+decides.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from laneway.core.liveness import ProcessMark
+
+_PROC = Path("/proc")
+
+
+def mark() -> ProcessMark:
+    """Return the mark of this process."""
+    pid = os.getpid()
+    return ProcessMark(_boot(), _namespace(), pid, _started(pid) or 0)
+
+
+def is_gone(process: ProcessMark) -> bool:
+    """Tell whether that process is seen to be gone; False where it cannot be seen."""
+    if not process.boot or (process.boot, process.namespace) != (_boot(), _namespace()):
+        return False
+    return _started(process.pid) != process.started
+
+
+@cache
+def _boot() -> str:
+    return _text(_PROC / "sys/kernel/random/boot_id")
+
+
+@cache
+def _namespace() -> str:
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> int | None:
+    # Fields after the command's closing parenthesis: state is the 3rd of all, the start time the 22nd.
+    fields = _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+    if len(fields) < 20 or fields[0] in "ZX":  # a zombie executes nothing any more
+        return None
+    return int(fields[19])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

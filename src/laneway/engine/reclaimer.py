@@ -1,0 +1,79 @@
+"""Taking over from the dead: finds incarnations that are gone or have lapsed and hands their runs to the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from laneway.core.liveness import WorkerInfo
+from laneway.core.run import Claimed
+from laneway.engine.processes import is_gone
+from laneway.errors import LeaseLost, StoreError
+from laneway.ports.clock import Clock
+from laneway.ports.workers import WorkerStore
+
+log = logging.getLogger("laneway.reclaimer")
+
+LOOK_EVERY = 1.0  # seconds: a process seen to be gone is acted on within about this
+READ_EVERY = 5  # looks between two readings of the workers when nothing seemed to change
+
+
+class Reclaimer:
+    """Looks after the other workers of the store, and once a second for a wake-up that got lost."""
+
+    def __init__(
+        self,
+        store: WorkerStore,
+        clock: Clock,
+        incarnation: str,
+        take: Callable[[list[Claimed]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._store, self._clock, self._incarnation = store, clock, incarnation
+        self._take, self._changed = take, changed
+        self._others: list[WorkerInfo] = []
+
+    async def run(self) -> None:
+        """Look every second, until cancelled or until this incarnation is itself lost."""
+        looks = 0
+        while True:
+            looks += 1
+            await self._clock.sleep(LOOK_EVERY)
+            try:
+                await self.look(read=looks % READ_EVERY == 0)
+            except LeaseLost:
+                return  # the worker hears of it by its own next call
+
+    async def look(self, *, read: bool) -> None:
+        """Look once: read the list of workers if told to or if something changed, and take over from the dead."""
+        try:
+            await self._look(read=read)
+        except StoreError as error:
+            log.warning("cannot look after other workers: %s; trying again", error)
+
+    async def _look(self, *, read: bool) -> None:
+        changed = self._store.look()
+        if changed:
+            self._changed()
+        if read or changed:
+            self._others = [w for w in await self._store.workers() if w.incarnation.id != self._incarnation]
+        gone = [w.incarnation.id for w in self._others if is_gone(w.incarnation.process)]
+        if gone or any(self._is_late(worker) for worker in self._others):
+            await self._reclaim(gone)
+
+    def _is_late(self, worker: WorkerInfo) -> bool:
+        # Only a hint to ask: the store judges the lapse, by its own clock and after the grace.
+        return self._clock.now() - worker.renewed_at > worker.incarnation.lease
+
+    async def _reclaim(self, gone: list[str]) -> None:
+        more = True
+        while more:
+            reply = await self._store.reclaim(self._incarnation, gone)
+            if reply.lapsed:
+                self._take(reply.lapsed)
+                # The worker settles these in its next step; until then they would only be handed out again.
+                return
+            more = reply.more
+            await asyncio.sleep(0)
+        self._others = [worker for worker in self._others if worker.incarnation.id not in gone]

@@ -1,0 +1,75 @@
+"""Keeping an incarnation alive, from a thread of its own.
+
+Of its own, because liveness of the process must not depend on the loop: a handler that blocks the loop for a minute is
+slow, not dead, and must not be reclaimed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Set
+
+from laneway.core.step import RenewReply
+from laneway.errors import LeaseLost, StoreError
+from laneway.ports.workers import WorkerStore
+
+log = logging.getLogger("laneway.renewer")
+
+
+class Renewer:
+    """Renews one incarnation until stopped.
+
+    `held` tells which leases the worker believed to have before the call; `lost` hears of those the store does not know
+    (a set of (number, fence)), or of None when the whole incarnation is lost. Both are called on the renewer's thread.
+    """
+
+    def __init__(
+        self,
+        store: WorkerStore,
+        incarnation: str,
+        every: float,
+        held: Callable[[], Set[tuple[int, int]]],
+        lost: Callable[[Set[tuple[int, int]] | None], None],
+    ) -> None:
+        self._store, self._incarnation, self._every = store, incarnation, every
+        self._held, self._lost = held, lost
+        self._stopped = threading.Event()
+        self._retiring = False
+        self._thread = threading.Thread(target=self._run, name="laneway-renewer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to renew."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more; does not wait for a renewal that is under way."""
+        self._stopped.set()
+
+    def retire(self) -> None:
+        """Go on only as long as something is held: a thread that could not be stopped keeps its lease until it ends."""
+        self._retiring = True
+
+    def _run(self) -> None:
+        wait = self._every
+        while not self._stopped.wait(wait):
+            if self._retiring and not self._held():
+                return
+            try:
+                wait = self._every if self._renew() else 1.0
+            except LeaseLost:
+                self._lost(None)
+                return
+
+    def _renew(self) -> bool:
+        held = self._held()
+        try:
+            reply: RenewReply = self._store.renew(self._incarnation)
+        except StoreError as error:
+            log.warning("cannot renew: %s; trying again", error)
+            return False
+        # Race: what was claimed after `held` was taken is missing there too, and so never taken for lost.
+        unknown = held - set(reply.leases)
+        if unknown:
+            self._lost(unknown)
+        return True

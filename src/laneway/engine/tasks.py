@@ -1,0 +1,113 @@
+"""Tasks: registered handlers and their policies."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from laneway.core.policy import TaskPolicy, checked_name
+from laneway.core.run import Receipt
+from laneway.engine.context import Context
+from laneway.engine.parameters import Parameters
+from laneway.errors import BadSetting, UnknownTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Submit(Protocol):
+    """How a task reaches the scheduler that registered it."""
+
+    def __call__(self, task: Task[..., Any], args: Mapping[str, Any], **options: Any) -> Awaitable[Receipt]:
+        """Submit a run of the task."""
+
+
+class Task(Generic[P, R]):
+    """A handler that can be submitted. Calling it calls the function, here and now, as if it were not registered."""
+
+    def __init__(self, name: str, function: Callable[P, R], policy: TaskPolicy, submit: Submit) -> None:
+        self.name = checked_name(name, "task")
+        self.function = function
+        self.policy = policy
+        self.parameters = Parameters(name, function, Context)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._submit = submit
+        self.__name__, self.__doc__ = name, function.__doc__
+        self.__wrapped__ = function
+        self._check()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Show the task by name."""
+        return f"<task {self.name}>"
+
+    async def submit(self, **args: Any) -> Receipt:
+        """Submit a run with these arguments."""
+        return await self._submit(self, args)
+
+    def using(self, **options: Any) -> BoundTask:
+        """Return the task with options for submission: `task.using(user="ann").submit(doc="42")`."""
+        return BoundTask(self, self._submit, options)
+
+    def _check(self) -> None:
+        if inspect.isasyncgenfunction(self.function) or inspect.isgeneratorfunction(self.function):
+            raise BadSetting(
+                f"task {self.name!r} is a generator; a handler returns its result, and reports by ctx.emit"
+            )
+        if self.policy.timeout is not None and not self.is_async:
+            raise BadSetting(
+                f"task {self.name!r}: timeout is for async handlers; a plain function in a thread cannot be stopped"
+            )
+
+
+class BoundTask:
+    """A task with options for its submission."""
+
+    def __init__(self, task: Task[..., Any], submit: Submit, options: Mapping[str, Any]) -> None:
+        self._task, self._submit, self._options = task, submit, options
+
+    def using(self, **options: Any) -> BoundTask:
+        """Return the task with more options."""
+        return BoundTask(self._task, self._submit, {**self._options, **options})
+
+    async def submit(self, **args: Any) -> Receipt:
+        """Submit a run with these arguments and the options given before."""
+        return await self._submit(self._task, args, **self._options)
+
+
+class Registry:
+    """The tasks of one scheduler, by name."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        """Return the tasks in the order they were registered."""
+        return iter(self._tasks.values())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tasks."""
+        return frozenset(self._tasks)
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Register a task; a name can be taken once."""
+        if task.name in self._tasks:
+            raise BadSetting(f"task {task.name!r} is registered twice; give one of them another name=")
+        self._tasks[task.name] = task
+
+    def get(self, name: str) -> Task[..., Any]:
+        """Return the task of that name, or raise UnknownTask."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(name, self._tasks) from None
+
+    def policy(self, name: str) -> TaskPolicy:
+        """Return the policy of a task, or the default one for a task that only others know."""
+        task = self._tasks.get(name)
+        return TaskPolicy() if task is None else task.policy
