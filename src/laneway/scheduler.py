@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import msgspec
 
 from laneway.core.events import Event
-from laneway.core.instants import duration, micros
-from laneway.core.policy import PRIORITIES, Lane, SessionPolicy, TaskPolicy, checked_name
+from laneway.core.instants import SECOND, duration, micros
+from laneway.core.policy import PRIORITIES, Lane, SessionPolicy, TaskPolicy, checked_count, checked_name
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
@@ -23,7 +23,7 @@ from laneway.engine.clock import SystemClock
 from laneway.engine.ids import new_run_id
 from laneway.engine.tasks import Registry, Task
 from laneway.engine.worker import Worker
-from laneway.errors import BadSetting, BadURL, did_you_mean
+from laneway.errors import BadSetting, BadURL
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
@@ -72,6 +72,7 @@ class Scheduler:
         self._opened = False
         self._worker: Worker | None = None
         self._work: asyncio.Task[None] | None = None
+        self._working_on: asyncio.AbstractEventLoop | None = None
 
     # Tasks
 
@@ -102,10 +103,13 @@ class Scheduler:
         """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called."""
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
+        if self._worker is not None:
+            raise BadSetting("this scheduler is working already; register its tasks before it starts")
         policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes)
 
         def register(function: Callable[..., Any]) -> AnyTask:
-            task = Task(name or str(getattr(function, "__name__", "")), function, policy, self.submit)
+            called = getattr(function, "__name__", "") if name is None else name
+            task = Task(called, function, policy, self.submit)
             self.tasks.add(task)
             return task
 
@@ -129,14 +133,14 @@ class Scheduler:
         """Accept many runs; return a receipt for each, in order. All are checked before any is stored."""
         batch = []
         for item in items:
-            submission = item if isinstance(item, Submission) else Submission(*item)
+            submission = _submission(item)
             options = {name: getattr(submission, name) for name in SUBMIT_OPTIONS}
             batch.append(self._checked(submission.task, submission.args, options))
         await self.open()
         return await self._client.submit_all(batch)
 
     def _checked(self, task: AnyTask | str, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
-        known = self.tasks.get(task) if isinstance(task, str) else task
+        known = self._known(task)
         text = known.parameters.pack(args, self.settings.args_limit)
         if not options:
             return NewRun(id=new_run_id(), task=known.name, args=text, lane=known.policy.lane)
@@ -144,6 +148,17 @@ class Scheduler:
             if option not in SUBMIT_OPTIONS:
                 raise BadSetting.unknown("option of submit", option, SUBMIT_OPTIONS)
         return _with_options(known, text, options)
+
+    def _known(self, task: Any) -> AnyTask:
+        if isinstance(task, str):
+            return self.tasks.get(task)
+        if not isinstance(task, Task):
+            shown = getattr(task, "__name__", repr(task))
+            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
+        known = self.tasks.get(task.name)
+        if known is not task:
+            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
+        return known
 
     # Reading
 
@@ -164,6 +179,7 @@ class Scheduler:
         before: int | None = None,
     ) -> list[Run]:
         """Return up to `limit` runs that fit, newest first; `before` is the number to go on from."""
+        checked_count(limit, "limit")
         wanted = RunFilter(
             state=None if state is None else RunState.named(state), task=task, lane=lane, user=user, session=session
         )
@@ -175,26 +191,23 @@ class Scheduler:
 
         Raises RunFailed, RunCancelled or RunDropped if it ended otherwise, TimeoutError if it has not ended in time.
         """
+        seconds = _seconds(timeout)
         await self.open()
-        return await self._in_time(self._client.result(run_id(run)), timeout)
+        return await self._client.result(run_id(run), seconds)
 
     async def wait(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Run:
         """Wait for the run to end, however it does, and return it. Raises TimeoutError."""
+        seconds = _seconds(timeout)
         await self.open()
-        return await self._in_time(self._client.ended(run_id(run)), timeout)
+        return await self._client.ended(run_id(run), seconds)
 
     async def events(self, run: Receipt | Run | str, after: int = 0) -> AsyncIterator[Event]:
         """Yield the run's events with numbers greater than `after`: those there are, then live ones, up to `done`."""
+        if not isinstance(after, int) or after < 0:
+            raise BadSetting(f"after is {after!r}; it is the number of the last event you have, 0 for none")
         await self.open()
         async for event in self._client.events(run_id(run), after):
             yield event
-
-    async def _in_time(self, call: Awaitable[R], timeout: timedelta | float | None) -> R:
-        if timeout is None:
-            return await call
-        seconds = duration(timeout, "timeout") / 1_000_000
-        # asyncio.wait_for, not asyncio.timeout: the latter is broken in Python 3.11.2 (docs/decisions).
-        return await asyncio.wait_for(call, seconds)
 
     # Working
 
@@ -212,27 +225,30 @@ class Scheduler:
         started = asyncio.Event()
         work = asyncio.create_task(self.work(concurrency=concurrency, ready=started.set), name="laneway-work")
         waiter = asyncio.create_task(started.wait())
-        await asyncio.wait((work, waiter), return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
-        if work.done():
-            work.result()
         try:
+            await asyncio.wait((work, waiter), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
             yield self
         finally:
-            await self.stop()
-            await work
+            waiter.cancel()
+            if started.is_set():
+                await self.stop()
+            else:
+                work.cancel()
+            await asyncio.gather(work, return_exceptions=not started.is_set())
 
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
 
         Returns the ids of runs left behind: their handlers, in threads, have not ended and keep their lease.
         """
+        seconds = duration(timeout, "timeout") / SECOND
         worker, work = self._worker, self._work
-        if worker is None:
+        if worker is None or work is None:
             return []
-        await worker.stop(duration(timeout, "timeout") / 1_000_000)
-        if work is not None:
-            await asyncio.wait([work])
+        await worker.stop(seconds, self.settings.grace if seconds else 0)
+        await asyncio.wait([work])
         return worker.executing
 
     @property
@@ -244,23 +260,30 @@ class Scheduler:
     async def _worked(
         self, *, until_drained: bool, concurrency: int | None, ready: Callable[[], None] | None = None
     ) -> Mapping[str, int]:
-        if self._worker is not None:
+        loop = asyncio.get_running_loop()
+        if self._working_on is not None and not self._working_on.is_closed():
             raise BadSetting("this scheduler is working already; stop it first, or use another one")
         settings = self.settings if concurrency is None else replace(self.settings, concurrency=concurrency)
-        store = await self.open()
-        self._worker = Worker(store, self.tasks, self._clock, settings)
-        self._work = asyncio.create_task(
-            self._worker.run(until_drained=until_drained, ready=ready), name="laneway-worker"
-        )
+        self._working_on = loop
         try:
-            await asyncio.shield(self._work)
-            return {move.value: times for move, times in self._worker.moves.items()}
-        except asyncio.CancelledError:
-            await self._worker.stop(0)
-            await asyncio.wait([self._work])
-            raise
+            worker = Worker(self._store, self.tasks, self._clock, settings)
+            work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
+            self._worker, self._work = worker, work
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await worker.stop(0, settings.grace)
+                if not self._opened:
+                    work.cancel()  # it never got as far as the store
+                await asyncio.wait([work])
+                raise
+            return worker.moves
         finally:
-            self._worker = self._work = None
+            self._worker = self._work = self._working_on = None
+
+    async def _opened_and_run(self, worker: Worker, **how: Any) -> None:
+        await self.open()
+        await worker.run(**how)
 
     # Opening and closing
 
@@ -300,41 +323,70 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
         return SQLiteStore(rest[1:], clock, busy_timeout=settings.busy_timeout)
     if scheme == "sqlite":
         raise BadURL(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute/path.db")
-    hint = did_you_mean(scheme, ["sqlite", "memory"]) or "; it can be sqlite:///file.db or memory://"
-    raise BadURL(f"{without_password(url)!r} is not a store laneway knows{hint}")
+    # Only the scheme is shown: what follows may hold a password.
+    shown = f"{scheme}://" if separator else repr(url)
+    raise BadURL(f"{shown} is not a store laneway knows; it can be sqlite:///file.db or memory://")
+
+
+def without_password(url: str) -> str:
+    """Return the address as it may be shown: without user, password and parameters."""
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + rest.partition("?")[0].rpartition("@")[2]
 
 
 def run_id(run: Receipt | Run | str) -> str:
     """Return the id of what stands for a run."""
     if isinstance(run, Receipt):
         return run.run_id
-    return run.id if isinstance(run, Run) else run
+    if isinstance(run, Run):
+        return run.id
+    if not isinstance(run, str):
+        raise BadSetting(f"{run!r} is no run; give a receipt, a run or an id")
+    return run
+
+
+def _submission(item: Any) -> Submission:
+    if isinstance(item, Submission):
+        return item
+    if isinstance(item, tuple) and len(item) == 2:
+        return Submission(*item)
+    raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
+
+
+def _seconds(timeout: timedelta | float | None) -> float | None:
+    return None if timeout is None else duration(timeout, "timeout") / SECOND
 
 
 def _with_options(task: AnyTask, args: str, options: Mapping[str, Any]) -> NewRun:
-    given: Callable[[str], Any] = options.get
-    priority, at, policy = given("priority") or 0, given("at"), given("session_policy")
-    if not isinstance(priority, int) or priority not in PRIORITIES:
+    given = {name: value for name, value in options.items() if value is not None}
+    priority, policy = given.get("priority", 0), given.get("session_policy")
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITIES:
         raise BadSetting(f"priority is {priority!r}; it must be a whole number from -100 to 100")
-    if at is not None and given("delay"):
-        raise BadSetting("give delay or at, not both")
-    if policy is not None and given("session") is None:
+    if policy is not None and not isinstance(policy, SessionPolicy):
+        raise BadSetting(f"session_policy is {policy!r}; it must be a SessionPolicy")
+    if policy is not None and "session" not in given:
         raise BadSetting("session_policy is given without a session")
+    names = {what: checked_name(given[what], what) for what in ("lane", "user", "session") if what in given}
     return NewRun(
         id=new_run_id(),
         task=task.name,
         args=args,
-        lane=task.policy.lane if given("lane") is None else checked_name(given("lane"), "lane"),
-        user=None if given("user") is None else checked_name(given("user"), "user"),
-        session=None if given("session") is None else checked_name(given("session"), "session"),
+        lane=names.get("lane", task.policy.lane),
+        user=names.get("user"),
+        session=names.get("session"),
         max_concurrent=None if policy is None else policy.max_concurrent,
         priority=priority,
-        delay=duration(given("delay") or 0, "delay"),
-        due_at=None if at is None else micros(at),
+        delay=duration(given.get("delay", 0), "delay"),
+        due_at=_due_at(given),
     )
 
 
-def without_password(url: str) -> str:
-    """Return the address as it may be shown: without user and password."""
-    scheme, separator, rest = url.partition("://")
-    return url if scheme == "sqlite" else f"{scheme}{separator}{rest.rpartition('@')[2]}"
+def _due_at(given: Mapping[str, Any]) -> int | None:
+    at = given.get("at")
+    if at is None:
+        return None
+    if given.get("delay"):
+        raise BadSetting("give delay or at, not both")
+    if not isinstance(at, datetime):
+        raise BadSetting(f"at is {at!r}; it must be a datetime with a time zone")
+    return micros(at)

@@ -34,10 +34,12 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("concurrency", "args_limit", "result_limit"):
             checked_count(getattr(self, name), name)
-        for name in ("lease", "renew_every", "busy_timeout"):
-            if duration(getattr(self, name), name) == 0:
+        for name in ("lease", "renew_every", "busy_timeout", "grace"):
+            length = duration(getattr(self, name), name)
+            if length == 0 and name != "grace":
                 raise BadSetting(f"{name} is 0; it must be more (seconds)")
-        duration(self.grace, "grace")
+            # The record is frozen for everybody else; a timedelta becomes seconds once, here.
+            object.__setattr__(self, name, length / SECOND)
         if self.renew_every * 2 > self.lease:
             raise BadSetting(
                 f"renew_every is {self.renew_every} s and lease {self.lease} s;"

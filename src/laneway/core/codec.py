@@ -19,12 +19,13 @@ from laneway.errors import BadArguments, StoreTooNew
 VERSION = 1
 ARGS_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
+DEPTH_LIMIT = 100  # levels of nesting: what can be written must be readable from any depth of the reader's stack
 
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 _decode = msgspec.json.Decoder().decode
 
 
-def to_json(value: object, what: str, limit: int) -> str:
+def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str:
     """Return `value` as JSON text, or raise BadArguments that says what in it is not JSON, or how much too large it is.
 
     >>> to_json({"doc": "42"}, "the arguments", 100)
@@ -40,12 +41,16 @@ def to_json(value: object, what: str, limit: int) -> str:
         text = _encode(value)
         # msgspec writes nan and inf as null; only where a null stands can one of them have been.
         if b"null" in text:
-            _refuse_unreal(msgspec.to_builtins(value), "", what)
-        if len(text) > limit:
-            raise BadArguments(f"{what} take {len(text)} bytes as JSON; at most {limit} are allowed")
-        return text.decode()
+            _refuse_unreal(msgspec.to_builtins(value), "")
+        if text.count(b"[") + text.count(b"{") > DEPTH_LIMIT:
+            _refuse_deep(msgspec.to_builtins(value), DEPTH_LIMIT)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise BadArguments(f"{what} are not JSON: {str(error) or type(error).__name__}") from error
+        verb = "are" if plural else "is"
+        raise BadArguments(f"{what} {verb} not JSON: {str(error) or type(error).__name__}") from error
+    if len(text) > limit:
+        verb = "take" if plural else "takes"
+        raise BadArguments(f"{what} {verb} {len(text)} bytes as JSON; at most {limit} are allowed")
+    return text.decode()
 
 
 def from_json(text: str) -> Any:
@@ -53,15 +58,25 @@ def from_json(text: str) -> Any:
     return _decode(text)
 
 
-def _refuse_unreal(value: object, path: str, what: str) -> None:
+def _refuse_unreal(value: object, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise BadArguments(f"{what} are not JSON: {path or 'the value'} is {value}, which JSON has no word for")
+        raise ValueError(f"{path or 'the value'} is {value}, which JSON has no word for")
     if isinstance(value, dict):
         for key, item in value.items():
-            _refuse_unreal(item, f"{path}.{key}" if path else str(key), what)
-    elif isinstance(value, list):
+            _refuse_unreal(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            _refuse_unreal(item, f"{path}[{index}]", what)
+            _refuse_unreal(item, f"{path}[{index}]")
+
+
+def _refuse_deep(value: object, levels: int) -> None:
+    if not levels:
+        raise ValueError(f"it is nested more than {DEPTH_LIMIT} levels deep")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_deep(item, levels - 1)
 
 
 def to_dict(record: Run | Event | Receipt | WorkerInfo) -> dict[str, Any]:

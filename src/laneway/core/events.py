@@ -56,11 +56,16 @@ def draft(kind: str, data: object) -> Draft:
     >>> msgspec.json.decode(draft("log", {"text": "x" * 10_000})[1])["cut"]
     10011
     """
-    text = msgspec.json.encode(data)
-    if len(text) > DATA_LIMIT:
-        head = text[:HEAD_LIMIT].decode(errors="ignore")
-        text = msgspec.json.encode({"cut": len(text), "head": head})
-    return kind, text.decode()
+    return drafted(kind, msgspec.json.encode(data).decode())
+
+
+def drafted(kind: str, text: str) -> Draft:
+    """Return the draft of an event whose data is JSON text already; over 8 KiB it is cut and marked."""
+    # Text of many-byte characters may be longer in bytes; the limit is what matters to the store.
+    if len(text) > DATA_LIMIT // 4 and len(data := text.encode()) > DATA_LIMIT:
+        head = data[:HEAD_LIMIT].decode(errors="ignore")
+        text = msgspec.json.encode({"cut": len(data), "head": head}).decode()
+    return kind, text
 
 
 def chunk(stamped: Iterable[Stamped]) -> str:

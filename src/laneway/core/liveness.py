@@ -38,12 +38,13 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An incarnation as the store knows it."""
+    """An incarnation as the store knows it. One that has left is known only while it holds leases."""
 
     incarnation: Incarnation
     renewed_at: int
     running: int
     idle: bool
+    left: bool = False
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

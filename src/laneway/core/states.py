@@ -36,7 +36,7 @@ class RunState(StrEnum):
         try:
             return cls(name)
         except ValueError:
-            raise BadSetting.unknown("state", name, [state.value for state in cls]) from None
+            raise BadSetting.unknown("state", str(name), [state.value for state in cls]) from None
 
 
 class Move(StrEnum):

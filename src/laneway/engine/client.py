@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from laneway.core.events import DONE, Event
 from laneway.core.run import NewRun, Receipt, Run
 from laneway.core.states import RunState
 from laneway.engine.watching import Changes
-from laneway.errors import LanewayError, RunCancelled, RunDropped, RunFailed, StoreUnavailable
+from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 
@@ -21,13 +24,19 @@ BATCH = 500  # runs one call to the store submits at most
 Waiting = list[tuple[NewRun, "asyncio.Future[Receipt]"]]
 
 
+class _Batch(threading.local):
+    """What callers of this thread's loop have asked for since its last tick."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    waiting: Waiting = []  # noqa: RUF012  # replaced before it is added to
+
+
 class Client:
     """Talks to an open store on behalf of callers."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: Waiting = []
+        self._local = _Batch()
         self._sending: set[asyncio.Task[None]] = set()
 
     def submit(self, new: NewRun) -> asyncio.Future[Receipt]:
@@ -35,22 +44,24 @@ class Client:
 
         No timer: who comes alone does not wait for company.
         """
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            # Another loop than last time: what an abandoned loop left unsent was never acknowledged, and nobody waits.
-            self._loop, self._waiting = loop, []
-        if not self._waiting:
-            loop.call_soon(self._send_waiting)
+        loop, local = asyncio.get_running_loop(), self._local
+        if local.loop is not loop or not local.waiting:
+            # What an abandoned loop left unsent was never acknowledged, and nobody waits for it.
+            local.loop, local.waiting = loop, []
+            loop.call_soon(self._send_waiting, local.waiting)
         receipt: asyncio.Future[Receipt] = loop.create_future()
-        self._waiting.append((new, receipt))
+        local.waiting.append((new, receipt))
         return receipt
 
     async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Submit many runs, in calls of at most 500."""
         receipts: list[Receipt] = []
         for first in range(0, len(batch), BATCH):
-            part = batch[first : first + BATCH]
-            receipts += await self.repeated(lambda part=part: self._store.submit(part))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            try:
+                receipts += await self.repeated(partial(self._store.submit, batch[first : first + BATCH]))
+            except StoreUnavailable as error:
+                error.maybe_done = error.maybe_done or bool(receipts)
+                raise
         return receipts
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -66,29 +77,36 @@ class Client:
                 await self._clock.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    async def result(self, run_id: str) -> Any:
-        """Return the run's result once it has one; raise RunFailed, RunCancelled or RunDropped."""
-        run = await self.ended(run_id)
+    async def result(self, run_id: str, seconds: float | None) -> Any:
+        """Return the run's result once it has one; raise RunFailed, RunCancelled, RunDropped or TimeoutError."""
+        run = await self.ended(run_id, seconds)
         if run.state is RunState.SUCCEEDED:
             return run.result
         raise _ENDINGS[run.state](run.id, run.reason, run.error.message if run.error else None)
 
-    async def ended(self, run_id: str) -> Run:
-        """Return the run once it is in a terminal state."""
+    async def ended(self, run_id: str, seconds: float | None) -> Run:
+        """Return the run once it is in a terminal state; raise TimeoutError if it is not within so many seconds."""
+        deadline = math.inf if seconds is None else self._clock.monotonic() + seconds
         async with Changes(self._store, self._clock) as changes:
-            while True:
-                run = await self.repeated(lambda: self._store.get(run_id))
-                if run.ended:
-                    return run
-                await changes.wait()
+            run = await self._get(run_id)
+            while not run.ended:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"run {run.id} has not ended in {seconds:g} s; it is {run.state.value}")
+                await changes.wait(left)
+                run = await self._get(run.id)
+            return run
+
+    async def _get(self, run_id: str) -> Run:
+        return await self.repeated(lambda: self._store.get(run_id))
 
     async def events(self, run_id: str, after: int) -> AsyncIterator[Event]:
         """Yield the run's events from a cursor on, live, until `done`."""
         async with Changes(self._store, self._clock) as changes:
-            run = await self.repeated(lambda: self._store.get(run_id))
+            run = await self._get(run_id)
             while True:
                 # Read the state first: a run that had ended by then has no events beyond the page that follows.
-                ended = (await self.repeated(lambda: self._store.get(run.id))).ended
+                ended = (await self._get(run.id)).ended
                 page = await self._page(run.id, after)
                 for event in page:
                     yield event
@@ -103,8 +121,8 @@ class Client:
     async def _page(self, run_id: str, after: int) -> list[Event]:
         return await self.repeated(lambda: self._store.events(run_id, after=after))
 
-    def _send_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
+    def _send_waiting(self, waiting: Waiting) -> None:
+        self._local.waiting = []
         for first in range(0, len(waiting), BATCH):
             task = asyncio.get_running_loop().create_task(self._send(waiting[first : first + BATCH]))
             # The loop keeps only weak references to tasks.
@@ -114,10 +132,14 @@ class Client:
     async def _send(self, batch: Waiting) -> None:
         try:
             receipts = await self.repeated(lambda: self._store.submit([new for new, _ in batch]))
-        except (LanewayError, asyncio.CancelledError) as error:
+        except asyncio.CancelledError:
+            for _, future in batch:
+                future.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, the callers must hear of it
             for _, future in batch:
                 if not future.done():
-                    future.set_exception(error) if isinstance(error, LanewayError) else future.cancel()
+                    future.set_exception(error)
             return
         for (_, future), receipt in zip(batch, receipts, strict=True):
             if not future.done():

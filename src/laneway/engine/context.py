@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
-from laneway.core import events
-from laneway.core.events import Draft, draft
+from laneway.core import codec, events
+from laneway.core.events import Draft, drafted
 from laneway.core.run import Claimed
-from laneway.errors import BadArguments, BadSetting
+from laneway.errors import BadSetting
 
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
@@ -69,16 +70,18 @@ class Context:
         """Say how far the run is: 0 is nothing, 1 is all."""
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
             raise BadSetting(f"progress {fraction!r}: it is a share of the whole, 0 to 1")
-        self._add(events.PROGRESS, {"fraction": fraction, "text": str(text)})
+        self._add(events.PROGRESS, {"fraction": fraction, "text": _printable(text)})
 
     def log(self, text: str) -> None:
         """Add a line for people to the run's log."""
-        self._add(events.LOG, {"text": str(text)})
+        self._add(events.LOG, {"text": _printable(text)})
 
     def _add(self, kind: str, data: object) -> None:
-        try:
-            made = draft(kind, data)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise BadArguments(f"the data of event {kind!r} is not JSON: {error}") from error
-        self._drafts.append(made)
+        text = codec.to_json(data, f"the data of event {kind!r}", sys.maxsize, plural=False)
+        self._drafts.append(drafted(kind, text))
         self._buffered()
+
+
+def _printable(text: object) -> str:
+    # Another program's output may hold what UTF-8 cannot; a line for people must not fail the run.
+    return str(text).encode(errors="replace").decode()

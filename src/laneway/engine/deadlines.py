@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from laneway.engine.executor import Execution, Stop
 from laneway.ports.clock import Clock
@@ -14,16 +14,27 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Execution]] = []
+        self._heap: list[tuple[float, int, Execution]] = []  # the number only breaks ties
+        self._added = 0
+        self._ended = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
 
     def add(self, execution: Execution, timeout: int) -> None:
         """Stop this execution after `timeout` microseconds, unless it has ended by then."""
         execution.deadline = self._clock.monotonic() + timeout / 1_000_000
-        heappush(self._heap, (execution.deadline, execution.run.number, execution))
+        self._added += 1
+        heappush(self._heap, (execution.deadline, self._added, execution))
         if self._sweeper is None or self._sweeper.done() or execution.deadline < self._wakes_at:
             self._sweep_at(self._heap[0][0])
+
+    def ended(self) -> None:
+        """Hear that an execution that was added has ended; now and then forget those that have."""
+        self._ended += 1
+        if self._ended > 64 and self._ended > len(self._heap) // 2:
+            self._heap = [item for item in self._heap if not _has_ended(item[2])]
+            heapify(self._heap)
+            self._ended = 0
 
     def close(self) -> None:
         """Stop nobody any more."""
@@ -44,5 +55,9 @@ class Deadlines:
             now = self._clock.monotonic()
             while self._heap and self._heap[0][0] <= now:
                 execution = heappop(self._heap)[2]
-                if execution.handle is not None and not execution.handle.done():
+                if not _has_ended(execution):
                     execution.stop(Stop.TIMED_OUT)
+
+
+def _has_ended(execution: Execution) -> bool:
+    return execution.handle is None or execution.handle.done()

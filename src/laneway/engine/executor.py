@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable
 from typing import Any
 
 from laneway.core import codec
@@ -46,7 +47,9 @@ class Execution:
         """Stop the handler, once; the first reason is the one that counts."""
         if self.stopped is None:
             self.stopped = why
-            if self.handle is not None:
+            # Race: a task cancelled before its first turn never runs, and then nobody would settle the run. One that
+            # has not begun is left to see for itself that it need not.
+            if self.handle is not None and getcoroutinestate(self.handle.get_coro()) != CORO_CREATED:  # type: ignore[arg-type]  # a task made from a coroutine has one
                 self.handle.cancel()
 
     def take_drafts(self) -> tuple[Draft, ...]:
@@ -78,29 +81,34 @@ class Executor:
             if parameters.context is not None:
                 args[parameters.context] = Context(run, execution.drafts, lambda: self._buffered(execution))
             value = await (task.function(**args) if task.is_async else self._in_thread(task.function, args))
+            if not task.is_async and isawaitable(value):
+                value = await value  # what a decorator leaves of an async handler if it knows nothing of async
             if execution.stopped is Stop.TIMED_OUT:
                 return self._after_stop(execution)
             return self._after_return(task, value)
         except asyncio.CancelledError as error:
             # Nobody stopped it: the handler let a cancellation of its own escape.
             return self._after_stop(execution) if execution.stopped else Failed(_failure("error", error))
+        except _RaisedInThread as raised:
+            return self._after_stop(execution) if execution.stopped else self._after_raise(execution, raised.error)
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
             return self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
 
     async def _in_thread(self, function: Callable[..., Any], args: dict[str, Any]) -> Any:
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        ended = loop.run_in_executor(self._pool, lambda: context.run(function, **args))
+        call = self._pool.submit(contextvars.copy_context().run, _carried, function, args)
+        ended = asyncio.wrap_future(call)
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
+            if call.cancel():
+                raise  # it had not begun
             # Python cannot stop a thread. The run is not over, and its lease not free, before the thread is;
             # a second cancellation is the loop closing, and then this process will not wait for it.
             return await ended
 
     def _after_return(self, task: Task[..., Any], value: Any) -> Outcome:
         try:
-            return Succeeded(codec.to_json(value, f"the result of {task.name}", self._result_limit))
+            return Succeeded(codec.to_json(value, f"the result of {task.name}", self._result_limit, plural=False))
         except BadArguments as error:
             return Failed(Failure("bad_result", "BadResult", str(error)))
 
@@ -118,6 +126,21 @@ class Executor:
             seconds = (execution.task.policy.timeout or 0) / 1_000_000
             return Failed(Failure("timed_out", "TimeoutError", f"the handler took longer than {seconds:g} s"))
         return Released()
+
+
+class _RaisedInThread(Exception):
+    """What a handler raised in its thread, wrapped: a future cannot carry StopIteration, nor a coroutine raise it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _carried(function: Callable[..., Any], args: dict[str, Any]) -> Any:
+    try:
+        return function(**args)
+    except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
+        raise _RaisedInThread(error) from None
 
 
 def _failure(kind: str, error: BaseException) -> Failure:

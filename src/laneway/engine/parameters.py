@@ -8,17 +8,16 @@ converted; a parameter without an annotation takes any JSON.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from laneway.core import codec
-from laneway.errors import BadArguments, BadSetting, did_you_mean
+from laneway.engine.annotations import checkable, hints_of, is_native, mentions, signature_of
+from laneway.errors import BadArguments, did_you_mean
 
-# What a JSON decoder returns without being told a type: such parameters need no conversion.
-_NATIVE = (str, int, float, bool, list, dict, type(None), Any)
+EXACT = 2**53  # up to here every whole number is a float
 
 
 class Parameters:
@@ -26,22 +25,18 @@ class Parameters:
 
     def __init__(self, task: str, function: Callable[..., Any], context_type: type) -> None:
         self._task = task
-        hints = _hints(function)
-        parameters = inspect.signature(function).parameters.values()
-        self.context = next((p.name for p in parameters if hints.get(p.name) is context_type), None)
+        parameters, hints = signature_of(task, function), hints_of(function)
+        self.context = next((p.name for p in parameters if mentions(hints.get(p.name), context_type)), None)
         named = [p for p in parameters if p.name != self.context and p.kind is not p.VAR_POSITIONAL]
-        for parameter in named:
-            if parameter.kind is parameter.POSITIONAL_ONLY:
-                raise BadSetting(
-                    f"task {task!r}: parameter {parameter.name!r} is positional-only; arguments have names"
-                )
         self._open = any(p.kind is p.VAR_KEYWORD for p in named)
         named = [p for p in named if p.kind is not p.VAR_KEYWORD]
         self.names = [p.name for p in named]
         self._required = {p.name for p in named if p.default is p.empty}
-        self.types = {name: _checkable(hints.get(name, Any)) for name in self.names}
+        self.types = {name: checkable(hints.get(name, Any)) for name in self.names}
         self._decoder = msgspec.json.Decoder(self._form(), dec_hook=_convert)
-        native = all(_is_native(type_) for type_ in self.types.values())
+        # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
+        self._numbers = {name: type_ for name, type_ in self.types.items() if type_ in (int, float)}
+        native = all(is_native(type_) for name, type_ in self.types.items() if name not in self._numbers)
         # Text that was checked when it was submitted needs no second check unless values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
 
@@ -49,9 +44,19 @@ class Parameters:
         """Return the arguments as JSON text, or raise BadArguments that names the argument and what it should be."""
         if type(args) is not dict:
             args = _as_dict(self._task, args)
+        if self._numbers:
+            args = self._as_annotated(args)
         text = codec.to_json(args, f"the arguments of {self._task}", limit)
         self.check(text)
         return text
+
+    def _as_annotated(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name, wanted in self._numbers.items():
+            value: Any = args.get(name)
+            given = type(value)
+            if given is not wanted and given in (int, float) and abs(value) < EXACT and value == int(value):
+                args = {**args, name: wanted(value)}
+        return args
 
     def check(self, text: str) -> None:
         """Raise BadArguments if this text does not fit the signature."""
@@ -89,28 +94,6 @@ class Parameters:
         what, _, where = str(error).partition(" - at ")
         argument = where.strip("`").removeprefix("$.")
         return BadArguments(f"{self._task}, argument {argument!r}: {what[:1].lower()}{what[1:].replace('`', '')}")
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function)
-    except (NameError, TypeError):
-        # An annotation that only a type checker can resolve; those that are classes already still count.
-        return {name: hint for name, hint in inspect.get_annotations(function).items() if not isinstance(hint, str)}
-
-
-def _checkable(hint: Any) -> Any:
-    try:
-        msgspec.json.Decoder(hint | msgspec.UnsetType if hint is not Any else hint)
-    except TypeError:
-        return Any
-    return hint
-
-
-def _is_native(hint: Any) -> bool:
-    if get_origin(hint) in (list, dict):
-        return all(map(_is_native, hint.__args__))
-    return hint in _NATIVE
 
 
 def _convert(type_: Any, value: Any) -> Any:

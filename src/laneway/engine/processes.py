@@ -26,7 +26,8 @@ def is_gone(process: ProcessMark) -> bool:
     """Tell whether that process is seen to be gone; False where it cannot be seen."""
     if not process.boot or (process.boot, process.namespace) != (_boot(), _namespace()):
         return False
-    return _started(process.pid) != process.started
+    started = _started(process.pid)
+    return not _exists(process.pid) if started is None else started != process.started
 
 
 @cache
@@ -43,11 +44,30 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) >= 20 and fields[0] not in "ZX" else None
+
+
+def _state(pid: int) -> str:
+    return _stat(pid)[0] if _stat(pid) else ""
+
+
+def _stat(pid: int) -> list[str]:
     # Fields after the command's closing parenthesis: state is the 3rd of all, the start time the 22nd.
-    fields = _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
-    if len(fields) < 20 or fields[0] in "ZX":  # a zombie executes nothing any more
-        return None
-    return int(fields[19])
+    return _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def _exists(pid: int) -> bool:
+    # What /proc does not show may only be hidden (hidepid), and a zombie is there and executes nothing.
+    if _state(pid) in ("Z", "X"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _text(path: Path) -> str:

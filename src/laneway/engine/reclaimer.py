@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 
@@ -33,6 +32,7 @@ class Reclaimer:
         self._store, self._clock, self._incarnation = store, clock, incarnation
         self._take, self._changed = take, changed
         self._others: list[WorkerInfo] = []
+        self.behind = True  # not all leases of the dead are known to be taken over
 
     async def run(self) -> None:
         """Look every second, until cancelled or until this incarnation is itself lost."""
@@ -49,8 +49,11 @@ class Reclaimer:
         """Look once: read the list of workers if told to or if something changed, and take over from the dead."""
         try:
             await self._look(read=read)
-        except StoreError as error:
-            log.warning("cannot look after other workers: %s; trying again", error)
+        except LeaseLost:
+            raise
+        except Exception as error:  # whatever it is: nobody else may be there to look after the dead
+            unforeseen = not isinstance(error, StoreError)
+            log.warning("cannot look after other workers: %s; trying again", error, exc_info=unforeseen)
 
     async def _look(self, *, read: bool) -> None:
         changed = self._store.look()
@@ -59,21 +62,21 @@ class Reclaimer:
         if read or changed:
             self._others = [w for w in await self._store.workers() if w.incarnation.id != self._incarnation]
         gone = [w.incarnation.id for w in self._others if is_gone(w.incarnation.process)]
-        if gone or any(self._is_late(worker) for worker in self._others):
-            await self._reclaim(gone)
+        more = False
+        if gone or self.behind or any(worker.left or self._is_late(worker) for worker in self._others):
+            more = await self._reclaim(gone)
+        if self.behind and not more:
+            self._changed()
+        self.behind = more
 
     def _is_late(self, worker: WorkerInfo) -> bool:
         # Only a hint to ask: the store judges the lapse, by its own clock and after the grace.
         return self._clock.now() - worker.renewed_at > worker.incarnation.lease
 
-    async def _reclaim(self, gone: list[str]) -> None:
-        more = True
-        while more:
-            reply = await self._store.reclaim(self._incarnation, gone)
-            if reply.lapsed:
-                self._take(reply.lapsed)
-                # The worker settles these in its next step; until then they would only be handed out again.
-                return
-            more = reply.more
-            await asyncio.sleep(0)
-        self._others = [worker for worker in self._others if worker.incarnation.id not in gone]
+    async def _reclaim(self, gone: list[str]) -> bool:
+        reply = await self._store.reclaim(self._incarnation, gone)
+        if reply.lapsed:
+            self._take(reply.lapsed)
+        else:
+            self._others = [worker for worker in self._others if worker.incarnation.id not in gone]
+        return reply.more

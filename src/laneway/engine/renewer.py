@@ -35,7 +35,6 @@ class Renewer:
         self._store, self._incarnation, self._every = store, incarnation, every
         self._held, self._lost = held, lost
         self._stopped = threading.Event()
-        self._retiring = False
         self._thread = threading.Thread(target=self._run, name="laneway-renewer", daemon=True)
 
     def start(self) -> None:
@@ -46,17 +45,11 @@ class Renewer:
         """Renew no more; does not wait for a renewal that is under way."""
         self._stopped.set()
 
-    def retire(self) -> None:
-        """Go on only as long as something is held: a thread that could not be stopped keeps its lease until it ends."""
-        self._retiring = True
-
     def _run(self) -> None:
         wait = self._every
         while not self._stopped.wait(wait):
-            if self._retiring and not self._held():
-                return
             try:
-                wait = self._every if self._renew() else 1.0
+                wait = self._every if self._renew() else min(1.0, self._every / 2)
             except LeaseLost:
                 self._lost(None)
                 return
@@ -65,8 +58,10 @@ class Renewer:
         held = self._held()
         try:
             reply: RenewReply = self._store.renew(self._incarnation)
-        except StoreError as error:
-            log.warning("cannot renew: %s; trying again", error)
+        except LeaseLost:
+            raise
+        except Exception as error:  # whatever it is: a worker that stops renewing loses everything it holds
+            log.warning("cannot renew: %s; trying again", error, exc_info=not isinstance(error, StoreError))
             return False
         # Race: what was claimed after `held` was taken is missing there too, and so never taken for lost.
         unknown = held - set(reply.leases)

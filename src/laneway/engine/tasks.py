@@ -31,7 +31,8 @@ class Task(Generic[P, R]):
         self.function = function
         self.policy = policy
         self.parameters = Parameters(name, function, Context)
-        self.is_async = inspect.iscoroutinefunction(function)
+        call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         self._submit = submit
         self.__name__, self.__doc__ = name, function.__doc__
         self.__wrapped__ = function

@@ -12,6 +12,10 @@ answered: the store then either does it or returns what it had answered. Meanwhi
 **Losing the lease.** Another worker may have taken over (this one was frozen or cut off). Then the store refuses the
 result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
 whole incarnation is lost the worker stops every handler and goes on under a new one.
+
+**Stopping.** It claims nothing more, waits, stops the handlers, waits again, and gives back what has stopped. A thread
+cannot be stopped: `run` returns without it, and the worker lives on behind the scenes, renewing its leases, until the
+last thread has ended and is settled, or the process is gone.
 """
 
 from __future__ import annotations
@@ -20,21 +24,15 @@ import asyncio
 import logging
 import os
 import socket
-import threading
-from collections import Counter
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import TypeVar
 
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
-from laneway.core.outcome import Lapsed, Settlement, settle
-from laneway.core.run import Claimed
-from laneway.core.states import Move
-from laneway.core.step import Emitted, Result, Step, StepReply
+from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
-from laneway.engine.deadlines import Deadlines
-from laneway.engine.executor import Execution, Executor, Stop
+from laneway.engine.executions import Executions, from_thread
 from laneway.engine.ids import new_run_id
 from laneway.engine.processes import mark
 from laneway.engine.reclaimer import Reclaimer
@@ -48,9 +46,11 @@ from laneway.settings import Settings
 log = logging.getLogger("laneway.worker")
 T = TypeVar("T")
 
-FLUSH_AFTER = 0.05  # seconds an event may wait for company
-FLUSH_AT = 64  # events of one run that are company enough
-REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries of a step that got no answer
+REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries of a call that got no answer
+LAST_TRIES = 4  # of a worker that is stopping and has nothing left to do but to tell
+
+# The loop keeps only weak references to tasks; these belong to workers that wait for their last threads.
+_lingering: set[asyncio.Task[None]] = set()
 
 
 class Worker:
@@ -58,96 +58,94 @@ class Worker:
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, settings: Settings) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
+        self._loop = asyncio.get_running_loop()
         self._bell = Bell()
-        self._executor = Executor(settings.concurrency, settings.result_limit, self._buffered)
-        self._deadlines = Deadlines(clock)
-        self._running: dict[int, Execution] = {}
-        self._results: list[Result] = []
-        self._talking: set[Execution] = set()
-        self._settling: set[tuple[int, int]] = set()  # lapsed leases taken over and not settled yet
-        self.moves: Counter[Move] = Counter()  # how the runs it executed or took over were settled
-        self._flush: asyncio.Task[None] | None = None
+        self._executions = Executions(registry, clock, settings, self._bell)
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._ready: Callable[[], None] | None = None
         self._incarnation = ""
         self._call = 0
         self._stopping = False  # claim nothing more
-        self._giving_up = False  # leave behind what could not be stopped
+        self._gave_up = asyncio.Event()  # what still runs could not be stopped
         self._lost = False
-        self._thread = threading.get_ident()
 
     @property
     def executing(self) -> list[str]:
         """The ids of the runs whose handlers are being executed; may be asked from any thread."""
-        return [execution.run.id for execution in list(self._running.values())]
+        return self._executions.ids()
+
+    @property
+    def moves(self) -> Mapping[str, int]:
+        """How the attempts it executed or took over were settled."""
+        return {move.value: times for move, times in self._executions.moves.items()}
 
     async def run(self, *, until_drained: bool = False, ready: Callable[[], None] | None = None) -> None:
         """Work until stopped; with `until_drained`, until nothing is due and nothing is running.
 
         `ready` is called once the worker is known to the store.
         """
-        self._ready = ready
+        lives = self._loop.create_task(self._lives(ready, until_drained=until_drained), name="laneway-worker")
+        gave_up = self._loop.create_task(self._gave_up.wait())
         try:
-            self._incarnation = await self._register()
-            while not await self._life(until_drained=until_drained):
-                log.warning("this worker's leases were lost; it goes on as a new incarnation")
-                self._incarnation = await self._answered(self._register)
+            await asyncio.wait((lives, gave_up), return_when=asyncio.FIRST_COMPLETED)
+            if lives.done():
+                return lives.result()
+            _lingering.add(lives)
+            lives.add_done_callback(_lingering.discard)
+        except asyncio.CancelledError:
+            lives.cancel()
+            raise
         finally:
-            self._deadlines.close()
-            self._executor.close()
-            for timer in (self._flush, self._alarm):
-                if timer is not None:
-                    timer.cancel()
+            gave_up.cancel()
 
-    async def stop(self, timeout: float) -> None:
-        """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and release what has stopped."""
+    async def stop(self, timeout: float, grace: float) -> None:
+        """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and give them `grace` seconds."""
         self._stopping = True
         self._bell.ring()
-        await self._wait_for_handlers(timeout)
-        for execution in self._running.values():
-            execution.stop(Stop.RELEASED)
-        await self._wait_for_handlers(self._settings.grace if timeout else 0)
-        self._giving_up = True
-        self._bell.ring()
+        await self._executions.finish(timeout)
+        self._executions.release()
+        await self._executions.finish(grace)
+        if self._executions:
+            self._gave_up.set()
 
-    # One incarnation's life
+    # Lives
+
+    async def _lives(self, ready: Callable[[], None] | None, *, until_drained: bool) -> None:
+        if self._stopping:
+            return
+        try:
+            self._incarnation = await self._register()
+            if ready is not None:
+                ready()
+            while not await self._life(until_drained=until_drained):
+                log.warning("this worker's leases were lost; it goes on as a new incarnation")
+                self._lost, self._incarnation = False, ""
+                self._incarnation = await self._answered(self._register)
+        finally:
+            self._executions.close()
+            if self._alarm is not None:
+                self._alarm.cancel()
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
-        self._lost, self._call = False, 0
-        renewer = Renewer(self._store, self._incarnation, self._settings.renew_every, self._held, self._on_lost_leases)
-        reclaimer = Reclaimer(self._store, self._clock, self._incarnation, self._take_over, self._bell.ring)
-        services = [asyncio.create_task(reclaimer.run(), name="laneway-reclaimer")]
+        me, self._call = self._incarnation, 0
+        lost = partial(self._hear_of_loss, me)
+        renewer = Renewer(self._store, me, self._settings.renew_every, self._executions.held, lost)
+        reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
+        watch = self._loop.create_task(reclaimer.run(), name="laneway-reclaimer")
         renewer.start()
-        if self._ready is not None:
-            self._ready()
-            self._ready = None
         try:
             await reclaimer.look(read=True)
-            await self._work(until_drained=until_drained)
+            await self._work(reclaimer, until_drained=until_drained)
             await self._leave()
             return True
         except LeaseLost:
-            self._forget_all()
+            self._executions.lose_all()
             return False
         finally:
-            if self._running:
-                renewer.retire()
-            else:
-                renewer.stop()
-            for service in services:
-                service.cancel()
-            await asyncio.gather(*services, return_exceptions=True)
-
-    async def _leave(self) -> None:
-        if self._running:
-            return  # a thread that could not be stopped keeps its lease until it ends or this process does
-        try:
-            await self._store.leave(self._incarnation)
-        except StoreUnavailable as error:
-            log.warning("could not say good-bye to the store: %s; others will see that this worker is gone", error)
+            renewer.stop()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
 
     async def _register(self) -> str:
         incarnation = Incarnation(
@@ -162,42 +160,46 @@ class Worker:
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
 
-    async def _work(self, *, until_drained: bool) -> None:
+    async def _leave(self) -> None:
+        try:
+            await self._store.leave(self._incarnation)
+        except StoreUnavailable as error:
+            log.warning("could not say good-bye to the store: %s; others will see that this worker is gone", error)
+
+    # The loop
+
+    async def _work(self, reclaimer: Reclaimer, *, until_drained: bool) -> None:
+        executions = self._executions
         while True:
             reply = await self._step()
             for run in reply.claimed:
-                self._start(run)
+                # A step that was under way when the stop came may still bring runs.
+                executions.give_back(run) if self._stopping else executions.start(run)
             if reply.claimed:
                 # Let what was just started begin; short handlers are done when we are back.
                 await asyncio.sleep(0)
-            if reply.more or self._results:
+            if reclaimer.behind and not executions.taking_over:
+                await reclaimer.look(read=True)
+            if reply.more or executions.results:
                 continue
-            if self._is_done(until_drained=until_drained):
+            if not executions and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
             if reply.due_in is not None and not self._stopping:
                 self._ring_in(reply.due_in / SECOND)
             await self._bell.wait()
 
-    def _is_done(self, *, until_drained: bool) -> bool:
-        if self._stopping:
-            return not self._running or self._giving_up
-        return until_drained and not self._running
-
-    # The store
-
     async def _step(self) -> StepReply:
         self._bell.hush()
-        results, self._results = self._results, []
-        emitted = self._take_events() if self._talking else []
-        room = 0 if self._stopping else self._settings.concurrency - len(self._running)
+        executions = self._executions
+        results, emitted = executions.take_results(), executions.take_events()
+        room = 0 if self._stopping else self._settings.concurrency - len(executions)
         self._call += 1
         step = Step(self._incarnation, self._call, results, emitted, room, park=room > 0)
         reply = await self._answered(partial(self._store.step, step))
-        if self._settling:
-            self._settling.difference_update((result.number, result.fence) for result in results)
+        executions.settled(results)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
-            self._lose(number, fence)
+            executions.lose(number, fence)
         return reply
 
     async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -207,8 +209,8 @@ class Worker:
             try:
                 return await call()
             except StoreUnavailable as error:
-                if self._giving_up:
-                    raise
+                if self._stopping and not self._executions and tries >= LAST_TRIES:
+                    raise  # somebody waits for this worker to end; what it holds is reclaimed when it is gone
                 wait = REPEAT_AFTER[min(tries, len(REPEAT_AFTER) - 1)]
                 log.warning("the store does not answer (%s); asking again in %g s", error, wait)
                 tries += 1
@@ -216,97 +218,17 @@ class Worker:
             if self._lost:
                 raise LeaseLost(f"incarnation {self._incarnation} is lost")
 
-    # Executing
-
-    def _start(self, run: Claimed) -> None:
-        execution = Execution(run, self._registry.get(run.task))
-        self._running[run.number] = execution
-        log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
-        execution.handle = self._loop.create_task(self._carry_out(execution))
-        timeout = execution.task.policy.timeout
-        if timeout is not None:
-            self._deadlines.add(execution, timeout)
-
-    async def _carry_out(self, execution: Execution) -> None:
-        outcome = await self._executor.execute(execution)
-        if self._running.get(execution.run.number) is execution:
-            del self._running[execution.run.number]
-            drafts = execution.take_drafts() if execution.drafts else ()
-            self._settle(execution.run, settle(execution.run, outcome, execution.task.policy, drafts))
-
-    def _settle(self, run: Claimed, settlement: Settlement) -> None:
-        self._results.append(Result(run.number, run.fence, settlement))
-        self.moves[settlement.move] += 1
-        log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
-        self._bell.ring()
-
-    # Events
-
-    def _buffered(self, execution: Execution) -> None:
-        # Called by ctx.emit, from the loop's thread or from a handler's.
-        if threading.get_ident() == self._thread:
-            self._has_drafts(execution)
-        else:
-            self._from_thread(partial(self._has_drafts, execution))
-
-    def _take_events(self) -> list[Emitted]:
-        talking, self._talking = self._talking, set()
-        return [
-            Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
-            for execution in talking
-            if execution.drafts and self._running.get(execution.run.number) is execution
-        ]
-
-    def _has_drafts(self, execution: Execution) -> None:
-        self._talking.add(execution)
-        if len(execution.drafts) >= FLUSH_AT:
-            self._bell.ring()
-        elif self._flush is None or self._flush.done():
-            self._flush = self._loop.create_task(self._ring_after(FLUSH_AFTER))
-
-    # Losing and taking over
-
-    def _held(self) -> Set[tuple[int, int]]:
-        # Race: called on the renewer's thread; copying the dictionary's values first makes it a snapshot.
-        return {(execution.run.number, execution.run.fence) for execution in list(self._running.values())}
-
-    def _on_lost_leases(self, leases: Set[tuple[int, int]] | None) -> None:
+    def _hear_of_loss(self, incarnation: str, leases: Set[tuple[int, int]] | None) -> None:
+        # Called on the renewer's thread: for a set of leases, or for None when the whole incarnation is lost.
         def tell() -> None:
-            if leases is None:
-                self._lost = True
+            if incarnation != self._incarnation:
+                return  # news of a former life
+            self._lost = self._lost or leases is None
             for number, fence in leases or ():
-                self._lose(number, fence)
+                self._executions.lose(number, fence)
             self._bell.ring()
 
-        self._from_thread(tell)
-
-    def _lose(self, number: int, fence: int) -> None:
-        execution = self._running.get(number)
-        if execution is not None and execution.run.fence == fence:
-            log.warning("run %s belongs to another worker now; its handler is stopped", execution.run.id)
-            del self._running[number]
-            execution.stop(Stop.LOST)
-
-    def _forget_all(self) -> None:
-        for execution in list(self._running.values()):
-            self._lose(execution.run.number, execution.run.fence)
-        self._results.clear()
-        self._talking.clear()
-        self._settling.clear()
-
-    def _take_over(self, lapsed: list[Claimed]) -> None:
-        for run in lapsed:
-            if (run.number, run.fence) not in self._settling:
-                self._settling.add((run.number, run.fence))
-                log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
-                self._settle(run, settle(run, Lapsed(), self._registry.policy(run.task)))
-
-    # Waiting
-
-    async def _wait_for_handlers(self, timeout: float) -> None:
-        handles = [execution.handle for execution in self._running.values() if execution.handle is not None]
-        if handles:
-            await asyncio.wait(handles, timeout=timeout)
+        from_thread(self._loop, tell)
 
     def _ring_in(self, seconds: float) -> None:
         at = self._clock.monotonic() + seconds
@@ -320,9 +242,3 @@ class Worker:
     async def _ring_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
         self._bell.ring()
-
-    def _from_thread(self, call: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call)
-        except RuntimeError:
-            log.debug("the loop has closed; nobody is left to tell")

@@ -60,7 +60,7 @@ class WorkerStore(Protocol):
         ...
 
     async def workers(self) -> list[WorkerInfo]:
-        """Return all incarnations that have not left, oldest first."""
+        """Return all incarnations that have not left, and those that left and still hold leases; oldest first."""
         ...
 
     def look(self) -> bool:

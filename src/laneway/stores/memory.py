@@ -215,9 +215,14 @@ class MemoryStore:
         """Return the incarnations; see `WorkerStore`."""
         with self._lock:
             return [
-                WorkerInfo(incarnation=w.incarnation, renewed_at=w.renewed_at, running=len(w.leases), idle=w.idle)
+                WorkerInfo(
+                    incarnation=w.incarnation,
+                    renewed_at=w.renewed_at,
+                    running=len(w.leases),
+                    idle=w.idle,
+                    left=w.left,
+                )
                 for w in self._workers.values()
-                if not w.left
             ]
 
     def look(self) -> bool:

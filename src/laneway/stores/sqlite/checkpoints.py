@@ -4,10 +4,10 @@
 just been moved whole, while another connection commits and begins the log anew, can mark new frames as moved that are
 not, and they are lost. One checkpointer is not enough to avoid it; a checkpoint beside a commit is the trouble.
 
-**What we do.** Automatic checkpoints are off everywhere. Whoever has committed and finds the log grown makes one, while
-it holds the file's write lock (an empty transaction on its writing connection), so no commit can run beside it; a
-kernel lock on `<file>-checkpoint` makes the others go on instead of queueing to do the same. That lock is gone with
-its process, and no process keeps it while it is idle. The lock file stays: deleting it would race with its next holder.
+**What we do.** Automatic checkpoints are off everywhere. Whoever has committed and finds the log grown takes its
+turn at the kernel lock (`turn`), takes the write lock with an empty transaction, and makes the checkpoint on a
+connection beside it: so no commit, and no other checkpoint, can run at the same time. No process is *the* checkpointer
+for as long as it lives: an idle one would keep the others from it.
 
 **How large is the log?** SQLite tells nobody before 3.51. But the log file itself may be read: every frame carries the
 salt of the log's header while it belongs to the current round. So "is frame n current?" is two small reads. (Never
@@ -16,15 +16,12 @@ open the database or its `-shm` like that: closing any descriptor of them drops 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
-import sys
-from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
 from laneway.stores.sqlite.connection import Place, connect_to_read
+from laneway.stores.sqlite.turn import Turn
 
 PAGES = 2000  # of the log, after which it is moved
 
@@ -35,22 +32,18 @@ _FRAME_HEADER = 24
 class Checkpointer:
     """Keeps the log short, from the writer's thread."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, place: Place, turn: Turn) -> None:
+        self._place, self._turn = place, turn
         self._log = Path(f"{place.path}-wal")
-        self._lock_path = Path(f"{place.path}-checkpoint")
         self._file: FileIO | None = None
         self._db: sqlite3.Connection | None = None
         self._round = b""
         self._limit = PAGES
 
     def after_commit(self, writer: sqlite3.Connection) -> None:
-        """Move the log if it has grown past its limit and nobody else is at it."""
-        if not self._grown():
-            return
-        with _locked(self._lock_path) as locked:
-            if locked:
-                self._checkpoint(writer)
+        """Move the log if it has grown past its limit."""
+        if self._grown():
+            self._checkpoint(writer)
 
     def close(self) -> None:
         """Let go of the log and the connection."""
@@ -65,7 +58,7 @@ class Checkpointer:
         self._db = self._db or connect_to_read(self._place)
         try:
             # Invariant: no commit of anybody while this runs.
-            writer.execute("BEGIN IMMEDIATE")
+            self._turn.begin(writer)
             _, pages, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.OperationalError:
             return  # locked for long: the next commit asks again
@@ -88,42 +81,3 @@ class Checkpointer:
         except OSError:
             return False
         return frame[8:16] == salt != b""
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        yield _try_lock(descriptor)
-    finally:
-        # Closing unlocks too, unless the process was forked meanwhile and the child has the descriptor as well.
-        _unlock(descriptor)
-        os.close(descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        with contextlib.suppress(OSError):
-            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

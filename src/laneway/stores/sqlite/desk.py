@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from laneway.errors import StoreUnavailable
+from laneway.stores.sqlite.forking import Holder
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -39,10 +40,11 @@ class Ask:
         self.error: BaseException | None = None
 
 
-class Desk:
+class Desk(Holder):
     """The thread and its queue. It starts with the first ask and ends with `stop`."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
         self._queue: SimpleQueue[Ask | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -77,9 +79,6 @@ class Desk:
         """Do the batch: set `value` or `error` of each ask."""
         raise NotImplementedError
 
-    def let_go(self) -> None:
-        """Close what the thread holds."""
-
     def rest(self) -> None:
         """Do what can wait until the answers are given."""
 
@@ -98,7 +97,7 @@ class Desk:
             batch, going = self._everything()
             if batch:
                 self._do_and_answer(batch)
-        with contextlib.suppress(Exception):
+        with self.busy, contextlib.suppress(Exception):
             self.let_go()
 
     def _everything(self) -> tuple[list[Ask], bool]:
@@ -112,16 +111,17 @@ class Desk:
         return batch, True
 
     def _do_and_answer(self, batch: list[Ask]) -> None:
-        try:
-            self.do(batch)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must reach its callers and not end the thread
-            for ask in batch:
-                ask.error = ask.error or error
-        _answer(batch)
-        try:
-            self.rest()
-        except Exception:
-            log.exception("%s could not tidy up", self._name)
+        with self.busy:
+            try:
+                self.do(batch)
+            except Exception as error:  # noqa: BLE001 - a bug of ours must reach its callers and not end the thread
+                for ask in batch:
+                    ask.error = ask.error or error
+            _answer(batch)
+            try:
+                self.rest()
+            except Exception:
+                log.exception("%s could not tidy up", self._name)
 
 
 def _answer(batch: list[Ask]) -> None:

@@ -8,14 +8,14 @@ differs. *Invariant*: a row that counts nothing is not stored, so the tables are
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import TypeVar
 
 from laneway.core.flow import Entry
 from laneway.core.policy import Lane
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
-from laneway.stores.sqlite.statements import Row, as_json, insert, load
+from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("ledgers")
 
@@ -125,15 +125,15 @@ class LaneBooks(dict[str, LaneBook]):
         """Write back what changed."""
         db = self._db
         active, paces = self._counts()
-        db.executemany(_SQL["set_active"], active)
+        each(db, _SQL["set_active"], active)
         insert(db, _SQL["set_pace"], paces)
         for name in self:
             written, gone = self._turns[name].changes()
             insert(db, _SQL["set_turn"], [(name, user or "", *rest, *facts) for (user, *rest), facts in written])
-            db.executemany(_SQL["drop_turn"], [(name, user or "", priority) for user, priority in gone])
+            each(db, _SQL["drop_turn"], [(name, user or "", priority) for user, priority in gone])
             seats, left = self._seats[name].changes()
             insert(db, _SQL["set_seat"], [(name, user, *facts) for user, facts in seats])
-            db.executemany(_SQL["drop_seat"], [(name, user) for user in left])
+            each(db, _SQL["drop_seat"], [(name, user) for user in left])
 
     def _counts(self) -> tuple[list[Row], list[Row]]:
         active: list[Row] = []
@@ -173,27 +173,24 @@ class Books:
             SessionBook, self._read_sessions, _session_facts, lambda book: book.idle
         )
 
-    def fetch(self, runs: Iterable[Entry]) -> None:
+    def fetch(self, runs: Collection[Entry]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
         users: dict[str, set[str]] = {}
+        for lane, user in {(run.lane, run.user) for run in runs}:
+            if user is not None:
+                users.setdefault(lane, set()).add(user)
         turns: dict[str, set[TurnKey]] = {}
-        sessions = set()
-        for run in runs:
-            if run.user is not None:
-                users.setdefault(run.lane, set()).add(run.user)
-            if not run.kind & AGAIN:
-                turns.setdefault(run.lane, set()).add((run.user, run.priority))
-            if run.session is not None:
-                sessions.add(run.session)
+        for lane, user, priority in {(run.lane, run.user, run.priority) for run in runs if not run.kind & AGAIN}:
+            turns.setdefault(lane, set()).add((user, priority))
         self.lanes.fetch(users, turns)
-        self.sessions.fetch(sessions)
+        self.sessions.fetch({run.session for run in runs if run.session is not None})
 
     def write(self) -> None:
         """Write back what changed."""
         self.lanes.write()
         written, gone = self.sessions.changes()
         insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
-        self._db.executemany(_SQL["drop_session"], [(name,) for name in gone])
+        each(self._db, _SQL["drop_session"], [(name,) for name in gone])
 
     def _read_sessions(self, names: set[str]) -> Iterable[tuple[str, SessionBook]]:
         for name, *counts in self._db.execute(_SQL["sessions"], (as_json(names),)):

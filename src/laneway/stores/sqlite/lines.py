@@ -12,7 +12,7 @@ FRONT: Key = (-(2**62), 0)
 
 
 class Line(Entry):
-    """A run as a transaction holds it. `args` is None where it was not read."""
+    """A run as a transaction holds it. `args` is None where it was not read; `place` is the shelf it was put on."""
 
     __slots__ = ("args", "attempt", "crashes", "events", "fence", "id", "max_concurrent", "new", "place")
 
@@ -29,13 +29,15 @@ class Line(Entry):
         session: str | None,
         priority: int,
         max_concurrent: int | None,
+        *,
+        new: bool = False,
     ) -> None:
         self.kind, self.rank, self.number, self.id, self.task, self.args = kind, rank, number, id, task, args
         self.lane, self.user, self.session, self.priority = lane, user, session, priority
         self.max_concurrent = max_concurrent
+        self.place: str
         self.attempt, self.crashes, self.fence, self.events = 1, 0, 0, 0
-        self.place = ""  # the shelf it was put on by this transaction
-        self.new = False  # accepted by this transaction
+        self.new = new  # accepted by this transaction
 
 
 class Shelf:

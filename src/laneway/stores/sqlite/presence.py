@@ -1,8 +1,7 @@
 """What a store has in one process: its two threads, its sockets, and whom to call when something happened.
 
-A forked child has copies of the parent's connections and none of its threads. SQLite forbids using such a connection,
-even closing it. So a presence belongs to the process that made it; `SQLiteStore` makes a new one in a child and keeps
-the parent's aside, untouched.
+A forked child has none of its parent's threads. So a presence belongs to the process that made it, and `SQLiteStore`
+makes a new one in a child; what `forking` does makes that safe.
 """
 
 from __future__ import annotations
@@ -16,9 +15,38 @@ from collections.abc import Callable
 from laneway.errors import StoreError
 from laneway.stores.sqlite.connection import Place, connect_to_read
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.forking import Holder
 from laneway.stores.sqlite.reading import Reader
 from laneway.stores.sqlite.wakeups import WATCHERS, WORKERS, Ear, Folder
 from laneway.stores.sqlite.writer import Writer
+
+
+class Lookout(Holder):
+    """Sees, without reading anything, that somebody committed. May be asked from any thread."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        # No waiting: who looks does so on an event loop.
+        self._place = place._replace(busy_timeout=0)
+        self._db: sqlite3.Connection | None = None
+        self._seen = -1
+
+    def look(self) -> bool:
+        """Tell whether anybody committed since this was last asked."""
+        with self.busy:
+            try:
+                db = self._db = self._db or connect_to_read(self._place)
+                [[version]] = db.execute("PRAGMA data_version").fetchall()
+            except (sqlite3.Error, StoreError):
+                return True
+            changed, self._seen = version != self._seen, version
+            return bool(changed)
+
+    def let_go(self) -> None:
+        """Close the connection. Another one counts anew, so the next look says yes."""
+        if self._db is not None:
+            self._db.close()
+            self._db, self._seen = None, -1
 
 
 class Presence:
@@ -29,14 +57,12 @@ class Presence:
         self.opened = self.closed = False
         self.writer = Writer(place, self._committed)
         self.reader = Reader(place)
-        self._place = place
         self._folder = Folder(place.path)
         self._lock = threading.Lock()
         self._ears: dict[str, Ear | None] = {}
         self._wakes: dict[str, Callable[[], None]] = {}
         self._watchers: list[Callable[[], None]] = []
-        self._looking: sqlite3.Connection | None = None
-        self._seen = -1
+        self.lookout = Lookout(place)
 
     def welcome(self, incarnation: str, wake: Callable[[], None]) -> str | None:
         """Remember whom to call for a worker of this process; return the socket others reach it by, if any."""
@@ -59,28 +85,14 @@ class Presence:
 
         return stop
 
-    def look(self) -> bool:
-        """Tell whether anybody committed since this was last asked."""
-        with self._lock:
-            try:
-                if self._looking is None:
-                    # No waiting: who looks does so on an event loop.
-                    self._looking = connect_to_read(self._place._replace(busy_timeout=0))
-                [[version]] = self._looking.execute("PRAGMA data_version")
-            except (sqlite3.Error, StoreError):
-                return True
-            changed, self._seen = version != self._seen, version
-            return bool(changed)
-
     def close(self) -> None:
         """Finish what lies on the desks, then let go of everything."""
         self.closed = True
         self.writer.stop()
         self.reader.stop()
+        with self.lookout.busy:
+            self.lookout.let_go()
         with self._lock:
-            if self._looking is not None:
-                self._looking.close()
-                self._looking = None
             ears, self._ears = self._ears, {}
         for ear in ears.values():
             if ear is not None:

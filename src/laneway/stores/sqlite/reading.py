@@ -115,10 +115,13 @@ def session(db: sqlite3.Connection, name: str) -> SessionState | None:
 
 def workers(db: sqlite3.Connection) -> list[WorkerInfo]:
     """Return the incarnations; see `WorkerStore.workers`."""
-    return [
-        WorkerInfo(incarnation=decode_incarnation(text), renewed_at=renewed_at, running=running, idle=bool(idle))
-        for text, renewed_at, running, idle in db.execute(_SQL["workers"])
-    ]
+    infos = []
+    for text, renewed_at, running, idle, left in db.execute(_SQL["workers"]):
+        known = decode_incarnation(text)
+        infos.append(
+            WorkerInfo(incarnation=known, renewed_at=renewed_at, running=running, idle=bool(idle), left=bool(left))
+        )
+    return infos
 
 
 def events(db: sqlite3.Connection, run_id: str, after: int, limit: int) -> list[Event]:

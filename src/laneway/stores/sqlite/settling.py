@@ -20,7 +20,7 @@ from laneway.core.states import RunState
 from laneway.core.step import Emitted, Result, Step
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.lines import Line
-from laneway.stores.sqlite.statements import Row, as_json, insert, load
+from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("settling")
@@ -71,7 +71,7 @@ class Settling:
             db.execute(_SQL["free"], (as_json(row[0] for row in self._outcomes),))
             insert(db, _SQL["settle"], self._outcomes)
         insert(db, _SQL["append"], self._chunks)
-        db.executemany(_SQL["note"], [(run.events, run.number) for run in self._noted if run.number in self._leases])
+        each(db, _SQL["note"], [(run.events, run.number) for run in self._noted if run.number in self._leases])
 
     def _read(self, step: Step) -> dict[int, Leased]:
         numbers = {item.number for items in (step.results, step.emitted) for item in items}

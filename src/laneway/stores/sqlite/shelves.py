@@ -20,7 +20,7 @@ import msgspec
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Key, Line, Shelf
-from laneway.stores.sqlite.statements import Row, as_json, insert, load
+from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("shelves")
 _TASK = "task:"
@@ -119,7 +119,9 @@ class Shelves:
                 self._parked_shelf(run.lane, gate).prime(run)
         names = {run.session for run in runs if run.session and sessions[run.session].held}
         if names := {name for name in names if name not in self._held}:
-            for run in self._lines("first_held", (as_json(names),)):
+            firsts = self._lines("first_held", (as_json(names),))
+            self._books.fetch(firsts)
+            for run in firsts:
                 assert run.session is not None
                 self._held_shelf(run.session).prime(run)
 
@@ -144,14 +146,14 @@ class Shelves:
         insert(db, _SQL["put_held"], [(run.session, run.rank, run.number) for run in held])
         insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind) for run in self._due])
         moved = chain(ready, (run for _, run in parked), held, self._due)
-        db.executemany(_SQL["move"], [(run.place, run.rank, run.number) for run in moved if not run.new])
+        each(db, _SQL["move"], [(run.place, run.rank, run.number) for run in moved if not run.new])
         self._write_asides()
 
     def _delete_taken(self) -> None:
         db = self._db
-        db.executemany(_SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
-        db.executemany(_SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
-        db.executemany(_SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
+        each(db, _SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
+        each(db, _SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
+        each(db, _SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
         if self._due_taken:
             db.execute(_SQL["drop_due"], self._due_taken)
 
@@ -159,7 +161,7 @@ class Shelves:
         if self._aside_changed:
             counts = [(lane, task, self._aside()[lane][task]) for lane, task in self._aside_changed]
             insert(self._db, _SQL["set_aside"], [row for row in counts if row[2]])
-            self._db.executemany(_SQL["drop_aside"], [row[:2] for row in counts if not row[2]])
+            each(self._db, _SQL["drop_aside"], [row[:2] for row in counts if not row[2]])
 
     # Reading
 

@@ -19,7 +19,7 @@ import msgspec
 Row = tuple[Any, ...]
 
 # Rows per statement, largest first: few texts to prepare, and few calls for any number of rows.
-_SIZES = (128, 32, 8, 1)
+_SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 _GROUP = re.compile(r"VALUES\s*(\([^()]*\))")
 
 
@@ -42,6 +42,12 @@ def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
         while len(rows) - done >= size:
             db.execute(_repeated(statement, size), list(chain.from_iterable(rows[done : done + size])))
             done += size
+
+
+def each(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
+    """Do the statement for each row."""
+    if rows:
+        db.executemany(statement, rows)
 
 
 def as_json(values: Iterable[str | int]) -> str:

@@ -30,9 +30,6 @@ from laneway.stores.sqlite.presence import Presence
 
 T = TypeVar("T")
 
-# Presences of a parent process: a child must not even close them.
-_PARENTS: list[Presence] = []
-
 
 class SQLiteStore:
     """A store in a SQLite file. `busy_timeout` is how long to wait for another process's lock, in seconds."""
@@ -129,15 +126,14 @@ class SQLiteStore:
     def look(self) -> bool:
         """Tell whether anybody has committed since; see `WorkerStore`."""
         here = self._here
-        return here.opened and here.look()
+        return here.opened and here.lookout.look()
 
     # Threads
 
     @property
     def _here(self) -> Presence:
-        # Fork: the parent's threads are not here, and its connections must not be touched.
+        # Fork: the parent's threads are not here.
         if self._presence.pid != os.getpid():
-            _PARENTS.append(self._presence)
             self._presence = Presence(self._place)
         return self._presence
 

@@ -43,39 +43,51 @@ def _accept_the_rest(transaction: Transaction, batch: Sequence[NewRun]) -> list[
             fresh.setdefault(new.id, new)
     accepted = {receipt.run_id: receipt for receipt in _accept(transaction, list(fresh.values()))}
     # A copy within the batch is a repeat of its first: it has the same lane, and no position.
-    known |= {new.id: _lane(transaction, new) for new in fresh.values()}
+    known |= {new.id: _lane(transaction, new.lane) for new in fresh.values()}
     again = [_receipt(new, known[new.id], None) for new in batch]
     return [accepted.pop(new.id, receipt) for new, receipt in zip(batch, again, strict=True)]
 
 
 def _accept(transaction: Transaction, batch: Sequence[NewRun]) -> list[Receipt]:
+    db, now = transaction.db, transaction.now
     more_due = transaction.make_due()
-    [[last]] = transaction.db.execute(_SQL["accept"], (len(batch),)).fetchall()
-    lines = [_line(transaction, new, number) for number, new in enumerate(batch, last - len(batch) + 1)]
+    lines = _lines(transaction, batch)
     transaction.books.fetch(lines)
-    placed = [(new, line, _due_at(new, transaction.now)) for new, line in zip(batch, lines, strict=True)]
+    due = [now + new.delay if new.due_at is None else max(now, new.due_at) for new in batch]
     receipts = [
-        _receipt(new, line.lane, _place(transaction, line, due_at, more_due=more_due)) for new, line, due_at in placed
+        _receipt(new, line.lane, _place(transaction, line, due_at, more_due=more_due))
+        for new, line, due_at in zip(batch, lines, due, strict=True)
     ]
     # Where a run is, is known only now: one that came later may have let it go on.
-    insert(transaction.db, _SQL["insert"], [_row(new, line, transaction.now, due_at) for new, line, due_at in placed])
+    insert(db, _SQL["insert"], [_row(*placed, now) for placed in zip(batch, lines, due, strict=True)])
     transaction.write()
     return receipts
 
 
-def _lane(transaction: Transaction, new: NewRun) -> str:
-    return new.lane if transaction.books.lanes.knows(new.lane) else MAIN
+def _lines(transaction: Transaction, batch: Sequence[NewRun]) -> list[Line]:
+    [[last]] = transaction.db.execute(_SQL["accept"], (len(batch),)).fetchall()
+    lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
+    return [
+        Line(
+            FRESH,
+            0,
+            number,
+            new.id,
+            new.task,
+            None,
+            lanes[new.lane],
+            new.user,
+            new.session,
+            new.priority,
+            new.max_concurrent,
+            new=True,
+        )
+        for number, new in enumerate(batch, last - len(batch) + 1)
+    ]
 
 
-def _line(transaction: Transaction, new: NewRun, number: int) -> Line:
-    lane = _lane(transaction, new)
-    line = Line(FRESH, 0, number, new.id, new.task, None, lane, new.user, new.session, new.priority, new.max_concurrent)
-    line.new = True
-    return line
-
-
-def _due_at(new: NewRun, now: int) -> int:
-    return now + new.delay if new.due_at is None else max(now, new.due_at)
+def _lane(transaction: Transaction, name: str) -> str:
+    return name if transaction.books.lanes.knows(name) else MAIN
 
 
 def _place(transaction: Transaction, line: Line, due_at: int, *, more_due: bool) -> int | None:
@@ -90,7 +102,7 @@ def _receipt(new: NewRun, lane: str, position: int | None) -> Receipt:
     return Receipt(ReceiptOutcome.ACCEPTED, new.id, None if lane == new.lane else "lane_unknown", position)
 
 
-def _row(new: NewRun, line: Line, now: int, due_at: int) -> Row:
+def _row(new: NewRun, line: Line, due_at: int, now: int) -> Row:
     return (
         line.number,
         new.id,

@@ -20,6 +20,7 @@ import socket
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,11 +44,16 @@ class Folder:
         path = self.path / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}"
         if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) > _PATH_LIMIT:
             return None
-        try:
-            self._make()
-            return Ear(path, heard)
-        except OSError:
-            return None
+        for _ in range(3):
+            try:
+                self._make()
+                self._sweep()
+                return Ear(path, heard)
+            except FileNotFoundError:
+                continue  # Race: the last to leave removes the folder
+            except OSError:
+                break
+        return None
 
     def send(self, name: str, message: bytes) -> None:
         """Send a datagram to the socket of that name, if it can be done at once."""
@@ -86,6 +92,17 @@ class Folder:
         if self.path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise PermissionError(f"{self.path} is not a private folder of this user")
 
+    def _sweep(self) -> None:
+        """Remove the sockets of processes that were killed."""
+        for path in list(self.path.iterdir()):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    pass  # gone meanwhile, or nothing of ours
+
     def _sender(self) -> socket.socket:
         if self._out is None:
             self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -105,6 +122,8 @@ class Ear:
             self._socket.close()
             raise
         self._closing = False
+        # Also when the process ends without closing its store.
+        self._remove = weakref.finalize(self, _remove, path, os.getpid())
         self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
         self._thread.start()
 
@@ -121,8 +140,7 @@ class Ear:
             out.sendto(b"", str(self._path))
         self._thread.join(timeout=1)
         self._socket.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        self._remove()
 
     def _listen(self) -> None:
         while not self._closing:
@@ -134,3 +152,11 @@ class Ear:
                 # A failing callback is its owner's business; the next one must still be called.
                 with contextlib.suppress(Exception):
                     self._heard(message)
+
+
+def _remove(path: Path, owner: int) -> None:
+    # Fork: a child that ends must leave its parent's socket alone.
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()  # if it was the last

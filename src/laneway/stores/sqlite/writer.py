@@ -1,6 +1,6 @@
 """The writer: one thread per store object, one transaction per batch of whatever waits (group commit).
 
-**The model.** `BEGIN IMMEDIATE` takes the file's write lock, waiting up to the busy timeout for other processes. Each
+**The model.** `BEGIN IMMEDIATE` takes the file's write lock when it is this process's `turn`. Each
 piece of work runs inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT,
 one fsync, makes all of them durable; only then are they answered, and wake-ups sent.
 
@@ -25,6 +25,7 @@ from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.desk import Ask, Desk
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
 Write = Callable[[sqlite3.Connection, Effects], T]
@@ -37,7 +38,8 @@ class Writer(Desk):
         super().__init__("laneway-sqlite-writer")
         self._place, self._committed = place, committed
         self._db: sqlite3.Connection | None = None
-        self._checkpointer = Checkpointer(place)
+        self._turn = Turn(place)
+        self._checkpointer = Checkpointer(place, self._turn)
 
     async def write(self, work: Write[T]) -> T:
         """Do the work in a transaction, and return its answer once that is durable."""
@@ -69,17 +71,31 @@ class Writer(Desk):
     def let_go(self) -> None:
         """Close the file; whoever closes it last moves the rest of the log into it."""
         self._checkpointer.close()
+        self._turn.close()
         if self._db is not None:
             self._db.close()
             self._db = None
 
+    def _connect(self) -> sqlite3.Connection:
+        db = connect(self._place)
+        db.execute("PRAGMA busy_timeout = 0")  # from here on `Turn` does the waiting
+        return db
+
     def _transact(self, batch: list[Ask]) -> None:
-        db = self._db = self._db or connect(self._place)
-        self._execute(db, "BEGIN IMMEDIATE")
+        db = self._db = self._db or self._connect()
+        self._begin(db)
         for ask in batch:
             self._attempt(db, ask, alone=len(batch) == 1)
         if db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        try:
+            self._turn.begin(db)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise translated(error, self._place) from error
+            raise self._broken(error) from error
 
     def _attempt(self, db: sqlite3.Connection, ask: Ask, *, alone: bool) -> None:
         try:

@@ -77,7 +77,7 @@ SELECT seq, body FROM event
 WHERE number = ?1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = ?1 AND seq <= ?2), 0) ORDER BY seq;
 
 -- name: workers
--- Read the incarnations that have not left, oldest first, with how much they hold. It reads the table and all leases.
-SELECT incarnation, renewed_at, coalesce(held, 0), idle
+-- Read the incarnations, oldest first, with how much they hold. It reads the table and all leases.
+SELECT incarnation, renewed_at, coalesce(held, 0), idle, "left"
 FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) ON holder = worker.id
-WHERE NOT "left" ORDER BY number;
+ORDER BY number;

@@ -1,0 +1,71 @@
+"""Reading a handler's signature and annotations, whatever kind of callable it is."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from laneway.errors import BadSetting
+
+# What a JSON decoder returns without being told a type: such values need no conversion.
+_NATIVE = (str, bool, list, dict, type(None), Any)
+
+
+def signature_of(task: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the handler's parameters, or say why it cannot be a handler."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise BadSetting(f"task {task!r}: its parameters cannot be read ({error}); wrap it in a function") from None
+    for parameter in parameters:
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise BadSetting(f"task {task!r}: parameter {parameter.name!r} is positional-only; arguments have names")
+    return parameters
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations, resolved one by one: one that only a type checker can resolve takes any JSON."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    names = dict(getattr(function, "__globals__", {}))
+    if inspect.isfunction(function):
+        names |= inspect.getclosurevars(function).nonlocals
+    return {name: _resolved(hint, names) for name, hint in inspect.get_annotations(function).items()}
+
+
+def mentions(hint: Any, wanted: type) -> bool:
+    """Tell whether the annotation is that type, perhaps optional or with a note."""
+    return hint is wanted or any(mentions(part, wanted) for part in get_args(hint))
+
+
+def checkable(hint: Any) -> Any:
+    """Return the annotation if JSON can be checked against it, else Any."""
+    try:
+        msgspec.json.Decoder(hint | msgspec.UnsetType if hint is not Any else hint)
+    except Exception:  # noqa: BLE001  # what msgspec says of a type it cannot take, or a type of its own fields
+        return Any
+    return hint
+
+
+def is_native(hint: Any) -> bool:
+    """Tell whether JSON decodes to this type by itself."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is dict and inside[0] is not str:
+        return False  # JSON's names are text
+    return all(map(is_native, inside)) if origin in (list, dict) else hint in _NATIVE
+
+
+def _resolved(hint: Any, names: dict[str, Any]) -> Any:
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, names)  # noqa: S307  # the handler's own annotation, as typing.get_type_hints does it
+    except Exception:  # noqa: BLE001  # not resolvable here, for whatever reason
+        return Any

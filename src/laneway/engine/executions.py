@@ -1,0 +1,186 @@
+"""The attempts a worker is executing: starts handlers, collects what they ended in and what they say meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Set
+from functools import partial
+
+from laneway.core.outcome import Lapsed, Released, Settlement, settle
+from laneway.core.run import Claimed
+from laneway.core.states import Move
+from laneway.core.step import Emitted, Result
+from laneway.engine.bell import Bell
+from laneway.engine.deadlines import Deadlines
+from laneway.engine.executor import Execution, Executor, Stop
+from laneway.engine.tasks import Registry
+from laneway.ports.clock import Clock
+from laneway.settings import Settings
+
+log = logging.getLogger("laneway.worker")
+
+FLUSH_AFTER = 0.05  # seconds an event may wait for company
+FLUSH_AT = 64  # events of one run that are company enough
+
+
+class Executions:
+    """What is under way. It rings the worker's bell when there is something to tell the store."""
+
+    def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
+        self._registry, self._clock, self._bell = registry, clock, bell
+        self._executor = Executor(settings.concurrency, settings.result_limit, self._buffered)
+        self._deadlines = Deadlines(clock)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._running: dict[int, Execution] = {}
+        self._results: list[Result] = []
+        self._talking: set[Execution] = set()
+        self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
+        self._flush: asyncio.Task[None] | None = None
+        self.moves: Counter[Move] = Counter()  # how attempts were settled
+
+    def __len__(self) -> int:
+        """Return how many handlers are being executed."""
+        return len(self._running)
+
+    @property
+    def results(self) -> bool:
+        """Tell whether there are results the store has not been told."""
+        return bool(self._results)
+
+    @property
+    def taking_over(self) -> bool:
+        """Tell whether lapsed leases wait to be settled."""
+        return bool(self._taken_over)
+
+    def ids(self) -> list[str]:
+        """Return the ids of the runs being executed; may be called from any thread."""
+        return [execution.run.id for execution in list(self._running.values())]
+
+    def held(self) -> Set[tuple[int, int]]:
+        """Return the leases of the runs being executed, as (number, fence); may be called from any thread."""
+        # Race: copying the values first makes it a snapshot.
+        return {(execution.run.number, execution.run.fence) for execution in list(self._running.values())}
+
+    def start(self, run: Claimed) -> None:
+        """Execute a claimed run."""
+        execution = Execution(run, self._registry.get(run.task))
+        self._running[run.number] = execution
+        log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
+        execution.handle = self._loop.create_task(self._carry_out(execution))
+        timeout = execution.task.policy.timeout
+        if timeout is not None:
+            self._deadlines.add(execution, timeout)
+
+    def give_back(self, run: Claimed) -> None:
+        """Release a claimed run that was not started: it came when the worker was already stopping."""
+        self._settle(run, settle(run, Released(), self._registry.policy(run.task)))
+
+    def take_over(self, lapsed: list[Claimed]) -> None:
+        """Settle leases of the dead."""
+        for run in lapsed:
+            if (run.number, run.fence) not in self._taken_over:
+                self._taken_over.add((run.number, run.fence))
+                log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
+                self._settle(run, settle(run, Lapsed(), self._registry.policy(run.task)))
+
+    def lose(self, number: int, fence: int) -> None:
+        """Stop a handler whose lease belongs to another worker now; nothing of it is written."""
+        execution = self._running.get(number)
+        if execution is not None and execution.run.fence == fence:
+            log.warning("run %s belongs to another worker now; its handler is stopped", execution.run.id)
+            del self._running[number]
+            execution.stop(Stop.LOST)
+
+    def lose_all(self) -> None:
+        """Stop every handler and forget every result: the incarnation is lost."""
+        for number, fence in self.held():
+            self.lose(number, fence)
+        self._results.clear()
+        self._talking.clear()
+        self._taken_over.clear()
+
+    async def finish(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for the handlers."""
+        handles = [execution.handle for execution in self._running.values() if execution.handle is not None]
+        if handles:
+            await asyncio.wait(handles, timeout=timeout)
+
+    def release(self) -> None:
+        """Stop all handlers; what has stopped is given back uncharged."""
+        for execution in self._running.values():
+            execution.stop(Stop.RELEASED)
+
+    def take_results(self) -> list[Result]:
+        """Return the results so far and forget them."""
+        results, self._results = self._results, []
+        return results
+
+    def settled(self, results: list[Result]) -> None:
+        """Hear that the store was told these results."""
+        if self._taken_over:
+            self._taken_over.difference_update((result.number, result.fence) for result in results)
+
+    def take_events(self) -> list[Emitted]:
+        """Return the events of runs that go on, and forget them."""
+        if not self._talking:
+            return []
+        talking, self._talking = self._talking, set()
+        return [
+            Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
+            for execution in talking
+            if execution.drafts and self._running.get(execution.run.number) is execution
+        ]
+
+    def close(self) -> None:
+        """Start nothing any more."""
+        self._deadlines.close()
+        self._executor.close()
+        if self._flush is not None:
+            self._flush.cancel()
+
+    async def _carry_out(self, execution: Execution) -> None:
+        outcome = await self._executor.execute(execution) if execution.stopped is None else Released()
+        run, policy = execution.run, execution.task.policy
+        if policy.timeout is not None:
+            self._deadlines.ended()
+        if self._running.get(run.number) is execution:
+            del self._running[run.number]
+            drafts = execution.take_drafts() if execution.drafts else ()
+            self._settle(run, settle(run, outcome, policy, drafts))
+
+    def _settle(self, run: Claimed, settlement: Settlement) -> None:
+        self.moves[settlement.move] += 1
+        log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
+        self._results.append(Result(run.number, run.fence, settlement))
+        self._bell.ring()
+
+    def _buffered(self, execution: Execution) -> None:
+        # Called by ctx.emit, from the loop's thread or from a handler's.
+        if threading.get_ident() == self._thread:
+            self._has_drafts(execution)
+        else:
+            from_thread(self._loop, partial(self._has_drafts, execution))
+
+    def _has_drafts(self, execution: Execution) -> None:
+        self._talking.add(execution)
+        if len(execution.drafts) >= FLUSH_AT:
+            self._bell.ring()
+        elif self._flush is None or self._flush.done():
+            self._flush = self._loop.create_task(self._ring_soon())
+
+    async def _ring_soon(self) -> None:
+        await self._clock.sleep(FLUSH_AFTER)
+        if any(execution.drafts for execution in self._talking):
+            self._bell.ring()
+
+
+def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Make a call on the loop's thread, if the loop is still open."""
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        log.debug("the loop has closed; nobody is left to tell")

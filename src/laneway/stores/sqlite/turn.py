@@ -1,0 +1,97 @@
+"""The turn to write: processes on one file take the write lock one after another, and none starves.
+
+SQLite's own waiting is a loop of naps that grow to 100 ms, and whoever comes by in between gets the lock: beside one
+busy process another waited a second and more (measured), and could run into its time-out. So everybody who wants the
+write lock first takes a kernel lock on `<file>-lock` and keeps it *until the write lock is had*. A busy process that
+has just committed finds that lock held by the one who waits, and comes second.
+
+The kernel lock is gone with its process, and so is the write lock. Waiting is done in naps of at most 2 ms, because
+a kernel lock cannot be waited for with a time-out. The lock file stays: deleting it would race with its next holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+
+from laneway.stores.sqlite.connection import Place
+
+_FIRST_NAP, _LONGEST_NAP = 0.0002, 0.002
+
+
+class Turn:
+    """The way of this process to the write lock of one file."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._descriptor: int | None = None
+
+    def begin(self, db: sqlite3.Connection) -> None:
+        """Begin a transaction that holds the write lock. Raises SQLite's error if it cannot be had in time."""
+        naps = self._naps()
+        with self._locked(naps):
+            while True:
+                try:
+                    db.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not next(naps, False):
+                        raise
+
+    def close(self) -> None:
+        """Let go of the lock file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextlib.contextmanager
+    def _locked(self, naps: Iterator[bool]) -> Iterator[None]:
+        if self._descriptor is None:
+            self._descriptor = os.open(f"{self._place.path}-lock", os.O_RDWR | os.O_CREAT, 0o644)
+        # Without it when the time is up: then SQLite says what is wrong.
+        while not (locked := _try_lock(self._descriptor)) and next(naps, False):
+            pass
+        try:
+            yield
+        finally:
+            if locked:
+                _unlock(self._descriptor)
+
+    def _naps(self) -> Iterator[bool]:
+        """Yield after each nap, until the busy timeout is over."""
+        end, nap = time.monotonic() + self._place.busy_timeout, _FIRST_NAP
+        while time.monotonic() < end:
+            time.sleep(nap)
+            yield True
+            nap = min(1.5 * nap, _LONGEST_NAP)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
