@@ -1,0 +1,51 @@
+"""The contract of `laneway.ports`, as tests: one class per capability, and `StoreContract`, their sum.
+
+A store author writes this, and nothing else (with `asyncio_mode = "auto"`):
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        async def store(self, clock: FakeClock) -> AsyncIterator[Store]:
+            store = MyStore(..., clock)
+            await store.open()
+            yield store
+            await store.close()
+
+The tests look at what was recorded and at the events, not only at the answers. After each of them the invariants are
+checked, and every run is brought to its end.
+"""
+
+from __future__ import annotations
+
+from laneway.testing.contract.caps import Caps
+from laneway.testing.contract.claims import Claims
+from laneway.testing.contract.crowds import Crowds
+from laneway.testing.contract.due import DueTimes
+from laneway.testing.contract.lanes import Lanes
+from laneway.testing.contract.leases import Leases
+from laneway.testing.contract.logs import Logs
+from laneway.testing.contract.reading import Reading
+from laneway.testing.contract.repeats import Repeats
+from laneway.testing.contract.sessions import Sessions
+from laneway.testing.contract.settling import Settling
+from laneway.testing.contract.submissions import Submissions
+from laneway.testing.contract.turns import Turns
+from laneway.testing.contract.wakeups import Wakeups
+
+
+class StoreContract(
+    Submissions,
+    Reading,
+    DueTimes,
+    Claims,
+    Turns,
+    Caps,
+    Lanes,
+    Sessions,
+    Settling,
+    Logs,
+    Repeats,
+    Leases,
+    Wakeups,
+    Crowds,
+):
+    """Everything a store must show. Subclass it and give it a `store` fixture."""

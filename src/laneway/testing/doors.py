@@ -1,0 +1,92 @@
+"""Several store objects on the same data, used as one: what several processes are to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import cycle
+
+from laneway.core.events import Event
+from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.store import Store
+
+
+class ManyDoors:
+    """A store with several doors: a worker always uses the same one, every other call takes the next.
+
+    If a store object remembers what it should ask for, what came in through one door is not seen through another, and
+    the contract or the model test says so.
+    """
+
+    def __init__(self, *stores: Store) -> None:
+        self.stores = stores
+        self._doors = cycle(stores)
+        self._of: dict[str, Store] = {}
+
+    def _next(self) -> Store:
+        return next(self._doors)
+
+    def _door_of(self, incarnation: str) -> Store:
+        if incarnation not in self._of:
+            self._of[incarnation] = self._next()
+        return self._of[incarnation]
+
+    async def open(self) -> None:
+        for store in self.stores:
+            await store.open()
+
+    async def close(self) -> None:
+        for store in self.stores:
+            await store.close()
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        return await self._next().submit(batch)
+
+    async def get(self, run_id: str) -> Run:
+        return await self._next().get(run_id)
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        return await self._next().runs(wanted, limit=limit, before=before)
+
+    async def count(self) -> dict[str, int]:
+        return await self._next().count()
+
+    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self._next().set_lanes(lanes)
+
+    async def lanes(self) -> list[LaneState]:
+        return await self._next().lanes()
+
+    async def session(self, name: str) -> SessionState | None:
+        return await self._next().session(name)
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        return await self._next().events(run_id, after=after, limit=limit)
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._next().watch(changed)
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        await self._door_of(incarnation.id).register(incarnation, wake)
+
+    async def step(self, step: Step) -> StepReply:
+        return await self._door_of(step.incarnation).step(step)
+
+    def renew(self, incarnation: str) -> RenewReply:
+        return self._door_of(incarnation).renew(incarnation)
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        return await self._door_of(incarnation).reclaim(incarnation, gone, limit=limit)
+
+    async def leave(self, incarnation: str) -> None:
+        await self._door_of(incarnation).leave(incarnation)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._next().workers()
+
+    def look(self) -> bool:
+        return any(store.look() for store in self.stores)

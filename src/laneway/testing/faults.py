@@ -1,0 +1,133 @@
+"""A store that is out of reach at times: to show that every verb can be repeated."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from random import Random
+from typing import TypeVar
+
+from laneway.core.events import Event
+from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.errors import StoreUnavailable
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.store import Store
+
+T = TypeVar("T")
+
+
+class Fault(Enum):
+    """How a call goes wrong."""
+
+    NOT_SENT = "the store was not reached"  # nothing happened
+    NO_REPLY = "the store's answer was lost"  # it happened, and the caller cannot know
+
+
+class LossyStore:
+    """Any store, behind a line that fails.
+
+    A test either plans faults (`fail("step")`, `lose_reply("submit", times=2)`: the next calls of that verb) or lets a
+    `chance` of all calls go wrong, half of them before and half after they took effect, as `random` says.
+    `StoreUnavailable.maybe_done` tells which it may have been. `faults` counts what went wrong.
+    """
+
+    def __init__(self, store: Store, *, chance: float = 0.0, random: Random | None = None) -> None:
+        self.store, self.chance = store, chance
+        self.faults = 0
+        self._random = random or Random(0)
+        self._planned: defaultdict[str, deque[Fault]] = defaultdict(deque)
+
+    def fail(self, verb: str, times: int = 1) -> None:
+        """Let the next calls of `verb` fail before they take effect."""
+        self._planned[verb].extend([Fault.NOT_SENT] * times)
+
+    def lose_reply(self, verb: str, times: int = 1) -> None:
+        """Let the next calls of `verb` take effect and lose their answers."""
+        self._planned[verb].extend([Fault.NO_REPLY] * times)
+
+    # The verbs
+
+    async def open(self) -> None:
+        await self._call("open", self.store.open)
+
+    async def close(self) -> None:
+        await self._call("close", self.store.close)
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        return await self._call("submit", lambda: self.store.submit(batch))
+
+    async def get(self, run_id: str) -> Run:
+        return await self._call("get", lambda: self.store.get(run_id))
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        return await self._call("runs", lambda: self.store.runs(wanted, limit=limit, before=before))
+
+    async def count(self) -> dict[str, int]:
+        return await self._call("count", self.store.count)
+
+    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self._call("set_lanes", lambda: self.store.set_lanes(lanes))
+
+    async def lanes(self) -> list[LaneState]:
+        return await self._call("lanes", self.store.lanes)
+
+    async def session(self, name: str) -> SessionState | None:
+        return await self._call("session", lambda: self.store.session(name))
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        return await self._call("events", lambda: self.store.events(run_id, after=after, limit=limit))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return self.store.watch(changed)
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        await self._call("register", lambda: self.store.register(incarnation, wake))
+
+    async def step(self, step: Step) -> StepReply:
+        return await self._call("step", lambda: self.store.step(step))
+
+    def renew(self, incarnation: str) -> RenewReply:
+        fault = self._fault("renew")
+        self._raise(fault, Fault.NOT_SENT)
+        reply = self.store.renew(incarnation)
+        self._raise(fault, Fault.NO_REPLY)
+        return reply
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        return await self._call("reclaim", lambda: self.store.reclaim(incarnation, gone, limit=limit))
+
+    async def leave(self, incarnation: str) -> None:
+        await self._call("leave", lambda: self.store.leave(incarnation))
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._call("workers", self.store.workers)
+
+    def look(self) -> bool:
+        return self.store.look()
+
+    # Going wrong
+
+    async def _call(self, verb: str, call: Callable[[], Awaitable[T]]) -> T:
+        fault = self._fault(verb)
+        self._raise(fault, Fault.NOT_SENT)
+        answer = await call()
+        self._raise(fault, Fault.NO_REPLY)
+        return answer
+
+    def _fault(self, verb: str) -> Fault | None:
+        planned = self._planned[verb]
+        if planned:
+            return planned.popleft()
+        if self.chance and self._random.random() < self.chance:
+            return self._random.choice(list(Fault))
+        return None
+
+    def _raise(self, fault: Fault | None, here: Fault) -> None:
+        if fault is here:
+            self.faults += 1
+            raise StoreUnavailable(here.value, maybe_done=here is Fault.NO_REPLY)

@@ -1,0 +1,185 @@
+"""A worker moved by hand: it claims, settles and repeats what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TypedDict, Unpack
+
+from laneway.core import codec
+from laneway.core.events import Draft, draft
+from laneway.core.liveness import LEASE, Incarnation, ProcessMark
+from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
+from laneway.core.policy import MAIN, TaskPolicy
+from laneway.core.run import Claimed, Failure, NewRun
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
+from laneway.ports.store import Store
+
+TASK = "work"
+_ids = count(1)
+
+
+def new_run(
+    id: str | None = None,  # noqa: A002 - the field's own name
+    *,
+    task: str = TASK,
+    args: object = None,
+    lane: str = MAIN,
+    user: str | None = None,
+    session: str | None = None,
+    max_concurrent: int | None = None,
+    priority: int = 0,
+    delay: float = 0,
+    due_at: int | None = None,
+) -> NewRun:
+    """Return a submission; `args` is the value itself, `delay` is in seconds."""
+    return NewRun(
+        id=id if id is not None else f"run-{next(_ids):06d}",
+        task=task,
+        args=codec.to_json({} if args is None else args, "the arguments", codec.ARGS_LIMIT),
+        lane=lane,
+        user=user,
+        session=session,
+        max_concurrent=max_concurrent,
+        priority=priority,
+        delay=round(delay * 1_000_000),
+        due_at=due_at,
+    )
+
+
+class Fields(TypedDict, total=False):
+    """What `new_run` takes beside an id."""
+
+    task: str
+    args: object
+    lane: str
+    user: str | None
+    session: str | None
+    max_concurrent: int | None
+    priority: int
+    delay: float
+    due_at: int | None
+
+
+def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:
+    """Return so many submissions alike, with ids made of `prefix` and a number."""
+    return [new_run(f"{prefix}-{index:05d}", **fields) for index in range(number)]
+
+
+def error(message: str = "no", kind: str = "error") -> Failure:
+    """Return a failure as an executor would record it."""
+    return Failure(kind, "ValueError", message)
+
+
+class Hand:
+    """One incarnation under a test's control. It keeps the call number, its last step and how often it was woken.
+
+    As a worker must, it uses no new number while a step is unanswered: after an error only `repeat_last` is right.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str = "hand",
+        *,
+        tasks: Iterable[str] = (TASK,),
+        lease: int = LEASE,
+        policy: TaskPolicy | None = None,
+    ) -> None:
+        self.store, self.name, self.policy = store, name, policy or TaskPolicy()
+        mark = ProcessMark(boot="boot", namespace="pid", pid=1, started=1)
+        self.incarnation = Incarnation(id=name, host="host", process=mark, tasks=frozenset(tasks), lease=lease)
+        self.woken = 0
+        self._rung = threading.Event()
+        self.last = Step(name, 0)
+
+    async def register(self) -> Hand:
+        """Register with the store; return the hand itself."""
+        await self.store.register(self.incarnation, self._wake)
+        return self
+
+    def _wake(self) -> None:
+        self.woken += 1
+        self._rung.set()
+
+    async def hears(self, within: float = 2.0) -> bool:
+        """Tell whether the worker was woken since it last went to rest, or is within so many real seconds.
+
+        A store may ring from a thread of its own, a moment later.
+        """
+        return self._rung.is_set() or await asyncio.to_thread(self._rung.wait, within)
+
+    # Steps
+
+    async def step(
+        self,
+        *,
+        results: Sequence[Result] = (),
+        emitted: Sequence[Emitted] = (),
+        room: int = 0,
+        park: bool = False,
+    ) -> StepReply:
+        """Make a new step and return the answer."""
+        self.last = Step(self.name, self.last.call + 1, list(results), list(emitted), room, park)
+        return await self.store.step(self.last)
+
+    async def repeat_last(self) -> StepReply:
+        """Send the last step again, as a worker does that got no answer."""
+        return await self.store.step(self.last)
+
+    async def claim(self, room: int = 1) -> list[Claimed]:
+        """Claim up to `room` runs."""
+        return (await self.step(room=room)).claimed
+
+    async def rest(self, room: int = 1) -> StepReply:
+        """Claim up to `room` runs and rest, to be woken, if that leaves room."""
+        self._rung.clear()
+        return await self.step(room=room, park=True)
+
+    # Outcomes
+
+    def result(self, run: Claimed, outcome: Outcome, drafts: tuple[Draft, ...] = ()) -> Result:
+        """Return what this worker would write about a run that ended so."""
+        return Result(run.number, run.fence, settle(run, outcome, self.policy, drafts))
+
+    async def settle(self, runs: Iterable[Claimed], outcome: Outcome, *, room: int = 0) -> StepReply:
+        """Settle all these runs with one outcome, in one step."""
+        return await self.step(results=[self.result(run, outcome) for run in runs], room=room)
+
+    async def succeed(self, *runs: Claimed, value: object = None, room: int = 0) -> StepReply:
+        """Settle these runs as succeeded."""
+        text = codec.to_json(value, "the result", codec.RESULT_LIMIT)
+        return await self.settle(runs, Succeeded(text), room=room)
+
+    async def fail(self, *runs: Claimed, failure: Failure | None = None, room: int = 0) -> StepReply:
+        """Settle these runs as failed attempts; the policy says if they are tried again."""
+        return await self.settle(runs, Failed(failure or error()), room=room)
+
+    async def release(self, *runs: Claimed, room: int = 0) -> StepReply:
+        """Give these runs back."""
+        return await self.settle(runs, Released(), room=room)
+
+    async def lapse(self, *runs: Claimed, room: int = 0) -> StepReply:
+        """Settle the leases of the dead that `reclaim` handed over."""
+        return await self.settle(runs, Lapsed(), room=room)
+
+    async def emit(self, run: Claimed, kind: str, *data: object) -> StepReply:
+        """Write an event of this kind for each of `data`."""
+        drafts = tuple(draft(kind, item) for item in data)
+        return await self.step(emitted=[Emitted(run.number, run.fence, drafts)])
+
+    # Liveness
+
+    def renew(self) -> RenewReply:
+        """Stay alive."""
+        return self.store.renew(self.name)
+
+    async def reclaim(self, *gone: str, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead."""
+        return await self.store.reclaim(self.name, gone, limit=limit)
+
+    async def leave(self) -> None:
+        """Say good-bye."""
+        await self.store.leave(self.name)

@@ -1,0 +1,435 @@
+"""The model test: random commands to a store and to the memory store, compared command by command.
+
+A store author writes:
+
+    def test_my_store_does_what_memory_does() -> None:
+        assert compare_with_memory(my_store, examples=200, steps=50) >= 10_000
+
+where `my_store(clock)` is an async context manager that gives an open, empty store on that clock. Each *command* is
+sent to both; the answers, then every run, lane, session and worker and every new event must be the same. Which resting
+workers are woken is the store's own affair, so it is not compared; that nobody sleeps while there is work is checked.
+At the end of every example the whole logs are compared, and the store must bring everything to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from laneway.core.events import Event, draft
+from laneway.core.instants import instant
+from laneway.core.liveness import Incarnation, ProcessMark, WorkerInfo
+from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
+from laneway.core.policy import Lane, TaskPolicy
+from laneway.core.run import Claimed, Failure, NewRun, Run
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
+from laneway.errors import LeaseLost
+from laneway.ports.sessions import SessionState
+from laneway.ports.store import Store
+from laneway.stores.memory import MemoryStore
+from laneway.testing.clock import FakeClock
+from laneway.testing.hand import new_run
+from laneway.testing.invariants import all_runs, check_drains, check_invariants, check_somebody_is_awake
+
+StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
+T = TypeVar("T")
+
+TASKS = ("work", "mail", "scan")
+SESSIONS = ("s1", "s2", "s3")
+LANES = ("main", "team", "tight")
+POLICY = TaskPolicy()
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What a random submission looks like."""
+
+    task: str
+    lane: str
+    user: str | None
+    session: str | None
+    max_concurrent: int | None
+    priority: int
+    delay: float
+
+
+SHAPES = st.builds(
+    Shape,
+    task=st.sampled_from([*TASKS, "work", "work"]),
+    lane=st.sampled_from([*LANES, "tight", "nowhere"]),
+    user=st.sampled_from([None, "ann", "ann", "bob", "cyd"]),
+    session=st.sampled_from([None, None, None, *SESSIONS]),
+    max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
+    priority=st.sampled_from([0, 0, 0, 0, 1, -1, 100, -100]),
+    delay=st.sampled_from([0, 0, 0, 0, 1, 2.5, 30]),
+)
+OUTCOMES = st.sampled_from(["succeed", "succeed", "fail", "fail", "release", "hopeless", "keep", "keep"])
+WHO = st.integers(0, 3)
+LIMITS = st.builds(Lane, st.sampled_from(LANES), st.integers(1, 4), st.sampled_from([None, 1, 1, 2, 3]))
+
+
+class Incarnate:
+    """A worker as the test knows it: what it believes to hold, what it once held, what it asked."""
+
+    def __init__(self, name: str, tasks: frozenset[str]) -> None:
+        mark = ProcessMark("boot", "pid", 1, 1)
+        self.incarnation = Incarnation(id=name, host="host", process=mark, tasks=tasks)
+        self.name = name
+        self.held: list[Claimed] = []
+        self.past: list[Claimed] = []
+        self.steps = [Step(name, 0)]
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Random commands, sent to a store and to memory."""
+
+    factory: ClassVar[StoreFactory]
+    commands: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = FakeClock()
+        self.memory = MemoryStore(self.clock)
+        self.opened = type(self).factory(self.clock)
+        self.store = self.loop.run_until_complete(self.opened.__aenter__())
+        self.workers: list[Incarnate] = []
+        self.batch: list[NewRun] = []
+        self.seen: dict[str, int] = {}  # per run: how many of its events were compared
+        # Per session: its runs that have not started, and what orders them.
+        self.unstarted: defaultdict[str, dict[str, tuple[datetime, int]]] = defaultdict(dict)
+        self.clock_was_set = False
+        self.named = 0
+
+    # Commands
+
+    @initialize()
+    def begin(self) -> None:
+        self._do(self._set_lanes([Lane("team", 3), Lane("tight", 2, 1)]))
+        self._do(self._register(TASKS))
+        self._do(self._register(TASKS[:2]))
+
+    @rule(shapes=st.lists(SHAPES, min_size=1, max_size=5))
+    def submit(self, shapes: list[Shape]) -> None:
+        self.batch = [self._new(shape) for shape in shapes]
+        self._do(self._submit(self.batch))
+
+    @rule(shape=SHAPES)
+    def submit_some_again(self, shape: Shape) -> None:
+        self._do(self._submit([*self.batch, self._new(shape), *self.batch[:1]]))
+
+    @rule(who=WHO, outcomes=st.lists(OUTCOMES, max_size=4), room=st.integers(0, 5), park=st.booleans())
+    def step(self, who: int, outcomes: list[str], room: int, park: bool) -> None:
+        self._do(self._step(self._worker(who), outcomes, room, park=park))
+
+    @rule(who=WHO, room=st.integers(1, 3))
+    def settle_all_and_rest(self, who: int, room: int) -> None:
+        worker = self._worker(who)
+        self._do(self._step(worker, ["succeed"] * len(worker.held), room, park=True))
+
+    @rule(who=WHO, which=st.integers(0, 9), events=st.integers(1, 3))
+    def emit(self, who: int, which: int, events: int) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        self._do(self._step(worker, [], 0, park=False, talk=lease, events=events))
+
+    @rule(who=WHO, which=st.integers(0, 9), above=st.integers(0, 1))
+    def settle_what_is_not_held(self, who: int, which: int, above: int) -> None:
+        others = [run for worker in self.workers for run in (*worker.held, *worker.past)]
+        lease = _pick(others, which)
+        if lease is not None:
+            late = msgspec.structs.replace(lease, fence=lease.fence + above)
+            self._do(self._step(self._worker(who), [], 1, park=False, late=late))
+
+    @rule(who=WHO, back=st.integers(1, 3))
+    def repeat(self, who: int, back: int) -> None:
+        worker = self._worker(who)
+        self._do(self._repeat(worker, worker.steps[-min(back, len(worker.steps))]))
+
+    @rule(seconds=st.sampled_from([0.000001, 0.5, 1, 2, 5, 7, 8, 16, 60]))
+    def advance(self, seconds: float) -> None:
+        self._do(self._advance(seconds))
+
+    @rule(seconds=st.sampled_from([-3600, -5, 5, 3600]))
+    def set_clock(self, seconds: float) -> None:
+        self.clock_was_set = True
+        self.clock.step(seconds)
+        self._do(self._nothing())
+
+    @rule(who=WHO)
+    def renew(self, who: int) -> None:
+        self._do(self._renew([self._worker(who)]))
+
+    @rule()
+    def renew_all(self) -> None:
+        self._do(self._renew(self.workers))
+
+    @rule(who=WHO, gone=st.lists(WHO, max_size=1))
+    def reclaim(self, who: int, gone: list[int]) -> None:
+        names = [self._worker(index).name for index in gone]
+        self._do(self._reclaim(self._worker(who), names))
+
+    @rule(who=WHO)
+    def leave(self, who: int) -> None:
+        self._do(self._leave(self._worker(who)))
+
+    @rule(tasks=st.sets(st.sampled_from(TASKS), min_size=1))
+    def register(self, tasks: set[str]) -> None:
+        self._do(self._register(sorted(tasks)))
+
+    @rule(who=WHO)
+    def register_again(self, who: int) -> None:
+        self._do(self._register_again(self._worker(who)))
+
+    @rule(lanes=st.lists(LIMITS, min_size=1, max_size=2))
+    def set_lanes(self, lanes: list[Lane]) -> None:
+        self._do(self._set_lanes(lanes))
+
+    def teardown(self) -> None:
+        try:
+            self.loop.run_until_complete(self._end())
+        finally:
+            self.loop.run_until_complete(self.opened.__aexit__(None, None, None))
+            self.loop.close()
+
+    # What they do
+
+    async def _submit(self, batch: Sequence[NewRun]) -> None:
+        await self._same(lambda store: store.submit(batch))
+        for new in batch:
+            run = await self.memory.get(new.id)
+            if run.session is not None and run.fence == 0:
+                self.unstarted[run.session].setdefault(run.id, (run.due_at, run.number))
+
+    async def _step(
+        self,
+        worker: Incarnate,
+        outcomes: list[str],
+        room: int,
+        *,
+        park: bool,
+        talk: Claimed | None = None,
+        events: int = 0,
+        late: Claimed | None = None,
+    ) -> None:
+        ended = [(run, _outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
+        results = [_result(run, outcome) for run, outcome in ended if outcome is not None]
+        if late is not None:
+            results.append(_result(late, Succeeded('"late"')))
+        drafts = tuple(draft("log", {"n": index}) for index in range(events))
+        emitted = [] if talk is None else [Emitted(talk.number, talk.fence, drafts)]
+        step = Step(worker.name, worker.steps[-1].call + 1, results, emitted, room, park)
+        reply = await self._same(lambda store: store.step(step), _plain_step)
+        if reply is None:
+            self._forget(worker)
+            return
+        worker.steps.append(step)
+        settled = {run.number for run, outcome in ended if outcome is not None}
+        worker.past += [run for run in worker.held if run.number in settled]
+        worker.held = [run for run in worker.held if run.number not in settled] + reply.claimed
+        await self._check_claims(reply)
+
+    async def _repeat(self, worker: Incarnate, step: Step) -> None:
+        if await self._same(lambda store: store.step(step), _plain_step) is None:
+            self._forget(worker)
+
+    async def _advance(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+
+    async def _nothing(self) -> None:
+        """Only compare."""
+
+    async def _renew(self, workers: list[Incarnate]) -> None:
+        for worker in list(workers):
+            if await self._same(partial(_renewed, worker.name), _plain_renewal) is None:
+                self._forget(worker)
+
+    async def _reclaim(self, worker: Incarnate, gone: list[str]) -> None:
+        reply = await self._same(lambda store: store.reclaim(worker.name, gone), _plain_reclaim)
+        if reply is None:
+            self._forget(worker)
+            return
+        known = {(run.number, run.fence) for run in worker.held}
+        worker.held += [run for run in reply.lapsed if (run.number, run.fence) not in known]
+
+    async def _leave(self, worker: Incarnate) -> None:
+        await self._same(lambda store: store.leave(worker.name))
+        if len(self.workers) < 3:
+            await self._register(TASKS)
+
+    async def _register(self, tasks: Sequence[str]) -> None:
+        if len(self.workers) == 4:
+            self._forget(self.workers[0])  # it is not heard of again, as one that was killed
+        self.named += 1
+        worker = Incarnate(f"w{self.named}", frozenset(tasks))
+        self.workers.append(worker)
+        await self._register_again(worker)
+
+    async def _register_again(self, worker: Incarnate) -> None:
+        await self._same(lambda store: store.register(worker.incarnation, _unheard))
+
+    async def _set_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self._same(lambda store: store.set_lanes(lanes))
+
+    async def _end(self) -> None:
+        for run_id in self.seen:
+            await self._same(partial(_whole_log, run_id))
+        for store in (self.memory, self.store):
+            await check_drains(store, self.clock)
+
+    # Comparing
+
+    def _do(self, command: Coroutine[Any, Any, None]) -> None:
+        async def compared() -> None:
+            await command
+            await self._compare()
+
+        type(self).commands += 1
+        self.loop.run_until_complete(compared())
+
+    async def _same(
+        self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None
+    ) -> T | None:
+        """Send a call to both, assert that the answers are the same, and return it; None if the incarnation is lost."""
+        expected, found = await _answer(call, self.memory), await _answer(call, self.store)
+        if isinstance(expected, LeaseLost) or isinstance(found, LeaseLost):
+            assert type(found) is type(expected), (found, expected)
+            return None
+        assert (found if plain is None else plain(found)) == (expected if plain is None else plain(expected))
+        return expected
+
+    async def _compare(self) -> None:
+        runs = await all_runs(self.memory)
+        assert await all_runs(self.store) == runs
+        lanes = await self._same(lambda store: store.lanes())
+        await self._same(lambda store: store.count())
+        for name in SESSIONS:
+            await self._same(partial(_session, name))
+        await self._same(lambda store: store.workers(), _plain_workers)
+        check_somebody_is_awake(lanes or [], await self.store.workers())
+        await check_invariants(self.memory, logs=False)
+        for run in runs:
+            await self._compare_new_events(run)
+
+    async def _compare_new_events(self, run: Run) -> None:
+        after = self.seen.setdefault(run.id, 0)
+        news = await self.memory.events(run.id, after=after)
+        if news:
+            assert await self.store.events(run.id, after=after) == news
+            self.seen[run.id] = after + len(news)
+
+    async def _check_claims(self, reply: StepReply) -> None:
+        """Assert that a claim broke no limit and no session's order. What runs already may be over a lowered limit."""
+        lanes = {state.lane.name: state for state in await self.memory.lanes()}
+        running = [run for run in await all_runs(self.memory) if run.worker is not None]
+        for claim in reply.claimed:
+            state = lanes[claim.lane]
+            mine = [run for run in running if run.lane == claim.lane and run.user == claim.user]
+            assert state.active <= state.lane.limit, (claim, state)
+            assert claim.user is None or len(mine) <= (state.lane.per_user or len(mine)), (claim, state)
+            self._check_session_order(claim, reply.now)
+
+    def _check_session_order(self, claim: Claimed, now: int) -> None:
+        if claim.session is not None and claim.fence == 1:
+            mine = self.unstarted[claim.session].pop(claim.id)
+            others = [place for place in self.unstarted[claim.session].values() if place[0] <= instant(now)]
+            assert self.clock_was_set or all(mine < other for other in others), claim
+
+    # Small things
+
+    def _new(self, shape: Shape) -> NewRun:
+        self.named += 1
+        return new_run(f"r{self.named:04d}", **msgspec.structs.asdict(shape))
+
+    def _worker(self, who: int) -> Incarnate:
+        return self.workers[who % len(self.workers)]
+
+    def _forget(self, worker: Incarnate) -> None:
+        if worker in self.workers and len(self.workers) > 1:
+            self.workers.remove(worker)
+
+
+def compare_with_memory(factory: StoreFactory, *, examples: int, steps: int, derandomize: bool = True) -> int:
+    """Compare a store with memory in so many examples of so many commands; return how many commands were compared."""
+    machine = type("ComparedWithMemory", (StoreMachine,), {"factory": staticmethod(factory), "commands": 0})
+    budget = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        derandomize=derandomize,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=budget)
+    commands: int = machine.commands  # type: ignore[attr-defined] # made by `type`
+    return commands
+
+
+async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost:
+    try:
+        return await call(store)
+    except LeaseLost as lost:
+        return lost
+
+
+async def _renewed(name: str, store: Store) -> RenewReply:
+    return store.renew(name)
+
+
+async def _whole_log(run_id: str, store: Store) -> list[Event]:
+    return await store.events(run_id, limit=100_000)
+
+
+async def _session(name: str, store: Store) -> SessionState | None:
+    return await store.session(name)
+
+
+def _outcome(run: Claimed, name: str) -> Outcome | None:
+    if name == "keep":
+        return None
+    if run.lapsed:
+        return Lapsed()
+    match name:
+        case "succeed":
+            return Succeeded(f'{{"fence":{run.fence}}}')
+        case "release":
+            return Released()
+        case _:
+            return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
+
+
+def _result(run: Claimed, outcome: Outcome) -> Result:
+    return Result(run.number, run.fence, settle(run, outcome, POLICY))
+
+
+def _pick(leases: list[Claimed], which: int) -> Claimed | None:
+    return leases[which % len(leases)] if leases else None
+
+
+def _unheard() -> None:
+    """Be woken, and do nothing."""
+
+
+def _plain_step(reply: StepReply) -> object:
+    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now
+
+
+def _plain_renewal(reply: RenewReply) -> object:
+    return reply.now, sorted(reply.leases)
+
+
+def _plain_reclaim(reply: ReclaimReply) -> object:
+    return sorted(reply.lapsed, key=lambda run: run.number), reply.more
+
+
+def _plain_workers(workers: list[WorkerInfo]) -> object:
+    return [(worker.incarnation, worker.renewed_at, worker.running, worker.left) for worker in workers]

@@ -1,0 +1,98 @@
+"""`dev.py` installs when it must, only then, and removes nothing that is not its own."""
+
+import ast
+import threading
+from pathlib import Path
+
+import pytest
+
+import dev
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose environment was installed to the end."""
+    for name in ("LOCK", "PYPROJECT"):
+        file = tmp_path / getattr(dev, name).name
+        file.write_text("first", encoding="utf-8")
+        monkeypatch.setattr(dev, name, file)
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "stamp")
+    monkeypatch.setattr(dev, "PYTHON", tmp_path / ".venv" / "python")
+    dev.VENV.mkdir()
+    dev.PYTHON.touch()
+    dev.STAMP.write_text("\n".join(dev.stamp()), encoding="utf-8")
+    return tmp_path
+
+
+def test_an_installed_environment_is_current() -> None:
+    assert dev.is_current()
+
+
+@pytest.mark.parametrize("name", ["LOCK", "PYPROJECT"])
+def test_a_changed_lock_or_project_asks_for_an_update(name: str) -> None:
+    getattr(dev, name).write_text("second", encoding="utf-8")
+
+    assert not dev.is_current()
+    assert dev.read_stamp()[0] == dev.stamp()[0]
+
+
+def test_a_half_finished_install_is_not_current() -> None:
+    dev.STAMP.unlink()
+
+    assert not dev.is_current()
+    assert dev.read_stamp() == []
+
+
+def test_an_environment_whose_python_is_gone_is_not_current() -> None:
+    dev.PYTHON.unlink()
+
+    assert not dev.is_current()
+
+
+def test_a_copied_checkout_gets_an_environment_of_its_own(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "ROOT", checkout / "copy")
+
+    assert dev.read_stamp()[0] != dev.stamp()[0]
+
+
+def test_a_folder_that_is_no_environment_is_never_removed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precious = checkout / "thesis"
+    precious.mkdir()
+    (precious / "chapter-1").touch()
+    monkeypatch.setattr(dev, "VENV", precious)
+
+    with pytest.raises(SystemExit, match="holds something else"):
+        dev.remove_venv()
+    assert (precious / "chapter-1").exists()
+
+
+def test_a_second_install_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, entered = threading.Event(), threading.Event()
+    monkeypatch.setattr(dev, "say", lambda _: waiting.set())
+
+    def enter() -> None:
+        with dev.alone():
+            entered.set()
+
+    second = threading.Thread(target=enter)
+    with dev.alone():
+        second.start()
+        assert waiting.wait(10)
+        assert not entered.is_set()
+    second.join(10)
+
+    assert entered.is_set()
+
+
+def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main(["tset"]) == 2
+
+    assert "no command 'tset'" in capsys.readouterr().err
+
+
+def test_an_old_python_can_read_the_file_far_enough_to_refuse() -> None:
+    source = Path(dev.__file__).read_text(encoding="utf-8")
+
+    ast.parse(source, feature_version=(3, 7))

@@ -1,0 +1,161 @@
+"""Text and back."""
+
+import dataclasses
+import decimal
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laneway.core.codec import from_json, run_from_dict, to_dict, to_json
+from laneway.core.events import Event
+from laneway.core.instants import instant
+from laneway.core.run import Failure, Receipt, ReceiptOutcome, Run
+from laneway.core.states import RunState
+from laneway.errors import BadArguments, StoreTooNew
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**200), 2**200)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXT, inner, max_size=5),
+    max_leaves=20,
+)
+INSTANTS = st.integers(0, 4 * 10**15).map(instant)
+RUNS = st.builds(
+    Run,
+    id=TEXT,
+    number=st.integers(1, 2**60),
+    task=TEXT,
+    args=st.dictionaries(TEXT, JSON, max_size=4),
+    lane=TEXT,
+    user=st.none() | TEXT,
+    session=st.none() | TEXT,
+    priority=st.integers(-100, 100),
+    state=st.sampled_from(RunState),
+    attempt=st.integers(1, 9),
+    fence=st.integers(0, 9),
+    crashes=st.integers(0, 9),
+    accepted_at=INSTANTS,
+    due_at=INSTANTS,
+    started_at=st.none() | INSTANTS,
+    ended_at=st.none() | INSTANTS,
+    result=JSON,
+    error=st.none() | st.builds(Failure, TEXT, TEXT, TEXT, st.none() | TEXT),
+    reason=st.none() | TEXT,
+    worker=st.none() | TEXT,
+)
+
+
+@given(JSON)
+def test_every_json_value_comes_back_as_it_was(value: Any) -> None:
+    text = to_json(value, "the value", 10**7)
+
+    assert from_json(text) == value
+    assert json.loads(text) == value
+
+
+@given(RUNS)
+def test_a_run_comes_back_from_its_dict_and_from_json(run: Run) -> None:
+    plain = to_dict(run)
+
+    assert plain["v"] == 1
+    assert run_from_dict(plain) == run
+    assert run_from_dict(json.loads(json.dumps(plain))) == run
+
+
+def test_a_dict_is_plain_and_instants_are_text() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+    assert to_dict(Event("a", 1, "log", {"n": 1}, 2, at)) == {
+        "v": 1,
+        "run_id": "a",
+        "seq": 1,
+        "kind": "log",
+        "data": {"n": 1},
+        "attempt": 2,
+        "at": "2026-01-02T03:04:05.000678Z",
+    }
+    assert to_dict(Receipt(ReceiptOutcome.REFUSED, "a", "session_busy", 3))["outcome"] == "refused"
+
+
+def test_a_reader_ignores_names_it_does_not_know() -> None:
+    run = Run(id="a", number=1, task="t", args={}, lane="main", accepted_at=instant(1), due_at=instant(1))
+
+    assert run_from_dict(to_dict(run) | {"colour": "blue"}) == run
+
+
+def test_a_reader_refuses_a_newer_form() -> None:
+    with pytest.raises(StoreTooNew, match="written in form 2; this laneway reads up to 1: upgrade"):
+        run_from_dict({"v": 2, "id": "a"})
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+
+
+class Struct(msgspec.Struct):
+    points: list[Point]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"x": object()}, "the arguments are not JSON: .*object"),
+        ({"x": 1j}, "the arguments are not JSON: .*complex"),
+        ({(1, 2): 3}, "the arguments are not JSON: Only dicts with str-like or number-like keys"),
+        ("\ud800", "the arguments are not JSON: .*surrogates not allowed"),
+        (float("nan"), "the arguments are not JSON: the value is nan, which JSON has no word for"),
+        ({"a": [1, {"b": float("inf")}]}, r"the arguments are not JSON: a\[1\].b is inf"),
+        ({"a": (None, -float("inf"))}, r"the arguments are not JSON: a\[1\] is -inf"),
+        (Point(float("nan")), "the arguments are not JSON: x is nan"),
+        ({"s": Struct([Point(1), Point(float("nan"))])}, r"the arguments are not JSON: s.points\[1\].x is nan"),
+    ],
+    ids=repr,
+)
+def test_what_json_cannot_say_is_refused_and_named(value: Any, message: str) -> None:
+    with pytest.raises(BadArguments, match=message):
+        to_json(value, "the arguments", 1000)
+
+
+def test_what_holds_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with pytest.raises(BadArguments, match=r"the arguments are not JSON: .*recursion"):
+        to_json(endless, "the arguments", 1000)
+
+
+def test_what_is_too_large_is_refused_with_its_size() -> None:
+    assert len(to_json("x" * 98, "the result", 100)) == 100
+    with pytest.raises(BadArguments, match="the result take 101 bytes as JSON; at most 100 are allowed"):
+        to_json("x" * 99, "the result", 100)
+
+
+def test_size_is_counted_in_bytes() -> None:
+    with pytest.raises(BadArguments, match="take 102 bytes"):
+        to_json("ä" * 50, "the result", 100)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Point(1.5), '{"x":1.5}'),
+        (decimal.Decimal("1.10"), '"1.10"'),
+        (uuid.UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+        ((1, None, "null"), '[1,null,"null"]'),
+        (datetime(2026, 1, 1, tzinfo=UTC), '"2026-01-01T00:00:00Z"'),
+    ],
+    ids=repr,
+)
+def test_values_with_one_obvious_text_are_taken(value: Any, text: str) -> None:
+    assert to_json(value, "the result", 100) == text

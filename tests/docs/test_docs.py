@@ -1,0 +1,56 @@
+"""The prose is part of the product: its code runs, its pictures are printed from the code, its links lead somewhere."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laneway.core.states import diagram
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+
+
+def test_the_readme_shows_the_example_that_is_shipped() -> None:
+    assert blocks("README.md", "python") == [(ROOT / "examples/app.py").read_text()]
+
+
+def test_the_readme_fits_on_a_screen_or_so() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
+
+
+async def test_the_guide_s_examples_run() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks("docs/guide.md", "python")), "docs/guide.md", "exec"), names)
+    examples = [value for value in names.values() if inspect.iscoroutinefunction(value)]
+    assert [example.__name__ for example in examples] == ["submitting", "working", "following"]
+
+    for example in examples:
+        await example()
+
+
+def test_the_picture_of_a_run_s_life_is_the_table() -> None:
+    assert blocks("ARCHITECTURE.md", "mermaid") == [diagram() + "\n"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+
+    assert missing == []
+
+
+def test_every_decision_is_listed() -> None:
+    pages = {page.name for page in (ROOT / "docs/decisions").glob("0*.md")}
+
+    assert set(re.findall(r"\((0[^)]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text())) == pages

@@ -1,0 +1,75 @@
+"""Every statement finds what it needs by an index: none of the hot ones grows with history or with what waits."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.statements import load
+
+FILES = sorted(file.name.removesuffix(".sql") for file in files("laneway.stores.sqlite").joinpath("sql").iterdir())
+STATEMENTS = [(file, name) for file in FILES for name in load(file)]
+
+# Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
+SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
+# Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
+LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users")}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "laneway.db"
+    with closing(connect(Place(path, 1.0))) as db:
+        yield db
+
+
+def plan(db: sqlite3.Connection, statement: str) -> list[str]:
+    named = dict.fromkeys(re.findall(r":(\w+)", statement))
+    numbers = re.findall(r"\?(\d+)", statement)
+    unnamed = [None] * (max(map(int, numbers)) if numbers else statement.count("?"))
+    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", named or unnamed)
+    return [row[3] for row in rows]
+
+
+@pytest.mark.parametrize(("file", "name"), STATEMENTS, ids=lambda part: part)
+def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connection, file: str, name: str) -> None:
+    scanned = {
+        match[1] for step in plan(db, load(file)[name]) if (match := re.match(r"SCAN (\w+)(?!\w| VIRTUAL)", step))
+    }
+
+    if (file, name) not in LONG | {("reading", "any")}:
+        assert scanned <= SMALL
+
+
+@pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
+def test_the_front_of_a_shelf_is_found_and_read_in_order(db: sqlite3.Connection, name: str) -> None:
+    steps = plan(db, load("shelves")[name])
+
+    assert re.match(r"SEARCH shelf USING PRIMARY KEY \(.*(\(rank,number\)>\(\?,\?\)|rank<\?)\)", steps[0])
+    assert steps[1].startswith("SEARCH run USING INTEGER PRIMARY KEY")
+    assert not [step for step in steps if "TEMP B-TREE" in step]
+
+
+@pytest.mark.parametrize("name", ["drop_ready", "drop_parked", "drop_held", "drop_due"])
+def test_what_was_taken_is_deleted_as_a_range(db: sqlite3.Connection, name: str) -> None:
+    [step] = plan(db, load("shelves")[name])
+
+    assert re.match(r"SEARCH \w+ USING PRIMARY KEY \(.*\(rank,number\)<\(\?,\?\)\)", step)
+
+
+@pytest.mark.parametrize("name", ["any", "running", "ended"])
+def test_runs_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
+    assert not [step for step in plan(db, load("reading")[name]) if "TEMP B-TREE" in step]
+
+
+def test_every_statement_says_what_it_does() -> None:
+    for file in FILES:
+        text = files("laneway.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+        for title, *comments in re.findall(r"^-- name: (\w+)\n((?:-- .*\n)+)", text, flags=re.MULTILINE):
+            assert re.search(r"Index|[Ii]t reads", comments[0]), f"{file}: {title}"
+        assert len(load(file)) == text.count("-- name: ")
