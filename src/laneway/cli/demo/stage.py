@@ -1,0 +1,142 @@
+"""Where the demo plays: a directory with an app and a store, and worker processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+
+import laneway
+from laneway.cli.errors import FAILED, Problem
+from laneway.scheduler import Scheduler
+
+TOUR = Path(__file__).with_name("tour.py")
+CONCURRENCY = 10
+READY_WITHIN = 20.0  # seconds a worker may take to start
+COMMAND = f"laneway worker tour:app --concurrency {CONCURRENCY}"
+
+
+class WorkerProcess:
+    """A real `laneway worker`, on a leash."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process, self._log = process, log
+        self.pid = process.pid
+
+    async def ready(self) -> None:
+        """Return when it executes runs; raise Problem with what it said if it does not get that far."""
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), READY_WITHIN)
+        if not line or msgspec.json.decode(line).get("event") != "ready":
+            raise Problem(f"the demo's worker did not start: {self.last_words() or 'it said nothing'}", code=FAILED)
+
+    def last_words(self) -> str:
+        """Return the last line it wrote."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    async def kill(self) -> None:
+        """End it as a power cut would: SIGKILL, no good-bye."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+class Stage:
+    """The directory and the processes in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = f"sqlite:///{directory / 'laneway.db'}"
+        self._workers: list[WorkerProcess] = []
+
+    def scheduler(self) -> Scheduler:
+        """Return the app's scheduler, as any other process that submits would import it."""
+        spec = importlib.util.spec_from_file_location("tour", self.directory / TOUR.name)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        with _environment("LANEWAY_STORE", self.url):
+            spec.loader.exec_module(module)
+        app: Scheduler = module.app
+        return app
+
+    async def start_worker(self) -> tuple[WorkerProcess, float]:
+        """Start one more worker; return it once it is ready, and the seconds that took."""
+        began = time.monotonic()
+        log = self.directory / f"worker-{len(self._workers) + 1}.log"
+        command = ("-m", "laneway.cli.demo.leash", *COMMAND.split()[1:], "--json")
+        with log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                cwd=self.directory,
+                env=os.environ | {"LANEWAY_STORE": self.url, "PYTHONPATH": _search_path()},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                # Ctrl-C is the demo's to handle; its workers must not hear of it on their own.
+                start_new_session=True,
+            )
+        worker = WorkerProcess(process, log)
+        self._workers.append(worker)
+        await worker.ready()
+        return worker, time.monotonic() - began
+
+    def last_words(self) -> str:
+        """Return the last line the newest worker wrote."""
+        return self._workers[-1].last_words() if self._workers else ""
+
+    async def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            await worker.kill()
+
+
+@contextlib.asynccontextmanager
+async def stage(keep: Path | None) -> AsyncIterator[Stage]:
+    """Set the stage: in `keep`, which then stays, or in a temporary directory."""
+    directory = Path(tempfile.mkdtemp(prefix="laneway-demo-")) if keep is None else _fresh(keep)
+    shutil.copy(TOUR, directory)
+    play = Stage(directory)
+    try:
+        yield play
+    finally:
+        await play.close()
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _fresh(directory: Path) -> Path:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise Problem(f"{directory} exists and is not empty; --keep needs a directory of its own")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory.resolve()
+
+
+def _search_path() -> str:
+    # The workers must find this very laneway, also when it is not installed but found by where the demo was started.
+    ours = str(Path(laneway.__file__).parents[1])
+    return os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

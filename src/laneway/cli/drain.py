@@ -1,0 +1,55 @@
+"""`laneway drain`: run everything due, then return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from laneway.cli.app import app_argument, load
+from laneway.cli.commands import Command, awaited, concurrency_option, json_option
+from laneway.cli.errors import FINE, say
+
+if TYPE_CHECKING:
+    from laneway.scheduler import Scheduler
+
+# What was done by which move, in the order it is told
+DONE = {
+    "succeed": "succeeded",
+    "fail": "failed",
+    "retry": "to be tried again",
+    "lapse": "taken over from a worker that died",
+    "release": "given back",
+}
+
+
+@click.command("drain", cls=Command, examples=("laneway drain app:app", "laneway drain app:app --concurrency 4 --json"))
+@app_argument
+@concurrency_option
+@json_option("what was done and what is left")
+def drain(app: str, concurrency: int | None, as_json: bool) -> int:
+    """Execute everything of APP that is due, then exit.
+
+    Says how many attempts succeeded, failed and are to be tried again, and what is pending still: runs due later, or
+    of tasks that APP does not know. Exits with 0 whatever the runs ended in; `laneway runs list --state failed` tells.
+    """
+    from laneway.cli.output import print_json
+    from laneway.cli.shift import log_to_stderr
+
+    log_to_stderr(verbose=False)
+    moves, pending = awaited(_drained(load(app), concurrency))
+    if as_json:
+        print_json({"v": 1, "moves": moves, "pending": pending})
+    told = [f"{moves[move]} {words}" for move, words in DONE.items() if moves.get(move)]
+    say(", ".join(told) or "nothing was due")
+    if pending:
+        say(f"{pending} pending still: due later, or of tasks that {app} does not know")
+    return FINE
+
+
+async def _drained(scheduler: Scheduler, concurrency: int | None) -> tuple[Mapping[str, int], int]:
+    async with scheduler:
+        moves = await scheduler.drain(concurrency=concurrency)
+        store = await scheduler.open()
+        return moves, (await store.count()).get("pending", 0)

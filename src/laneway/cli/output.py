@@ -1,0 +1,91 @@
+"""Where output goes and what it looks like there: terminals get colour and room, pipes get plain complete text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# state: symbol, the same where only ASCII can be shown, style
+STATES: Mapping[str, tuple[str, str, str]] = {
+    "pending": ("○", ".", "yellow"),
+    "running": ("▶", ">", "cyan"),
+    "paused": ("‖", "=", "magenta"),
+    "waiting": ("◇", "?", "magenta"),
+    "succeeded": ("✓", "+", "green"),
+    "failed": ("✗", "x", "red"),
+    "cancelled": ("⊘", "/", "bright_black"),
+    "dropped": ("↓", "v", "bright_black"),
+}
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Tell whether stdout, or the stream given, is a terminal."""
+    return (stream or sys.stdout).isatty()
+
+
+def speaks_unicode(stream: TextIO | None = None) -> bool:
+    """Tell whether symbols beyond ASCII can be written there."""
+    return ((stream or sys.stdout).encoding or "").lower().startswith("utf")
+
+
+def symbol(state: str) -> str:
+    """Return the symbol of a state, one that stdout can show."""
+    fine, plain, _ = STATES[state]
+    return fine if speaks_unicode() else plain
+
+
+def style(state: str) -> str:
+    """Return the colour of a state; the symbol says the same to who sees none."""
+    return STATES[state][2]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console on stdout or stderr that shows text as it is; it honours NO_COLOR."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def to_json(value: object, *, indent: bool) -> str:
+    """Return JSON text, on one line or on many."""
+    import msgspec
+
+    text = msgspec.json.encode(value)
+    return (msgspec.json.format(text, indent=2) if indent else text).decode()
+
+
+def print_json(value: object) -> None:
+    """Print one JSON value: on several lines to a person, on one to a program."""
+    click.echo(to_json(value, indent=is_terminal()))
+
+
+def print_ndjson(values: Iterable[object]) -> None:
+    """Print JSON values, one on each line."""
+    for value in values:
+        click.echo(to_json(value, indent=False))
+
+
+def print_columns(rows: Iterable[tuple[str, ...]]) -> None:
+    """Print rows as aligned plain text, nothing cut; a cell that is empty is a dash, so that columns can be counted."""
+    table = [tuple(one_line(cell) or "-" for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def one_line(text: str) -> str:
+    """Return text as one harmless line: a run's texts come from anywhere and may hold whatever a terminal obeys."""
+    if text.isprintable():
+        return text
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def printable(value: Any) -> str:
+    """Return a value as one line: text as it is, the rest as JSON."""
+    return one_line(value) if isinstance(value, str) else to_json(value, indent=False)

@@ -1,0 +1,125 @@
+"""How instants, durations, runs and events are said to people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from laneway.cli.output import printable, speaks_unicode
+
+if TYPE_CHECKING:
+    from laneway.core.events import Event
+    from laneway.core.run import Run
+
+BAR = 20  # characters
+
+
+def span(length: timedelta | float) -> str:
+    """Say a duration in at most two units: 4ms, 1.2s, 34s, 4m12s, 3h05m, 4d02h."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def spoken(length: timedelta | float) -> str:
+    """Say a duration in a sentence: 4 ms, 1.2 s, 34 s, 4 m 12 s."""
+    import re
+
+    return re.sub(r"([a-z]+)(\d)", r"\1 \2", re.sub(r"(\d)([a-z])", r"\1 \2", span(length)))
+
+
+def age(instant: datetime, now: datetime) -> str:
+    """Say in one unit how long ago something was: 0s, 34s, 4m, 3h, 12d."""
+    seconds = max(0, int((now - instant).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def moment(instant: datetime, now: datetime) -> str:
+    """Say an instant in local time, and how far it is."""
+    local = instant.astimezone()
+    distance = f"{span(now - instant)} ago" if instant <= now else f"in {span(instant - now)}"
+    return f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03} {local:%z}  ({distance})"
+
+
+def now() -> datetime:
+    """Return the instant that ages are counted to."""
+    return datetime.now(UTC)
+
+
+def waited(run: Run, now: datetime) -> str:
+    """Say how long the newest attempt waited from being due to its start, or (negative) until it is due."""
+    if run.started_at is not None and (run.ended or run.state == "running"):
+        return span(max(run.started_at - run.due_at, timedelta()))
+    if run.ended:
+        return ""
+    return span(now - run.due_at) if run.due_at <= now else f"-{span(run.due_at - now)}"
+
+
+def ran(run: Run, now: datetime) -> str:
+    """Say how long the newest attempt took, or has taken so far."""
+    if run.started_at is None or not (run.ended or run.state == "running"):
+        return ""
+    return span((run.ended_at or now) - run.started_at)
+
+
+def failure(run: Run) -> str:
+    """Say in one line how the newest attempt that ended failed."""
+    if run.error is None or run.state == "succeeded":
+        return run.reason or ""
+    first = run.error.message.strip().partition("\n")[0]
+    return f"{run.error.type}: {first}" if first else run.error.type
+
+
+def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
+    """Draw a share of the whole; `fine` tells whether there is more than ASCII to draw with."""
+    full = round(fraction * width)
+    done, rest = ("━", "─") if (speaks_unicode() if fine is None else fine) else ("#", "-")
+    return done * full + rest * (width - full)
+
+
+def event_text(event: Event) -> str:
+    """Say what an event tells beside its kind."""
+    data = event.data if isinstance(event.data, dict) else {}
+    try:
+        return _TEXTS[event.kind](event, data)
+    except (KeyError, TypeError, ValueError):
+        # Another's kind, or one whose data a newer laneway shapes differently.
+        return "" if event.data in (None, {}) else printable(event.data)
+
+
+def _error(data: Mapping[str, Any]) -> str:
+    message = str(data["message"]).strip().partition("\n")[0]
+    return f"{data['type']}: {message}" if message else str(data["type"])
+
+
+def _progress(_: Event, data: Mapping[str, Any]) -> str:
+    return f"{bar(data['fraction'])} {data['fraction']:>4.0%}  {data['text']}".rstrip()
+
+
+_TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
+    "started": lambda event, data: f"attempt {event.attempt} by worker {data['worker']}",
+    "progress": _progress,
+    "log": lambda _, data: str(data["text"]),
+    "retrying": lambda _, data: f"attempt {data['attempt']} in {span(data['delay'])}, after {_error(data['error'])}",
+    "released": lambda *_: "given back by a worker that stopped; nothing is charged",
+    "lapsed": lambda _, data: f"worker {data['worker']} died; crash {data['crashes']}",
+    "result": lambda _, data: printable(data["value"]),
+    "error": lambda _, data: _error(data),
+    "done": lambda _, data: str(data["state"]),
+}

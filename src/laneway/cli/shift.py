@@ -1,0 +1,164 @@
+"""A worker's shift: from its start to its orderly end, whatever the handlers do.
+
+A signal begins the end. A thread heeds the signals and bounds the time, from outside the loop: a handler that blocks
+the loop must not keep the process from ending, and neither must a store that does not answer or a thread that goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from laneway.cli.app import MEMORY
+from laneway.cli.errors import FAILED, FINE, leave_now, say
+from laneway.cli.output import print_ndjson
+from laneway.cli.phrases import spoken
+from laneway.cli.signals import Inbox, heeding
+
+if TYPE_CHECKING:
+    from laneway.scheduler import Scheduler
+
+STOP_WITHIN = 30.0  # seconds from the first signal to the end of the process
+STOP_NOW_WITHIN = 5.0  # and from the second: the store must still hear what is given back
+MARGIN = 1.0  # of these, for writing the last results
+SHOWN_TASKS = 8
+
+
+class Shift:
+    """One scheduler at work in this process, under the control of signals."""
+
+    def __init__(self, scheduler: Scheduler, app: str, concurrency: int | None, *, as_json: bool) -> None:
+        self._scheduler, self._app, self._concurrency, self._as_json = scheduler, app, concurrency, as_json
+        self._began = time.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._left: list[str] = []
+
+    def work(self) -> int:
+        """Work until a signal comes; return the exit code."""
+        self._introduce()
+        run_fast(self._work())
+        self._tell_end()
+        if self._left:
+            # The interpreter would wait for the threads of these handlers, which do not end.
+            leave_now(FAILED)
+        return FINE
+
+    async def _work(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        with heeding(self._heed):
+            try:
+                await self._scheduler.work(concurrency=self._concurrency, ready=self._on_ready)
+                if self._stopping is not None:
+                    await self._stopping
+            finally:
+                # What is left behind keeps its lease, and so needs its store.
+                if not self._left:
+                    await self._scheduler.aclose()
+
+    # Stopping
+
+    def _heed(self, inbox: Inbox) -> None:
+        """Stop in good time at the first signal, now at the second, without another word at the third."""
+        allowed: float | None = None
+        for patience, within in ((self._patience, STOP_WITHIN), (0.0, STOP_NOW_WITHIN), (None, 0.0)):
+            number = inbox.receive(allowed)
+            if number is None:
+                say(f"not everything has ended after {spoken(allowed or 0)}")
+                self._leave()
+            if not number:
+                return
+            if patience is None:
+                leave_now(128 + number)
+            busy, allowed = _runs(len(self._scheduler.executing)), within
+            if patience:
+                say(f"stopping: {busy} may end within {spoken(patience)}, then given back; Ctrl-C again stops now")
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._stop, patience)
+
+    @property
+    def _patience(self) -> float:
+        return max(0.0, STOP_WITHIN - self._scheduler.settings.grace - MARGIN)
+
+    def _stop(self, patience: float) -> None:
+        if self._stopping is not None:
+            self._stopping.cancel()
+        self._stopping = asyncio.get_running_loop().create_task(self._stopped(patience))
+
+    async def _stopped(self, patience: float) -> None:
+        self._left = await self._scheduler.stop(patience)
+
+    def _leave(self) -> NoReturn:
+        self._left = self._left or self._scheduler.executing
+        self._tell_end()
+        leave_now(FAILED)
+
+    # Talking
+
+    def _introduce(self) -> None:
+        names = sorted(self._scheduler.tasks.names)
+        listed = ", ".join(names[:SHOWN_TASKS]) + (f" and {len(names) - SHOWN_TASKS} more" * (len(names) > SHOWN_TASKS))
+        say(f"laneway worker for {self._app}")
+        say(f"  store        {self._store}")
+        say(f"  tasks        {listed or 'none are registered, so nothing can be executed'}")
+        say(f"  concurrency  {self._executes}")
+        if self._store.startswith(MEMORY):
+            say("  memory:// ends with this process, and no other process can submit to it")
+
+    def _on_ready(self) -> None:
+        say(f"ready after {spoken(time.monotonic() - self._began)}; Ctrl-C stops it")
+        tasks = sorted(self._scheduler.tasks.names)
+        self._print("ready", pid=os.getpid(), store=self._store, tasks=tasks, concurrency=self._executes)
+
+    def _tell_end(self) -> None:
+        if self._left:
+            say(f"left behind: {_runs(len(self._left))} whose handlers did not end: {', '.join(self._left)}")
+            say("  this process ends now, and another worker takes them over; that is charged to them as a crash")
+        else:
+            say("stopped")
+        self._print("stopped", left=self._left)
+
+    def _print(self, event: str, **facts: Any) -> None:
+        if self._as_json:
+            print_ndjson([{"v": 1, "event": event, **facts}])
+            sys.stdout.flush()
+
+    @property
+    def _store(self) -> str:
+        from laneway.scheduler import without_password
+
+        return without_password(self._scheduler.url)
+
+    @property
+    def _executes(self) -> int:
+        return self._concurrency or self._scheduler.settings.concurrency
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"
+
+
+def run_fast(work: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed, else on asyncio's own loop."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work)
+
+
+def log_to_stderr(*, verbose: bool) -> None:
+    """Show what the engine reports: warnings, and with `verbose` every run."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logger = logging.getLogger("laneway")
+    if not logger.handlers:
+        logger.addHandler(handler)
+        logger.propagate = logging.getLogger().hasHandlers()
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)

@@ -1,0 +1,80 @@
+"""Everything about one run, for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneway.cli import phrases
+from laneway.cli.output import console, one_line, style, symbol, to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from laneway.core.run import Run
+
+MARGIN = 12  # where values begin
+
+
+def show(run: Run) -> None:
+    """Print the run: what it is, when things happened, what it was given, what came of it."""
+    from rich.text import Text
+
+    out = console()
+    out.print(
+        Text.assemble(
+            (one_line(run.task), "bold"), "  ", (f"{symbol(run.state)} {run.state.value}", style(run.state)), _why(run)
+        ),
+        soft_wrap=True,
+    )
+    for name, value in (*_facts(run), *_times(run)):
+        out.print(Text.assemble((f"{name:<{MARGIN}}", "bright_black"), one_line(value)), soft_wrap=True)
+    _block(out, "arguments", to_json(run.args, indent=True))
+    if run.state == "succeeded":
+        _block(out, "result", to_json(run.result, indent=True))
+    if run.error is not None:
+        earlier = " of an earlier attempt" if run.state in ("succeeded", "pending", "running") else ""
+        text = run.error.traceback or f"{run.error.type}: {run.error.message}"
+        kind = "" if run.error.kind == "error" else f" ({run.error.kind})"
+        _block(out, f"error{earlier}{kind}", text.rstrip(), "" if earlier else "red")
+
+
+def _why(run: Run) -> str:
+    return f" ({one_line(run.reason)})" if run.reason else ""
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    crashes = f", {run.crashes} in a row ended in a crash" if run.crashes else ""
+    facts = [
+        ("id", run.id),
+        ("number", str(run.number)),
+        ("lane", f"{run.lane}" + (f", priority {run.priority}" if run.priority else "")),
+        ("user", run.user),
+        ("session", run.session),
+        ("attempt", f"{run.attempt}, started {run.fence} time{'s' * (run.fence != 1)}{crashes}"),
+        ("worker", run.worker),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _times(run: Run) -> list[tuple[str, str]]:
+    now = phrases.now()
+    times = [("accepted", run.accepted_at), ("due", run.due_at), ("started", run.started_at), ("ended", run.ended_at)]
+    lines = [(name, phrases.moment(at, now)) for name, at in times if at is not None]
+    waited, ran = phrases.waited(run, now), phrases.ran(run, now)
+    if ran:
+        lines.append(("took", f"{ran}, after waiting {waited}"))
+    return lines
+
+
+def _block(out: Console, head: str, text: str, look: str = "") -> None:
+    from rich.text import Text
+
+    out.print()
+    out.print(Text(head, style="bright_black"))
+    for line in text.splitlines():
+        out.print(Text(f"  {_harmless(line)}", style=look), soft_wrap=True)
+
+
+def _harmless(line: str) -> str:
+    # As `one_line`, but the indentation of code and JSON stays.
+    return line[: len(line) - len(line.lstrip(" "))] + one_line(line.lstrip(" "))

@@ -1,0 +1,182 @@
+"""`laneway submit`: accept a run now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from laneway.cli.app import APP, MEMORY, load
+from laneway.cli.commands import Command, awaited, instant, json_option, seconds
+from laneway.cli.errors import FINE, Problem, say
+
+if TYPE_CHECKING:
+    from laneway.core.run import Receipt
+    from laneway.engine.tasks import Task
+    from laneway.scheduler import Scheduler
+
+
+@click.command(
+    "submit",
+    cls=Command,
+    examples=(
+        "laneway submit app:app summarize doc=42",
+        "laneway submit app:app summarize doc=42 --user ann --session chat-7 --priority 5",
+        """laneway submit app:app summarize --args '{"doc": "42", "tags": ["new"]}' --delay 90s""",
+        "laneway submit app:app cleanup --at 2031-05-01T03:00Z --lane background --json",
+        "laneway submit app:app summarize doc=42 --wait --timeout 5m",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="APP TASK [NAME=VALUE]...")
+@click.option("--args", "given", metavar="JSON", help="All arguments as one JSON object; NAME=VALUE adds to it.")
+@click.option("--user", metavar="KEY", help="Whom it belongs to: users take turns.")
+@click.option("--session", metavar="KEY", help="The session in whose order it runs.")
+@click.option("--priority", type=int, metavar="N", help="-100 to 100; a head start, 0 by default.")
+@click.option("--delay", type=seconds, metavar="S", help="Not before so long from now: 30, 90s, 5m, 2h.")
+@click.option(
+    "--at",
+    type=instant,
+    metavar="INSTANT",
+    help="Not before this instant, in ISO 8601; local time unless it has a zone.",
+)
+@click.option("--lane", metavar="NAME", help="The lane, instead of the task's.")
+@click.option("--wait", is_flag=True, help="Wait until it ends, show its progress, print its result as JSON.")
+@click.option(
+    "--timeout", type=seconds, metavar="S", help="With --wait: give up waiting after so long; the run goes on."
+)
+@json_option("the receipt (with --wait: the whole run)")
+def submit(
+    words: tuple[str, ...], given: str | None, wait: bool, timeout: float | None, as_json: bool, **options: Any
+) -> int:
+    """Submit a run of TASK and print its id.
+
+    APP may be left out where LANEWAY_APP is set. A VALUE is read as JSON where the task's parameter is not plain text
+    and it is JSON; otherwise it is text: `doc=42` gives the text "42" to `doc: str` and the number 42 to `doc: int`.
+
+    Exits with 0 once the run is stored; with --wait, with 1 if it did not succeed and 7 if it did not end in time.
+    """
+    if timeout is not None and not wait:
+        raise Problem("--timeout is for --wait; a delayed start is --delay")
+    app, name, pairs = _split(words)
+    scheduler = load(app)
+    if scheduler.url.startswith(MEMORY):
+        raise Problem(
+            f"{app} keeps its runs in memory://, which ends with this command",
+            hint="give it a file: Scheduler('sqlite:///laneway.db')",
+        )
+    args = _arguments(scheduler.tasks.get(name), given, pairs)
+    chosen = {option: value for option, value in options.items() if value is not None}
+    return awaited(_submitted(scheduler, name, args, chosen, wait=wait, timeout=timeout, as_json=as_json))
+
+
+async def _submitted(
+    scheduler: Scheduler,
+    name: str,
+    args: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    from laneway.cli.following import await_end
+    from laneway.cli.output import print_json
+    from laneway.core.codec import to_dict
+
+    async with scheduler:
+        receipt = await scheduler.submit(name, args, **options)
+        store = _store_to_name(scheduler.url)
+        _talk(receipt, options, follow=not wait, store=store)
+        if wait:
+            return await await_end(scheduler, receipt.run_id, timeout=timeout, as_json=as_json, store=store)
+        if as_json:
+            print_json(to_dict(receipt))
+        else:
+            click.echo(receipt.run_id)
+        return FINE
+
+
+def _talk(receipt: Receipt, options: dict[str, Any], *, follow: bool, store: str | None) -> None:
+    from laneway.cli.following import store_words
+
+    notes = [receipt.outcome.value if follow else f"{receipt.outcome.value} as {receipt.run_id}"]
+    if receipt.reason == "lane_unknown":
+        notes.append(f"there is no lane {options['lane']!r}, so it is in main")
+    elif receipt.reason:
+        notes.append(receipt.reason)
+    if receipt.position:
+        notes.append(f"{receipt.position} ahead of it in its session")
+    if isinstance(due := options.get("at"), datetime):
+        notes.append(f"due {due:%Y-%m-%d %H:%M:%S %z}")
+    say("; ".join(notes))
+    if follow:
+        say(f"follow it: laneway runs events {receipt.run_id} --follow{store_words(store)}")
+
+
+def _store_to_name(url: str) -> str | None:
+    from laneway.settings import DEFAULT_URL
+
+    return None if url == (os.environ.get("LANEWAY_STORE") or DEFAULT_URL) else url
+
+
+def _split(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """Tell APP, TASK and arguments apart. A word without a colon is no APP, so that of the environment stands."""
+    default = os.environ.get(APP)
+    if default and (not words or ":" not in words[0].partition("=")[0]):
+        words = (default, *words)
+    if len(words) < 2:
+        raise Problem("give APP and TASK: laneway submit app:app summarize doc=42", hint="try: laneway submit --help")
+    return words[0], words[1], words[2:]
+
+
+def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) -> dict[str, Any]:
+    args = {} if given is None else _object(given)
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise Problem(f"{pair!r} is no argument; write name=value", hint=f"{task.name} takes {_signature(task)}")
+        args[name] = _value(task, name, text)
+    return args
+
+
+def _object(text: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Problem(f"--args is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Problem('--args must be a JSON object of names and values, such as \'{"doc": "42"}\'')
+    return value
+
+
+def _value(task: Task[..., Any], name: str, text: str) -> Any:
+    """Return text as the parameter wants it: as JSON where that is JSON and fits, else as the text it is."""
+    import msgspec
+
+    wanted = task.parameters.types.get(name, Any)
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    if wanted is str or (_fits(text, wanted) and not _fits(value, wanted)):
+        return text
+    return value
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    import msgspec
+
+    try:
+        msgspec.convert(value, wanted)
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
+
+
+def _signature(task: Task[..., Any]) -> str:
+    return ", ".join(task.parameters.names) or "no arguments"
