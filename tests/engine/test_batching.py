@@ -1,0 +1,174 @@
+"""Submitting: callers of one tick share a call to the store; who comes alone does not wait; nobody disturbs another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from laneway import Receipt, Scheduler
+from laneway.engine.client import BATCH
+from laneway.stores.memory import MemoryStore
+from laneway.testing import FakeClock
+from tests.engine.support import WatchedStore, scheduler_on, soon, turns
+
+
+@pytest.fixture
+def lossy(lossy: Scheduler) -> Scheduler:
+    @lossy.task
+    def work(n: int = 0) -> int:
+        return n
+
+    return lossy
+
+
+async def test_a_hundred_callers_of_one_tick_make_one_call(lossy: Scheduler, watched: WatchedStore) -> None:
+    receipts = await asyncio.gather(*(lossy.submit("work", {"n": n}) for n in range(100)))
+
+    assert watched.batches == [100]
+    assert [(await lossy.get(receipt)).args["n"] for receipt in receipts] == list(range(100))
+
+
+async def test_acceptance_follows_the_order_of_the_calls(lossy: Scheduler) -> None:
+    receipts = await asyncio.gather(*(lossy.submit("work", {"n": n}) for n in range(20)))
+
+    numbers = [(await lossy.get(receipt)).number for receipt in receipts]
+    assert numbers == sorted(numbers)
+
+
+async def test_very_many_callers_make_calls_of_a_bounded_size(lossy: Scheduler, watched: WatchedStore) -> None:
+    await asyncio.gather(*(lossy.submit("work") for _ in range(BATCH + 1)))
+
+    assert sorted(watched.batches) == [1, BATCH]
+
+
+async def test_submit_many_makes_calls_of_a_bounded_size(lossy: Scheduler, watched: WatchedStore) -> None:
+    receipts = await lossy.submit_many([("work", {"n": n}) for n in range(2 * BATCH + 5)])
+
+    assert watched.batches == [BATCH, BATCH, 5]
+    assert len({receipt.run_id for receipt in receipts}) == 2 * BATCH + 5
+
+
+async def test_who_comes_alone_waits_for_no_timer(lossy: Scheduler, watched: WatchedStore, clock: FakeClock) -> None:
+    call = asyncio.create_task(lossy.submit("work"))
+    await turns(5)
+
+    assert call.done()
+    assert watched.batches == [1]
+    assert clock.sleepers == 0
+
+
+async def test_callers_that_come_while_a_call_is_under_way_do_not_wait_for_it(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    reached = watched.hold("submit")
+    first = asyncio.create_task(lossy.submit("work"))
+    await soon(reached.wait())
+
+    second = asyncio.create_task(lossy.submit("work"))
+    await turns()
+    under_way = watched.calls["submit"]
+    watched.let_go("submit")
+    await soon(asyncio.gather(first, second))
+
+    assert under_way == 2
+
+
+async def test_a_cancelled_caller_does_not_disturb_the_others(lossy: Scheduler, watched: WatchedStore) -> None:
+    reached = watched.hold("submit")
+    calls = [asyncio.create_task(lossy.submit("work", {"n": n})) for n in range(3)]
+    await soon(reached.wait())
+
+    calls[1].cancel()
+    watched.let_go("submit")
+    answers = await soon(asyncio.gather(*calls, return_exceptions=True))
+
+    assert isinstance(answers[1], asyncio.CancelledError)
+    assert isinstance(answers[0], Receipt)
+    assert isinstance(answers[2], Receipt)
+    assert [(await lossy.get(answer)).args["n"] for answer in (answers[0], answers[2])] == [0, 2]
+
+
+async def test_a_caller_that_is_cancelled_before_the_call_disturbs_nobody(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    calls = [asyncio.create_task(lossy.submit("work", {"n": n})) for n in range(3)]
+    await asyncio.sleep(0)
+
+    calls[1].cancel()
+    answers = await soon(asyncio.gather(*calls, return_exceptions=True))
+
+    assert [type(answer) for answer in answers] == [Receipt, asyncio.CancelledError, Receipt]
+    assert watched.calls["submit"] == 1
+
+
+async def test_a_wrong_submission_does_not_reach_the_batch_of_the_others(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    answers = await asyncio.gather(
+        lossy.submit("work", {"n": 1}),
+        lossy.submit("work", {"n": "x"}),
+        lossy.submit("work", {"n": 3}),
+        return_exceptions=True,
+    )
+
+    assert watched.batches == [2]
+    assert [isinstance(answer, Receipt) for answer in answers] == [True, False, True]
+
+
+def make_app() -> tuple[Scheduler, WatchedStore]:
+    clock = FakeClock()
+    watched = WatchedStore(MemoryStore(clock))
+    app = scheduler_on(watched, clock)
+    app.task(name="work")(lambda n=0: n)
+    return app, watched
+
+
+def test_one_loop_after_the_other_can_use_a_scheduler() -> None:
+    app, watched = make_app()
+
+    receipts = [asyncio.run(app.submit("work", {"n": n})) for n in range(3)]
+    asyncio.run(app.drain())
+
+    assert [asyncio.run(app.result(receipt)) for receipt in receipts] == [0, 1, 2]
+    assert watched.batches == [1, 1, 1]
+
+
+def test_a_loop_abandoned_in_the_middle_of_a_submission_does_not_disturb_the_next() -> None:
+    app, watched = make_app()
+    abandoned = asyncio.new_event_loop()
+    abandoned.run_until_complete(app.open())
+    call = abandoned.create_task(app.submit("work", {"n": 1}))
+    # One turn: the caller has asked, and the batch was not sent yet.
+    abandoned.call_soon(abandoned.stop)
+    abandoned.run_forever()
+    sent = watched.calls["submit"]
+
+    receipt = asyncio.run(app.submit("work", {"n": 2}))
+
+    assert sent == 0
+    assert watched.batches == [1]
+    assert asyncio.run(app.get(receipt)).args == {"n": 2}
+    call.cancel()
+    abandoned.run_until_complete(asyncio.gather(call, return_exceptions=True))
+    abandoned.close()
+
+
+def test_a_loop_abandoned_in_the_middle_of_a_call_does_not_disturb_the_next() -> None:
+    app, watched = make_app()
+    watched.hold("submit")
+    abandoned = asyncio.new_event_loop()
+    call = abandoned.create_task(app.submit("work", {"n": 1}))
+    for _ in range(10):
+        abandoned.call_soon(abandoned.stop)
+        abandoned.run_forever()
+    watched._gates.clear()
+
+    receipt = asyncio.run(app.submit("work", {"n": 2}))
+
+    assert not call.done()
+    assert asyncio.run(app.get(receipt)).args == {"n": 2}
+    for task in asyncio.all_tasks(abandoned):
+        task.cancel()
+    abandoned.run_until_complete(asyncio.gather(call, return_exceptions=True))
+    abandoned.close()

@@ -1,0 +1,54 @@
+"""Promise 11. It wakes instead of polling: an idle worker starts a new run within milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from statistics import median
+
+from laneway import Scheduler
+from laneway.testing import FakeClock
+
+
+async def test_an_idle_worker_starts_a_run_though_no_time_passes(url: str, clock: FakeClock) -> None:
+    async with Scheduler(url, clock=clock) as app:
+        app.task(name="work")(lambda: "woken")
+        async with app.running():
+            results = [await app.result(await app.submit("work"), timeout=10) for _ in range(10)]
+
+    # Whoever polls sleeps on the clock in between, and this clock stands still.
+    assert results == ["woken"] * 10
+    assert clock.monotonic() == 0
+
+
+async def test_a_delayed_run_starts_on_time_though_nobody_looks_for_it(url: str, clock: FakeClock) -> None:
+    async with Scheduler(url, clock=clock) as app:
+        app.task(name="work")(lambda: "on time")
+        receipt = await app.submit("work", delay=3600)
+        async with app.running():
+            while not (await app.get(receipt)).ended:
+                await clock.advance(60)
+                await asyncio.sleep(0.001)
+        run = await app.get(receipt)
+
+    assert run.started_at is not None
+    assert 0 <= (run.started_at - run.due_at).total_seconds() < 300
+
+
+async def test_a_run_that_another_scheduler_submits_starts_within_milliseconds(file: str) -> None:
+    delays = []
+
+    def work() -> float:
+        return time.time()
+
+    async with Scheduler(file) as web, Scheduler(file) as worker:
+        for app in (web, worker):
+            app.task(work)
+        async with worker.running():
+            for _ in range(20):
+                submitted = time.time()
+                delays.append(await web.result(await web.submit("work"), timeout=10) - submitted)
+                await asyncio.sleep(0)
+
+    # Polling each second would take half a second in the middle; this machine may be busy.
+    assert median(delays) < 0.1

@@ -1,0 +1,27 @@
+"""A stage for every system test; when one fails, its processes' last words are shown."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.harness import Stage, stage_in
+
+if sys.platform != "linux":
+    # They freeze, kill and watch processes through /proc and prctl.
+    collect_ignore_glob = ["*"]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    failed_before = request.session.testsfailed
+    with stage_in(tmp_path) as stage:
+        # The test's own process meets the others where they look for each other's sockets.
+        monkeypatch.setattr(tempfile, "tempdir", str(stage.sockets))
+        yield stage
+        if request.session.testsfailed > failed_before:
+            stage.show()

@@ -1,0 +1,285 @@
+"""The ledger: compares a store that has come to rest with the journal of what really happened.
+
+`check` prints figures, and fails with everything that is wrong:
+
+- nothing lost: every acknowledged run is there, every run has ended;
+- one end each: events numbered without gaps, one `done`, the last; every start but the last given back exactly once;
+- one holder each: no lease was executed twice, and no two attempts of a run overlap while both processes live;
+- the result is the last lease's own, so no late worker's result was ever written;
+- a session's runs start in order and within its `max_concurrent`; lanes and users within their limits, always;
+- nothing is left behind: no lease, no slot, no place in a session, and the file is whole.
+
+A handler starts after its claim and ends before its settlement, so what the journal shows at once the store held at
+once: a limit that is broken in the journal was broken in the store.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from laneway import Event, Run, Scheduler
+from laneway.core.events import DONE, LAPSED, RELEASED, RETRYING, STARTED
+from laneway.core.states import RunState
+from laneway.ports.store import Store
+from laneway.testing import all_runs, check_invariants
+from tests.system.app import LANES, MARKS, plod, stroll
+from tests.system.harness import Stage, say
+from tests.system.journal import Attempt, How, Journal, What
+from tests.system.load import max_concurrent
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+GIVEN_BACK = (LAPSED, RELEASED, RETRYING)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a test prints; the zeros were checked."""
+
+    runs: int
+    attempts: int  # handlers that began
+    kills: int
+    taken_over: int  # leases of the dead
+    released: int
+    retried: int
+    failed: int
+    twice: int  # handlers that came to their end although another attempt of the run did
+    by_process: Mapping[str, int]  # attempts
+    peaks: Mapping[str, int]  # attempts at once, by lane
+
+    def __str__(self) -> str:
+        return (
+            f"{self.runs} runs, {self.attempts} attempts, {self.kills} kills, {self.taken_over} taken over,"
+            f" {self.released} released, {self.retried} retried, {self.failed} failed, {self.twice} finished twice;"
+            " lost 0, out of order 0, over a limit 0, held twice 0, left behind 0"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The store's view (runs and their events) beside the world's (what was executed)."""
+
+    runs: Mapping[str, Run]
+    logs: Mapping[str, Sequence[Event]]
+    attempts: Sequence[Attempt]
+    journal: Journal
+
+    def kinds(self, run: str) -> list[str]:
+        """Return the kinds of a run's events."""
+        return [event.kind for event in self.logs[run]]
+
+    def sessions(self) -> dict[str, list[Run]]:
+        """Return the runs of each session."""
+        return grouped((run for run in self.runs.values() if run.session), lambda run: run.session or "")
+
+
+async def check(stage: Stage, client: Scheduler) -> Figures:
+    """Check a store at rest against its journal; print and return the figures."""
+    store = await client.open()
+    runs = {run.id: run for run in await all_runs(store)}
+    logs = {run: await store.events(run, limit=100_000) for run in runs}
+    books = Books(runs, logs, stage.journal.attempts(), stage.journal)
+    wrong = [line for rule in RULES for line in rule(books)]
+    wrong += await _left_behind(store, books)
+    wrong += damage(stage.file)
+    assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong[:20])
+    await check_invariants(store, logs=False)
+    figures = _figures(books)
+    say(str(figures))
+    return figures
+
+
+def damage(file: Path) -> list[str]:
+    """Return what SQLite finds wrong with a copy of its file and log, as they would be after a power cut.
+
+    A copy, because opening the file and closing it again would move the log, which is for laneway to do.
+    """
+    with TemporaryDirectory(dir=file.parent) as folder:
+        for path in (file, file.with_name(f"{file.name}-wal")):
+            if path.exists():
+                shutil.copy(path, folder)
+        with closing(sqlite3.connect(Path(folder, file.name))) as db:
+            return [line for (line,) in db.execute("PRAGMA integrity_check") if line != "ok"]
+
+
+# Nothing lost
+
+
+def _lost(books: Books) -> Iterator[str]:
+    for line in books.journal.lines():
+        if line.run and line.run not in books.runs:
+            yield f"run {line.run}: {line.what.value} by {line.process}, and it is not there"
+    for run in books.runs.values():
+        if not run.ended:
+            yield f"run {run.id} is {run.state.value}: it never ended"
+
+
+# One end each
+
+
+def _badly_logged(books: Books) -> Iterator[str]:
+    for run in books.runs.values():
+        kinds = books.kinds(run.id)
+        if [event.seq for event in books.logs[run.id]] != list(range(1, len(kinds) + 1)):
+            yield f"run {run.id}: its events have a gap"
+        if kinds.count(DONE) != 1 or kinds[-1] != DONE:
+            yield f"run {run.id}: {kinds.count(DONE)} done events, and the last event is {kinds[-1:]}"
+        if kinds.count(STARTED) != run.fence:
+            yield f"run {run.id}: {kinds.count(STARTED)} starts under {run.fence} fences"
+
+
+def _badly_given_back(books: Books) -> Iterator[str]:
+    for run in books.runs:
+        # Starts and returns alternate, so no two workers ever both gave one run back.
+        turns = [kind == STARTED for kind in books.kinds(run) if kind == STARTED or kind in GIVEN_BACK]
+        if any(first is second for first, second in pairwise(turns)):
+            yield f"run {run}: {books.kinds(run)}"
+
+
+def _badly_marked(books: Books) -> Iterator[str]:
+    for run in books.runs.values():
+        marks = [event.data for event in books.logs[run.id] if event.kind == "mark"]
+        for fence, of_fence in grouped(marks, lambda data: int(data["fence"])).items():
+            numbers = [data["mark"] for data in of_fence]
+            if numbers != list(range(len(numbers))):
+                yield f"run {run.id}, fence {fence}: its own events are {numbers}"
+        of_last = [data for data in marks if data["fence"] == run.fence]
+        if run.state is RunState.SUCCEEDED and run.task in (stroll.name, plod.name) and len(of_last) != MARKS:
+            yield f"run {run.id} succeeded without all its own events"
+
+
+# One holder each
+
+
+def _held_twice(books: Books) -> Iterator[str]:
+    for run, attempts in grouped(books.attempts, lambda attempt: attempt.run).items():
+        for first, second in pairwise(sorted(attempts, key=lambda attempt: attempt.fence)):
+            if first.ended is None or first.ended > second.began:
+                yield f"run {run}: {first} went on when {second} began"
+
+
+def _wrong_result(books: Books) -> Iterator[str]:
+    returned = {(one.run, one.fence): one.process for one in books.attempts if one.how is How.RETURNED}
+    for run in books.runs.values():
+        expected = {"fence": run.fence, "process": returned.get((run.id, run.fence))}
+        if run.state is RunState.SUCCEEDED and run.result != expected:
+            yield f"run {run.id} has the result {run.result}, and not {expected}"
+
+
+# Order
+
+
+def _out_of_order(books: Books) -> Iterator[str]:
+    for session, runs in books.sessions().items():
+        # The time of the claim, by the store's clock: a handler may begin a little later than the one claimed after it.
+        claimed = {run.id: next(event.at for event in books.logs[run.id] if event.kind == STARTED) for run in runs}
+        for ahead, behind in pairwise(sorted(runs, key=_became_due)):
+            if claimed[ahead.id] > claimed[behind.id]:
+                yield f"session {session}: run {behind.number} started before run {ahead.number}"
+
+
+def _became_due(run: Run) -> tuple[datetime, int]:
+    # Not `due_at`, which a retry moves; `delay` is what the handler was told of its submission.
+    return run.accepted_at + timedelta(seconds=run.args.get("delay", 0)), run.number
+
+
+def _interleaved(books: Books) -> Iterator[str]:
+    for session, runs in books.sessions().items():
+        if max_concurrent(session) > 1:
+            continue
+        members = {run.id for run in runs}
+        begun = [one.run for one in books.attempts if one.run in members]
+        turns = begun[:1] + [second for first, second in pairwise(begun) if first != second]
+        for run, count in Counter(turns).items():
+            if count > 1:
+                yield f"session {session}: run {run} began, then another, then {run} again"
+
+
+# Limits
+
+
+def _over_a_limit(books: Books) -> Iterator[str]:
+    runs = books.runs
+    for lane in LANES:
+        attempts = [one for one in books.attempts if runs[one.run].lane == lane.name]
+        if most_at_once(attempts) > lane.limit:
+            yield f"lane {lane.name}: {most_at_once(attempts)} at once, the limit is {lane.limit}"
+        for user, of_user in grouped(attempts, lambda one: runs[one.run].user).items():
+            if user is not None and lane.per_user is not None and most_at_once(of_user) > lane.per_user:
+                yield f"lane {lane.name}, user {user}: {most_at_once(of_user)} at once, the limit is {lane.per_user}"
+    for session, of_session in grouped(books.attempts, lambda one: runs[one.run].session).items():
+        if session is not None and most_at_once(of_session) > max_concurrent(session):
+            yield f"session {session}: {most_at_once(of_session)} at once"
+
+
+def most_at_once(attempts: Iterable[Attempt]) -> int:
+    """Return how many attempts went on at one instant, at most."""
+    changes = [(one.began, 1) for one in attempts] + [(one.ended, -1) for one in attempts if one.ended is not None]
+    now = most = 0
+    for _, change in sorted(changes):
+        now += change
+        most = max(most, now)
+    return most
+
+
+# Nothing left behind
+
+
+async def _left_behind(store: Store, books: Books) -> list[str]:
+    wrong = [f"lane {one.lane.name}: {one.active} active" for one in await store.lanes() if one.active or one.ready]
+    wrong += [f"worker {one.incarnation.id} holds {one.running}" for one in await store.workers() if one.running]
+    for session in books.sessions():
+        if (state := await store.session(session)) is not None:
+            wrong.append(f"session {session} is not idle: {state}")
+    return wrong
+
+
+RULES: Sequence[Callable[[Books], Iterator[str]]] = (
+    _lost,
+    _badly_logged,
+    _badly_given_back,
+    _badly_marked,
+    _held_twice,
+    _wrong_result,
+    _out_of_order,
+    _interleaved,
+    _over_a_limit,
+)
+
+
+def _figures(books: Books) -> Figures:
+    kinds = Counter(event.kind for log in books.logs.values() for event in log)
+    finished = Counter(line.run for line in books.journal.of(What.END) if line.how is How.RETURNED)
+    return Figures(
+        runs=len(books.runs),
+        attempts=len(books.attempts),
+        kills=len(books.journal.of(What.DEATH)),
+        taken_over=kinds[LAPSED],
+        released=kinds[RELEASED],
+        retried=kinds[RETRYING],
+        failed=sum(run.state is RunState.FAILED for run in books.runs.values()),
+        twice=sum(count - 1 for count in finished.values()),
+        by_process=Counter(one.process for one in books.attempts),
+        peaks={
+            lane: most_at_once(attempts)
+            for lane, attempts in grouped(books.attempts, lambda one: books.runs[one.run].lane).items()
+        },
+    )
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items by key, in their order."""
+    groups: defaultdict[K, list[T]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups

@@ -1,0 +1,117 @@
+"""Slow is not dead: a locked store, a blocked loop, a frozen process, and what may and may not be taken over then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from laneway.core.events import LAPSED
+from laneway.engine.tasks import Task
+from tests.system import ledger
+from tests.system.app import block, exhaust, hold, hold_in_thread, stroll
+from tests.system.harness import LONG, SHORT_LEASE, Stage, locked, say, sized
+from tests.system.journal import How, What
+
+pytestmark = pytest.mark.system
+
+LEASE = {} if LONG else SHORT_LEASE
+
+
+async def test_nobody_is_reclaimed_while_the_store_is_locked_longer_than_a_lease(stage: Stage) -> None:
+    fleet = [stage.worker(concurrency=5, **LEASE) for _ in range(2)]
+    await stage.ready(*fleet)
+    async with stage.client() as client:
+        held = [await client.submit(task, {"gate": stage.gate()}) for task in (hold, hold_in_thread) * 4]
+        for receipt in held:
+            await stage.started(receipt.run_id)
+
+        with locked(stage.file):
+            await asyncio.sleep(sized(8, 60))
+        await client.submit_many([(stroll, {})] * 10)
+        stage.open_gate()
+        took = await stage.drained(client)
+
+        await stage.stop(*fleet)
+        figures = await ledger.check(stage, client)
+        fences = {(await client.get(receipt)).fence for receipt in held}
+    say(f"drained {took:.1f} s after the lock")
+    assert fences == {1}
+    assert (figures.taken_over, figures.twice) == (0, 0)
+    assert {line.how for line in stage.journal.of(What.END)} == {How.RETURNED}
+
+
+async def test_a_blocked_loop_is_not_reclaimed(stage: Stage) -> None:
+    fleet = [stage.worker(concurrency=1, **LEASE) for _ in range(2)]
+    await stage.ready(*fleet)
+    async with stage.client() as client:
+        # One is blocked; the other is idle, looks after it, and could take it over.
+        run = await client.submit(block, {"takes": sized(8, 30)})
+
+        await stage.drained(client, within=60)
+
+        await stage.stop(*fleet)
+        figures = await ledger.check(stage, client)
+        assert (await client.get(run)).fence == 1
+    assert figures.taken_over == 0
+
+
+async def test_a_worker_out_of_file_descriptors_takes_nobody_for_dead(stage: Stage) -> None:
+    healthy = stage.worker(concurrency=1)
+    await stage.ready(healthy)
+    async with stage.client() as client:
+        run = await client.submit(hold, {"gate": stage.gate()})
+        await stage.started(run.run_id)
+        starved = stage.worker(concurrency=1)
+        await stage.ready(starved)
+
+        greedy = await client.submit(exhaust, {"gate": stage.gate()})
+        await stage.started(greedy.run_id)
+        # Workers look after each other once a second.
+        await asyncio.sleep(3)
+        stage.open_gate()
+        await stage.drained(client)
+
+        await stage.stop(healthy, starved)
+        figures = await ledger.check(stage, client)
+        assert (await client.get(run)).fence == 1
+    assert figures.taken_over == 0
+
+
+@pytest.mark.parametrize("task", [hold, hold_in_thread], ids=lambda task: task.name)
+async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
+    stage: Stage, task: Task[..., Any]
+) -> None:
+    frozen = stage.worker(concurrency=1, **LEASE)
+    await stage.ready(frozen)
+    async with stage.client() as client:
+        run = await client.submit(task, {"gate": stage.gate()})
+        await stage.started(run.run_id)
+        other = stage.worker(concurrency=1, **LEASE)
+        await stage.ready(other)
+
+        await frozen.freeze()
+        stage.open_gate()
+        taken = await client.wait(run, timeout=60)
+        log = [event async for event in client.events(run)]
+        frozen.thaw()
+        blockers = [await client.submit(hold, {"gate": stage.gate("second")}) for _ in range(2)]
+        for blocker in blockers:
+            await stage.started(blocker.run_id)
+
+        assert taken.result == {"fence": 2, "process": other.name}
+        assert await client.get(run) == taken
+        assert [event async for event in client.events(run)] == log
+        assert [event.kind for event in log].count(LAPSED) == 1
+        stage.open_gate("second")
+        await stage.drained(client)
+        await stage.stop(frozen, other)
+        figures = await ledger.check(stage, client)
+    say(f"the frozen handler {' and '.join(_ends(stage, run.run_id, fence=1))} when it went on")
+    # Each has room for one, so the thawed one must have taken one of the two.
+    assert figures.by_process == {frozen.name: 2, other.name: 2}
+
+
+def _ends(stage: Stage, run: str, *, fence: int) -> list[str]:
+    return [str(line.how) for line in stage.journal.of(What.END, run) if line.fence == fence]

@@ -1,0 +1,62 @@
+"""A worker process of a system test: `python -m tests.system.worker '{"lossy": 0.1}'`.
+
+It does what `laneway worker` does, and has the faults it is told to have:
+
+    lossy     the share of its calls to the store that go wrong, before or after they took effect
+    unseen    true: it registers as a process of another machine, so that its death cannot be seen, only its lapse
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from random import Random
+from unittest import mock
+
+import msgspec
+
+from laneway.core.liveness import ProcessMark
+from laneway.engine import processes
+from tests.system.app import app, pen
+from tests.system.faults import put_behind_lossy_line
+from tests.system.journal import What
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """What is wrong with this worker."""
+
+    lossy: float = 0
+    unseen: bool = False
+
+
+async def main(faults: Faults) -> None:
+    """Work until told to stop."""
+    if faults.unseen:
+        mock.patch("laneway.engine.worker.mark", _mark_of_elsewhere).start()
+    line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None
+
+    def on_ready() -> None:
+        pen().write(What.READY)
+        if line is not None:
+            line.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
+
+    loop = asyncio.get_running_loop()
+    stopping = []
+    loop.add_signal_handler(signal.SIGTERM, lambda: stopping.append(loop.create_task(app.stop(10))))
+    await app.work(ready=on_ready)
+    await asyncio.gather(*stopping)
+    if line is not None:
+        line.chance = 0  # closing asks the store nothing, so there is nothing to lose
+    await app.aclose()
+
+
+def _mark_of_elsewhere() -> ProcessMark:
+    return msgspec.structs.replace(processes.mark(), boot="another boot of another machine")
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Faults)))
