@@ -98,7 +98,7 @@ class Worker:
         finally:
             gave_up.cancel()
 
-    async def stop(self, timeout: float, grace: float) -> None:
+    async def stop(self, timeout: float, grace: float = 0) -> None:
         """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and give them `grace` seconds."""
         self._stopping = True
         self._bell.ring()

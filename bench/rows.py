@@ -1,0 +1,162 @@
+"""The frame of every measurement: sides that take turns, rounds of them, a ratio, a verdict.
+
+A *row* is one line of the table: what is measured and what it must reach. An *experiment* measures one row or several.
+It lets two or more *sides*, a baseline and laneway, take short *turns*, A B A B A B, so that a noisy machine disturbs
+all alike; some turns make a *round*, and each round begins with fresh stores. The best of each side over the rounds
+makes the ratio that is reached; the ratios of the single rounds make the spread. The ratio always lies inside it.
+Taking the best of the single ratios instead would reward the round in which the baseline was disturbed most.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from statistics import harmonic_mean
+
+from bench.plan import Plan
+
+Turn = Callable[[], Awaitable[float]]  # returns a rate
+Side = Callable[[], AbstractAsyncContextManager[Turn]]
+
+
+class Verdict(StrEnum):
+    """How a row did."""
+
+    AIM = "aim"
+    MUST = "must"
+    BELOW = "BELOW MUST"
+    INFO = "info"  # it has no must
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table. `better` says which way is good, for the sides as for their ratio."""
+
+    name: str  # what --rows calls it
+    title: str  # may name the plan's sizes in braces
+    unit: str  # of the sides: "/s", "us", "ms", ...
+    better: str = "more"  # or "less"
+    must: float | None = None
+    aim: float | None = None
+
+    def best(self, figures: Sequence[float]) -> float:
+        return max(figures) if self.better == "more" else min(figures)
+
+    def reaches(self, figure: float, goal: float) -> bool:
+        # By the figure as it is printed, or a row could fail 0.35 with "0.350".
+        shown = as_shown(figure)
+        return shown >= goal if self.better == "more" else shown <= goal
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round measured: laneway, and the baseline if the row has one."""
+
+    ours: float
+    base: float | None = None
+
+    @property
+    def figure(self) -> float:
+        return self.ours if self.base is None else self.ours / self.base
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row with its rounds."""
+
+    row: Row
+    title: str
+    rounds: Sequence[Round]
+
+    @property
+    def ours(self) -> float:
+        return self.row.best([turn.ours for turn in self.rounds])
+
+    @property
+    def base(self) -> float | None:
+        bases = [turn.base for turn in self.rounds if turn.base is not None]
+        return self.row.best(bases) if bases else None
+
+    @property
+    def figure(self) -> float:
+        return Round(self.ours, self.base).figure
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        figures = [turn.figure for turn in self.rounds]
+        return min(figures), max(figures)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.row.must is None or self.row.aim is None:
+            return Verdict.INFO
+        if self.row.reaches(self.figure, self.row.aim):
+            return Verdict.AIM
+        return Verdict.MUST if self.row.reaches(self.figure, self.row.must) else Verdict.BELOW
+
+
+Measure = Callable[[Plan], Awaitable[Sequence[Sequence[Round]]]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Measures its rows together: `measure` returns the rounds of each, in the order of the rows."""
+
+    rows: tuple[Row, ...]
+    measure: Measure
+
+    async def run(self, plan: Plan) -> list[Result]:
+        found = await self.measure(plan)
+        sizes = asdict(plan)
+        return [Result(row, row.title.format(**sizes), turns) for row, turns in zip(self.rows, found, strict=True)]
+
+
+def experiment(*rows: Row) -> Callable[[Measure], Experiment]:
+    """Make a function that measures these rows an experiment."""
+    return lambda measure: Experiment(rows, measure)
+
+
+async def race(plan: Plan, *sides: Side) -> list[tuple[float, ...]]:
+    """Let the sides take turns; return the rate of each, round by round."""
+    return [await _round(plan, sides) for _ in range(plan.rounds)]
+
+
+async def duel(plan: Plan, base: Side, ours: Side) -> list[Round]:
+    """Let a baseline and laneway take turns; return the rounds of one row."""
+    return [Round(our_rate, base_rate) for base_rate, our_rate in await race(plan, base, ours)]
+
+
+async def _round(plan: Plan, sides: Sequence[Side]) -> tuple[float, ...]:
+    async with AsyncExitStack() as opened:
+        takers = [await opened.enter_async_context(side()) for side in sides]
+        rates = [[await _alone(turn) for turn in takers] for _ in range(plan.turns)]
+    # The turns of a side are of one size, so this is their whole size by their whole time.
+    return tuple(map(harmonic_mean, zip(*rates, strict=True)))
+
+
+async def _alone(turn: Turn) -> float:
+    # What the side before has left behind is not this one's to clear up.
+    gc.collect()
+    return await turn()
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """Return the smallest sample that at least `share` of all do not exceed.
+
+    >>> percentile([4, 1, 3, 2], 0.5), percentile([4, 1, 3, 2], 0.99)
+    (2, 4)
+    """
+    ranked = sorted(samples)
+    return ranked[max(0, -int(-share * len(ranked) // 1) - 1)]
+
+
+def as_shown(figure: float) -> float:
+    """Return the figure with the three digits that are printed.
+
+    >>> as_shown(0.34961), as_shown(123456)
+    (0.35, 123000.0)
+    """
+    return float(f"{figure:.3g}")

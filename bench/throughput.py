@@ -1,0 +1,178 @@
+"""Submitting and draining, in runs a second; and how many calls to the store a drain takes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from time import perf_counter
+
+from bench.baselines import bare_tasks, inserting
+from bench.plan import Plan
+from bench.rows import Experiment, Round, Row, Turn, duel, experiment, race
+from bench.subjects import IN_FLIGHT, STORES, WIDE, drain_rate, fill, payload, subject, submissions
+from laneway import Lane, Submission
+
+CALLERS = 100
+BULK = 1000
+USERS = 50
+SESSIONS = 4  # of each user
+CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
+
+
+@experiment(
+    Row(
+        name="submit.sqlite",
+        title="submit, 100 awaiting callers: SQLite / executemany of 100 (S1)",
+        unit="/s",
+        must=0.35,
+        aim=0.50,
+    )
+)
+async def submit(plan: Plan) -> list[list[Round]]:
+    return [await duel(plan, partial(inserting, plan, CALLERS), partial(submitting, plan, CALLERS))]
+
+
+@experiment(
+    Row(
+        name="bulk.sqlite",
+        title="bulk, submit_many of 1000: SQLite / executemany of 1000 (S2)",
+        unit="/s",
+        must=0.35,
+        aim=0.65,
+    )
+)
+async def bulk(plan: Plan) -> list[list[Round]]:
+    return [await duel(plan, partial(inserting, plan, BULK), partial(submitting_many, plan))]
+
+
+@experiment(
+    Row(name="drain.memory", title="drain, one worker: memory / bare create_task", unit="/s", must=0.40, aim=0.65),
+    Row(name="drain.sqlite", title="drain, one worker: SQLite / memory (E)", unit="/s", must=0.20, aim=0.40),
+)
+async def drain(plan: Plan) -> list[list[Round]]:
+    sides = partial(bare_tasks, plan), partial(draining, plan, "memory"), partial(draining, plan, "sqlite")
+    rounds = await race(plan, *sides)
+    return [
+        [Round(memory, bare) for bare, memory, _ in rounds],
+        [Round(sqlite, memory) for _, memory, sqlite in rounds],
+    ]
+
+
+def limits(store: str) -> Experiment:
+    """All limits and sessions on, against the same number of plain runs on the same store."""
+
+    @experiment(
+        Row(
+            name=f"limits.{store}",
+            title=f"all limits and sessions on / plain drain: {STORES[store]}",
+            unit="/s",
+            must=0.5,
+            aim=0.7,
+        )
+    )
+    async def measure(plan: Plan) -> list[list[Round]]:
+        everything = partial(draining, plan, store, CAPPED, limited(plan.runs))
+        return [await duel(plan, partial(draining, plan, store), everything)]
+
+    return measure
+
+
+def trips(store: str) -> Experiment:
+    """Calls of `step` per run: for handlers that end at once, and for handlers that end one by one."""
+    title = "round trips per run, 100 in flight"
+
+    @experiment(
+        Row(
+            name=f"trips.{store}",
+            title=f"{title}: {STORES[store]}",
+            unit="/run",
+            better="less",
+            must=0.03,
+            aim=0.01,
+        ),
+        Row(name=f"trips.{store}.slow", title=f"{title} for 5 to 15 ms: {STORES[store]}", unit="/run", better="less"),
+    )
+    async def measure(plan: Plan) -> list[list[Round]]:
+        return [
+            [Round(await steps_per_run(plan, store, task)) for _ in range(plan.rounds)] for task in ("noop", "slow")
+        ]
+
+    return measure
+
+
+@asynccontextmanager
+async def submitting(plan: Plan, callers: int) -> AsyncIterator[Turn]:
+    """Runs a second that so many callers submit to SQLite, each awaiting every receipt."""
+    each = plan.runs // callers
+
+    async def caller() -> None:
+        for number in range(each):
+            await laneway.app.submit("noop", payload(number))
+
+    async def turn() -> float:
+        start = perf_counter()
+        await asyncio.gather(*[caller() for _ in range(callers)])
+        return each * callers / (perf_counter() - start)
+
+    async with subject(plan, "sqlite") as laneway:
+        yield turn
+
+
+@asynccontextmanager
+async def submitting_many(plan: Plan) -> AsyncIterator[Turn]:
+    """Runs a second that one caller submits to SQLite by `submit_many`."""
+
+    async def turn() -> float:
+        start = perf_counter()
+        for _ in range(plan.runs // BULK):
+            await laneway.app.submit_many([("noop", payload(number)) for number in range(BULK)])
+        return plan.runs / (perf_counter() - start)
+
+    async with subject(plan, "sqlite") as laneway:
+        yield turn
+
+
+@asynccontextmanager
+async def draining(
+    plan: Plan, store: str, lane: Lane = WIDE, items: list[Submission] | None = None
+) -> AsyncIterator[Turn]:
+    """Runs a second that one worker executes; they are submitted before the clock starts."""
+    items = items or submissions(plan.runs)
+
+    async def turn() -> float:
+        await fill(laneway, items)
+        return await drain_rate(laneway, len(items))
+
+    async with subject(plan, store, lane) as laneway:
+        yield turn
+
+
+def limited(number: int) -> list[Submission]:
+    """Return runs of users who are at their caps all the time, each with busy sessions and three priorities."""
+    # The same every time: a round must not be luckier than another.
+    chosen = random.Random(7)
+    made = []
+    for index in range(number):
+        user = f"user-{chosen.randrange(USERS)}"
+        session = f"{user}/{chosen.randrange(SESSIONS)}"
+        priority = chosen.choice((0, 5, 10))
+        made.append(Submission("noop", payload(index), user=user, session=session, priority=priority))
+    return made
+
+
+async def steps_per_run(plan: Plan, store: str, task: str) -> float:
+    async def slow(number: int, text: str) -> None:
+        await asyncio.sleep(0.005 + number % 100 / 10_000)
+
+    async with subject(plan, store) as laneway:
+        laneway.app.task(slow)
+        await fill(laneway, submissions(plan.runs, task))
+        await drain_rate(laneway, plan.runs)
+        # Without the first step: it has nothing to settle yet.
+        return (laneway.counted.calls["step"] - 1) / plan.runs
+
+
+EXPERIMENTS = (submit, bulk, drain, *map(limits, STORES), *map(trips, STORES))

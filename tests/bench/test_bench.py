@@ -1,0 +1,203 @@
+"""The benchmarks: what they report is right, and every one of them can be run."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import __main__ as command
+from bench import idle, peers, report
+from bench.plan import ROOT, Plan, working_folder
+from bench.rows import Experiment, Result, Round, Row, Verdict, percentile
+
+RATE = Row(name="rate", title="a rate", unit="/s", must=0.35, aim=0.5)
+COST = Row(name="cost", title="a cost", unit="us", better="less", must=1.3, aim=1.1)
+FACT = Row(name="fact", title="a fact with {few:,} pending", unit="ms", better="less")
+
+TINY = {"rounds": 1, "turns": 1, "runs": 1_000, "samples": 3, "claims": 200, "few": 200, "many": 1_000, "crowd": 500}
+TINY |= {"finished": 1_000}
+
+
+def result(row: Row, *rounds: Round) -> Result:
+    return Result(row, row.title, rounds)
+
+
+def returning(row: Row, *rounds: Round) -> Experiment:
+    async def measure(_: Plan) -> Sequence[Sequence[Round]]:
+        return [rounds]
+
+    return Experiment((row,), measure)
+
+
+@pytest.fixture(autouse=True)
+def _files_go_to_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANEWAY_BENCH_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def experiments(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+    """Return the list of experiments that the command knows, empty at first."""
+    known: list[Experiment] = []
+    monkeypatch.setattr(command, "EXPERIMENTS", known)
+    monkeypatch.setattr(peers, "EXPERIMENTS", [])
+    return known
+
+
+def test_what_is_reached_is_the_best_of_each_side() -> None:
+    rates = result(RATE, Round(40, 100), Round(60, 200), Round(50, 80))
+    costs = result(COST, Round(12, 10), Round(11, 20))
+
+    assert (rates.ours, rates.base, rates.figure) == (60, 200, 0.3)
+    assert (costs.ours, costs.base, costs.figure) == (11, 10, 1.1)
+
+
+@given(st.lists(st.builds(Round, st.floats(1, 1e6), st.floats(1, 1e6)), min_size=1), st.sampled_from([RATE, COST]))
+def test_what_is_reached_lies_inside_the_spread(rounds: list[Round], row: Row) -> None:
+    judged = Result(row, row.title, rounds)
+
+    low, high = judged.spread
+    assert low <= judged.figure * (1 + 1e-9)
+    assert judged.figure <= high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("row", "ours", "verdict"),
+    [
+        (RATE, 0.6, Verdict.AIM),
+        (RATE, 0.5, Verdict.AIM),
+        (RATE, 0.4, Verdict.MUST),
+        (RATE, 0.3, Verdict.BELOW),
+        (COST, 1.0, Verdict.AIM),
+        (COST, 1.2, Verdict.MUST),
+        (COST, 1.4, Verdict.BELOW),
+        (FACT, 9.9, Verdict.INFO),
+    ],
+)
+def test_a_verdict_goes_by_must_and_aim(row: Row, ours: float, verdict: Verdict) -> None:
+    assert result(row, Round(ours, 1)).verdict is verdict
+
+
+def test_a_verdict_goes_by_the_figure_as_it_is_printed() -> None:
+    nearly = result(RATE, Round(0.34996))
+    short = result(RATE, Round(0.3494))
+
+    assert (report.number(nearly.figure), nearly.verdict) == ("0.350", Verdict.MUST)
+    assert (report.number(short.figure), short.verdict) == ("0.349", Verdict.BELOW)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
+def test_a_percentile_is_one_of_the_samples(share: float, expected: int) -> None:
+    assert percentile(list(range(100, 0, -1)), share) == expected
+
+
+def test_the_table_shows_must_aim_and_what_was_reached() -> None:
+    shown = report.table([result(RATE, Round(30_000, 100_000), Round(40_000, 100_000)), result(FACT, Round(1.5))])
+
+    heading, first, second = shown.splitlines()
+    assert heading.split() == list(report.HEADINGS)
+    expected = "a rate ≥ 0.35 ≥ 0.5 0.400 0.300..0.400 40,000 /s 100,000 /s must"
+    assert first.split() == expected.split()
+    assert second.endswith("info")
+
+
+def test_the_markdown_says_when_where_and_by_which_command(tmp_path: Path) -> None:
+    about, blank, heading, rule, line = report.markdown(
+        [result(COST, Round(12, 10))], tmp_path, "the command"
+    ).splitlines()
+
+    assert report.machine(tmp_path) in about
+    assert "`the command`" in about
+    assert (blank, heading.count("|"), rule.count("|"), line.count("|")) == ("", 9, 9, 9)
+    assert line.startswith("| a cost | ≤ 1.3 | ≤ 1.1 | 1.20 |")
+
+
+def test_the_json_has_every_round(tmp_path: Path) -> None:
+    told = json.loads(report.as_json([result(COST, Round(12, 10), Round(11, 11))], tmp_path))
+
+    [row] = told["rows"]
+    assert row["rounds"] == [{"laneway": 12, "baseline": 10}, {"laneway": 11, "baseline": 11}]
+    assert (row["name"], row["reached"], row["verdict"]) == ("cost", 1.1, "aim")
+
+
+@pytest.mark.parametrize(("ours", "status"), [(50, 0), (40, 0), (30, 1)])
+def test_the_command_fails_when_a_row_is_below_its_must(
+    experiments: list[Experiment], ours: float, status: int
+) -> None:
+    experiments.append(returning(RATE, Round(ours, 100)))
+
+    assert command.main([]) == status
+
+
+def test_the_command_goes_on_after_an_experiment_that_raises(
+    experiments: list[Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(_: Plan) -> Sequence[Sequence[Round]]:
+        raise OSError("the disk is full")
+
+    experiments += [Experiment((RATE,), broken), returning(FACT, Round(1))]
+
+    status = command.main([])
+
+    printed, said = capsys.readouterr()
+    assert status == 1
+    assert "a fact with 10,000 pending" in printed
+    assert "the disk is full" in said
+    assert "could not be measured: rate" in said
+
+
+def test_a_row_is_chosen_by_name_or_family(experiments: list[Experiment], capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["drain.memory", "drain.sqlite", "drained"]
+    experiments += [returning(Row(name=name, title=name, unit="/s"), Round(1)) for name in names]
+
+    command.main(["--json", "--rows", "drain"])
+    family = [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]]
+    command.main(["--json", "--rows", "drain.sqlite", "drained"])
+    named = [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]]
+
+    assert family == ["drain.memory", "drain.sqlite"]
+    assert named == ["drain.sqlite", "drained"]
+
+
+def test_a_row_that_does_not_exist_is_wrong_use(
+    experiments: list[Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiments.append(returning(RATE, Round(1)))
+
+    assert command.main(["--rows", "rats"]) == 2
+    assert "'rats'" in capsys.readouterr().err
+
+
+def test_the_files_are_removed_at_the_end(tmp_path: Path) -> None:
+    with working_folder() as folder:
+        Plan(folder=folder).file().write_text("something")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def named(experiment: Experiment) -> Any:
+    name = experiment.rows[0].name
+    # This one starts another process.
+    return pytest.param(experiment, id=name, marks=[pytest.mark.system] if name.startswith("pickup") else [])
+
+
+@pytest.mark.parametrize("experiment", list(map(named, command.EXPERIMENTS)))
+def test_every_experiment_can_be_run(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "SETTLE", 0)
+
+    results = asyncio.run(experiment.run(Plan(folder=tmp_path, idle=0.1, **TINY)))
+
+    assert [each.row for each in results] == list(experiment.rows)
+    assert all(each.ours >= 0 and each.rounds for each in results)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_row_is_explained_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+    rows = [row for experiment in (*command.EXPERIMENTS, *peers.EXPERIMENTS) for row in experiment.rows]
+    assert [row.name for row in rows if f"`{row.name}`" not in text] == []
