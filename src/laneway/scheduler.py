@@ -34,6 +34,7 @@ R = TypeVar("R")
 AnyTask = Task[..., Any]
 DEFAULT_RETRY = Retry()
 TASK_OPTIONS = ("name", "lane", "timeout", "retry", "max_crashes")
+_NO_OPTIONS: Mapping[str, Any] = {}
 SUBMIT_OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy")
 
 
@@ -131,11 +132,7 @@ class Scheduler:
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
         """Accept many runs; return a receipt for each, in order. All are checked before any is stored."""
-        batch = []
-        for item in items:
-            submission = _submission(item)
-            options = {name: getattr(submission, name) for name in SUBMIT_OPTIONS}
-            batch.append(self._checked(submission.task, submission.args, options))
+        batch = [self._checked(*_parts(item)) for item in items]
         await self.open()
         return await self._client.submit_all(batch)
 
@@ -345,11 +342,12 @@ def run_id(run: Receipt | Run | str) -> str:
     return run
 
 
-def _submission(item: Any) -> Submission:
+def _parts(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
+    if type(item) is tuple and len(item) == 2:
+        return (*item, _NO_OPTIONS)
     if isinstance(item, Submission):
-        return item
-    if isinstance(item, tuple) and len(item) == 2:
-        return Submission(*item)
+        options = {name: value for name in SUBMIT_OPTIONS if (value := getattr(item, name)) is not None}
+        return item.task, item.args, options
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 

@@ -74,7 +74,7 @@ def test_a_run_that_has_time_ends_before_the_worker_does(start: Start, invoke: I
     _, stderr = worker.communicate(timeout=20)
 
     assert worker.returncode == 0
-    assert "stopping: 1 run may end within 19 s, then given back; Ctrl-C again stops now" in stderr
+    assert "stopping: 1 run may end within 19 s, then what is left is given back\n  Ctrl-C again stops now\n" in stderr
     assert json.loads(invoke("runs", "show", run_id, "--json").stdout)["state"] == "succeeded"
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,23 +11,22 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock
+from laneway.testing import FakeClock, ManyDoors
 from laneway.testing.model import StoreFactory, compare_with_memory
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1
 STEPS = 50
-# An example may end early, so there are some more than the budget asks for.
-EXAMPLES = 240
+EXAMPLES = 240  # some more than the budget asks for, because an example may end early
 
 
 def sqlite_in(folder: Path) -> StoreFactory:
-    made = 0
+    """Make SQLite stores in turn with one store object on the file and with two."""
+    numbers = count()
 
     @asynccontextmanager
     async def opened(clock: FakeClock) -> AsyncIterator[Store]:
-        nonlocal made
-        made += 1
-        store = SQLiteStore(folder / f"{made}.db", clock)
+        number = next(numbers)
+        store = ManyDoors(*(SQLiteStore(folder / f"{number}.db", clock) for _ in range(1 + number % 2)))
         await store.open()
         try:
             yield store
@@ -42,7 +42,7 @@ async def memory(clock: FakeClock) -> AsyncIterator[Store]:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(240 * TIMES)
+@pytest.mark.timeout(300 * TIMES)
 def test_sqlite_answers_ten_thousand_random_commands_as_memory_does(tmp_path: Path) -> None:
     commands = compare_with_memory(sqlite_in(tmp_path), examples=EXAMPLES * TIMES, steps=STEPS, derandomize=TIMES == 1)
 

@@ -110,7 +110,7 @@ class Struct(msgspec.Struct):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"x": object()}, "the arguments are not JSON: .*object"),
+        pytest.param({"x": object()}, "the arguments are not JSON: .*object", id="an object"),
         ({"x": 1j}, "the arguments are not JSON: .*complex"),
         ({(1, 2): 3}, "the arguments are not JSON: Only dicts with str-like or number-like keys"),
         ("\ud800", "the arguments are not JSON: .*surrogates not allowed"),

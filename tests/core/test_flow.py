@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from laneway.core.flow import MOST_MOVES
 from laneway.core.policy import Lane
-from laneway.core.turns import BACK
+from laneway.core.turns import AGAIN, BACK
 from tests.core.shelves import Floor, Item
 
 TASKS = ("work", "mail", "scan")
@@ -52,10 +52,14 @@ class FlowMachine(RuleBasedStateMachine):
     def claim(self, tasks: set[str], room: int) -> None:
         self.turn += 1
         before = Counter(item.lane for item in self.floor.active)
+        fresh = {item.number for item in self.floor.shelves.items if not item.kind & AGAIN}
         started = self.floor.claim(room, tasks, self.turn)
         assert len(started) <= room
         assert all(item.task in tasks for item in started)
         for item in started:
+            earlier = [other for other in self.floor.shelves.items if other.session == item.session is not None]
+            assert item.number not in fresh or not any(o.number in fresh and o.number < item.number for o in earlier)
+            fresh.discard(item.number)
             lane = self.floor.books[item.lane].lane
             mine = [other for other in self.floor.active if (other.lane, other.user) == (item.lane, item.user)]
             assert Counter(other.lane for other in self.floor.active)[item.lane] <= max(lane.limit, before[item.lane])
@@ -129,7 +133,7 @@ class FlowMachine(RuleBasedStateMachine):
 
 
 def waits(item: Item) -> bool:
-    return not item.kind & 1 and item.shelf not in ("held", "active", "ended")
+    return not item.kind & AGAIN and item.shelf not in ("held", "active", "ended")
 
 
 TestFlow = FlowMachine.TestCase

@@ -64,6 +64,18 @@ def test_an_unstarted_run_that_ends_makes_way() -> None:
     assert (book.admitted, book.held) == (0, 1)
 
 
+def test_a_run_that_brings_more_room_goes_behind_those_that_wait() -> None:
+    book = SessionBook()
+    book.join()
+    book.unstarted = 0
+    book.join()
+
+    book.max_concurrent = 3
+
+    assert book.join() == 2
+    assert (book.admitted, book.held) == (1, 2)
+
+
 def test_places_among_the_held_only_grow() -> None:
     book = SessionBook()
     places = [book.join() for _ in range(3)]

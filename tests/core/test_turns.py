@@ -61,7 +61,7 @@ class Oracle:
         while len(started) < room and (ready := [run for run in self.runs if run.where == "ready"]):
             run = min(ready, key=lambda run: (run.tag - 1000 * run.priority, run.number))
             fresh = not run.started and not run.back
-            if run.user is not None and (self.full(run.user) or (fresh and self.of(run.user, "parked"))):
+            if run.user is not None and (self.full(run.user) or (fresh and self.comes_after_others(run))):
                 run.where, run.back = "parked", False
             else:
                 run.where, run.started, run.back = "active", True, False
@@ -98,6 +98,11 @@ class Oracle:
             target = min((self.v.get(p, 0) for p in busy), default=max(self.v.values(), default=0))
             self.v[priority] = max(self.v.get(priority, 0), target)
         return self.v.get(priority, 0)
+
+    def comes_after_others(self, run: Sim) -> bool:
+        """Tell whether runs of its user were parked before this one and have not started, unless it is more urgent."""
+        back = [other for other in self.of(run.user, "ready") if other.back and other.priority >= run.priority]
+        return bool(back or self.of(run.user, "parked"))
 
     def full(self, user: str) -> bool:
         return self.cap is not None and len(self.of(user, "active")) >= self.cap

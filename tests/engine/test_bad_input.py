@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from laneway import BadArguments, BadSetting, Lane, LanewayError, Scheduler, SessionPolicy, Submission, UnknownRun
+from laneway import (
+    BadArguments,
+    BadSetting,
+    Lane,
+    LanewayError,
+    Scheduler,
+    SessionPolicy,
+    Submission,
+    UnknownRun,
+    UnknownTask,
+)
 from laneway.core.run import ReceiptOutcome
 from laneway.errors import BadURL, StoreError, UsageError
 from laneway.settings import Settings
@@ -331,3 +341,131 @@ def test_errors_are_sorted_by_who_must_act() -> None:
     assert issubclass(BadSetting, UsageError)
     assert not issubclass(StoreError, UsageError)
     assert issubclass(UsageError, LanewayError)
+
+
+def plain() -> None: ...
+
+
+@pytest.mark.parametrize(("what", "shown"), [(plain, "plain"), (None, "None"), (5, "5")])
+async def test_what_is_no_task_is_refused_with_what_to_do(app: Scheduler, what: Any, shown: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        await app.submit(what)
+
+    assert str(caught.value) == f"{shown} is not a task; register the function with @app.task, or give a task's name"
+
+
+async def test_the_task_of_another_scheduler_is_refused(app: Scheduler) -> None:
+    other = Scheduler("memory://")
+    theirs = other.task(name="theirs")(lambda: None)
+    same_name = other.task(name="work")(lambda: None)
+    app.task(name="work")(lambda: None)
+
+    with pytest.raises(UnknownTask):
+        await app.submit(theirs)
+    with pytest.raises(BadSetting) as caught:
+        await app.submit(same_name)
+
+    assert str(caught.value) == "task 'work' is another scheduler's; submit it there, or by its name"
+    assert await app.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"at": "2026-01-01"}, "at is '2026-01-01'; it must be a datetime with a time zone"),
+        ({"delay": ""}, "delay is ''; it must be seconds or a timedelta"),
+        ({"delay": False}, "delay is False; it must be seconds or a timedelta"),
+        ({"priority": True}, "priority is True; it must be a whole number from -100 to 100"),
+        ({"priority": ""}, "priority is ''; it must be a whole number from -100 to 100"),
+        (
+            {"session": "chat", "session_policy": {"max_concurrent": 2}},
+            "session_policy is {'max_concurrent': 2}; it must be a SessionPolicy",
+        ),
+    ],
+)
+async def test_an_option_of_the_wrong_type_is_refused_and_nothing_is_stored(
+    app: Scheduler, options: dict[str, Any], message: str
+) -> None:
+    @app.task
+    def work() -> None: ...
+
+    with pytest.raises(BadSetting) as caught:
+        await app.submit(work, **options)
+
+    assert str(caught.value) == message
+    assert await app.runs() == []
+
+
+@pytest.mark.parametrize("item", [("work",), ("work", {}, "ann"), "work", 5, ["work", {}]])
+async def test_an_item_of_many_that_is_none_is_refused(app: Scheduler, item: Any) -> None:
+    app.task(name="work")(lambda: None)
+
+    with pytest.raises(BadSetting) as caught:
+        await app.submit_many([("work", {}), item])
+
+    assert str(caught.value) == f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}"
+    assert await app.runs() == []
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1.5, "10"])
+async def test_a_wrong_limit_of_a_list_is_refused(app: Scheduler, limit: Any) -> None:
+    with pytest.raises(BadSetting) as caught:
+        await app.runs(limit=limit)
+
+    assert str(caught.value) == f"limit is {limit!r}; it must be a whole number, 1 or more"
+
+
+async def test_a_state_that_is_no_text_is_refused(app: Scheduler) -> None:
+    with pytest.raises(BadSetting, match=r"^unknown state '5'; it can be "):
+        await app.runs(state=5)  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("after", [-1, "5", 1.5])
+async def test_a_wrong_cursor_is_refused(app: Scheduler, after: Any) -> None:
+    app.task(name="work")(lambda: None)
+    receipt = await app.submit("work")
+
+    with pytest.raises(BadSetting) as caught:
+        await anext(app.events(receipt, after=after))
+
+    assert str(caught.value) == f"after is {after!r}; it is the number of the last event you have, 0 for none"
+
+
+@pytest.mark.parametrize("run", [None, 5, ["x"]])
+async def test_what_stands_for_no_run_is_refused(app: Scheduler, run: Any) -> None:
+    app.task(name="work")(lambda: None)
+    await app.submit("work")
+
+    with pytest.raises(BadSetting) as caught:
+        await app.get(run)
+
+    assert str(caught.value) == f"{run!r} is no run; give a receipt, a run or an id"
+
+
+def test_a_duration_among_the_settings_may_be_a_timedelta() -> None:
+    app = Scheduler("memory://", lease=timedelta(minutes=1), renew_every=timedelta(seconds=6), grace=timedelta(0))
+
+    assert (app.settings.lease, app.settings.renew_every, app.settings.grace) == (60, 6, 0)
+
+
+def test_a_store_without_its_slashes_is_told_what_is_missing() -> None:
+    with pytest.raises(BadURL) as caught:
+        Scheduler("memory")
+
+    assert "memory:// is not a store" not in str(caught.value)
+    assert "memory://" in str(caught.value)
+
+
+def test_a_password_among_the_parameters_is_not_shown() -> None:
+    with pytest.raises(BadURL) as caught:
+        Scheduler("postgresql://host/db?user=ann&password=secret")
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", 5])
+def test_a_name_that_is_none_is_refused_not_replaced(app: Scheduler, name: Any) -> None:
+    with pytest.raises(BadSetting) as caught:
+        app.task(name=name)(plain)
+
+    assert str(caught.value) == f"a task needs a name: text of 1 to 200 characters, not {name!r}"

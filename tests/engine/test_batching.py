@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -116,6 +117,32 @@ async def test_a_wrong_submission_does_not_reach_the_batch_of_the_others(
     assert [isinstance(answer, Receipt) for answer in answers] == [True, False, True]
 
 
+async def test_callers_that_come_first_open_the_store_together(url: str, clock: FakeClock) -> None:
+    app = Scheduler(url, clock=clock)
+    app.task(name="work")(lambda n: n)
+
+    receipts = await soon(asyncio.gather(*(app.submit("work", {"n": n}) for n in range(50))))
+
+    assert [(await app.get(receipt)).args["n"] for receipt in receipts] == list(range(50))
+    await app.aclose()
+
+
+async def test_a_plain_handler_can_submit_with_a_loop_of_its_own(app: Scheduler) -> None:
+    @app.task
+    def parent(n: int) -> str:
+        return asyncio.run(app.submit("child", {"n": n})).run_id
+
+    @app.task
+    async def child(n: int) -> int:
+        return n
+
+    receipts = [await parent.submit(n=n) for n in range(10)]
+    await soon(app.drain())
+
+    children = [await app.result(receipt) for receipt in receipts]
+    assert [(await app.get(run)).result for run in children] == list(range(10))
+
+
 def make_app() -> tuple[Scheduler, WatchedStore]:
     clock = FakeClock()
     watched = WatchedStore(MemoryStore(clock))
@@ -172,3 +199,25 @@ def test_a_loop_abandoned_in_the_middle_of_a_call_does_not_disturb_the_next() ->
         task.cancel()
     abandoned.run_until_complete(asyncio.gather(call, return_exceptions=True))
     abandoned.close()
+
+
+async def test_two_loops_may_submit_at_the_same_time(lossy: Scheduler) -> None:
+    await lossy.open()
+    mine = asyncio.create_task(lossy.submit("work", {"n": 1}))
+    await asyncio.sleep(0)  # it has asked, and its batch goes out with the loop's next turn
+    other = threading.Thread(target=lambda: asyncio.run(lossy.submit("work", {"n": 2})))
+    other.start()
+    other.join(5)
+
+    receipt = await soon(mine)
+
+    assert (await lossy.get(receipt)).args == {"n": 1}
+
+
+async def test_a_store_that_fails_in_an_unforeseen_way_is_heard_by_the_submitter(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    watched.breaks("submit", RuntimeError("disk full"))
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        await soon(lossy.submit("work"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from laneway import Receipt, Scheduler, StoreUnavailable
-from laneway.engine.client import REPEAT_AFTER
+from laneway.engine.client import BATCH, REPEAT_AFTER
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, turns
 
@@ -140,3 +141,22 @@ async def test_many_submissions_on_a_bad_line_all_arrive_once(
     runs = await lossy.runs(limit=1000)
     assert {run.id for run in runs} == {receipt.run_id for receipt in receipts}
     assert sorted(run.args["n"] for run in runs) == list(range(200))
+
+
+async def test_submit_many_that_fails_half_way_says_that_something_was_stored(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock
+) -> None:
+    await lossy.open()
+    first_part = watched.submit
+
+    async def only_the_first_part(batch: Any) -> Any:
+        if watched.batches:
+            watched.fail("submit")
+        return await first_part(batch)
+
+    watched.submit = only_the_first_part  # type: ignore[method-assign]  # for this one test
+    with pytest.raises(StoreUnavailable) as caught:
+        await as_time_passes(clock, lossy.submit_many([("work", {}) for _ in range(BATCH + 100)]))
+
+    assert len(await lossy.runs(limit=2 * BATCH)) == BATCH
+    assert caught.value.maybe_done

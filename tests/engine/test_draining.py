@@ -10,7 +10,7 @@ from laneway import Context, Lane, Retry, Scheduler
 from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand, check_invariants
-from tests.engine.support import WatchedStore, scheduler_on, soon
+from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon
 
 
 async def test_drain_of_an_empty_store_returns(app: Scheduler) -> None:
@@ -185,3 +185,57 @@ async def test_drain_of_plain_handlers(app: Scheduler, count: int) -> None:
     await soon(app.drain())
 
     assert [(await app.get(receipt)).result for receipt in receipts] == [n * n for n in range(count)]
+
+
+async def test_drain_tells_how_the_attempts_were_settled(app: Scheduler) -> None:
+    @app.task(retry=Retry.delays(0))
+    async def work(n: int, *, ctx: Context) -> None:
+        if n == 1 and ctx.attempt == 1:
+            raise ValueError("once")
+        if n == 2:
+            raise ValueError("always")
+
+    await app.submit_many([(work, {"n": n}) for n in range(5)])
+    settled = await soon(app.drain())
+    nothing = await soon(app.drain())
+
+    assert settled == {"succeed": 4, "retry": 2, "fail": 1}
+    assert nothing == {}
+
+
+async def test_drain_takes_over_all_runs_of_the_dead_however_many(memory: Store, clock: FakeClock) -> None:
+    app = scheduler_on(memory, clock)
+    app.task(name="work")(lambda: None)
+    await memory.set_lanes([Lane("main", limit=5000)])
+    await app.submit_many([("work", {}) for _ in range(1200)])
+    dead = await Hand(memory, "dead", tasks={"work"}).register()
+    await dead.claim(1200)
+    living = await Hand(memory, "living").register()
+    for _ in range(4):
+        await clock.advance(5)
+        living.renew()
+
+    await soon(app.drain())
+
+    states = await memory.count()
+    assert states == {"succeeded": 1200}
+
+
+@pytest.mark.parametrize("verb", ["workers", "reclaim"])
+async def test_drain_takes_over_from_the_dead_also_when_the_store_fails_once(
+    watched: WatchedStore, clock: FakeClock, verb: str
+) -> None:
+    app = scheduler_on(watched, clock)
+    app.task(name="work")(lambda: "by another")
+    receipt = await app.submit("work")
+    dead = await Hand(watched.store, "dead", tasks={"work"}).register()
+    await dead.claim()
+    living = await Hand(watched.store, "living").register()
+    for _ in range(4):
+        await clock.advance(5)
+        living.renew()
+    watched.fail(verb)
+
+    await as_time_passes(clock, app.drain())
+
+    assert (await app.get(receipt)).result == "by another"

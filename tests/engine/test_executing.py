@@ -288,3 +288,63 @@ async def test_a_run_whose_task_no_worker_knows_stays_pending_and_holds_up_nobod
 
     assert (await app.get(stays)).state is RunState.PENDING
     assert await app.result(goes) == "fine"
+
+
+@pytest.mark.parametrize("error", [StopIteration, GeneratorExit])
+async def test_a_plain_handler_that_raises_what_no_future_can_carry_fails_its_attempt(
+    app: Scheduler, error: type[BaseException]
+) -> None:
+    @app.task(retry=None)
+    def first_of_none() -> int:
+        raise error("nothing there")
+
+    receipt = await first_of_none.submit()
+    work = asyncio.create_task(app.work())
+    try:
+        run = await soon(app.wait(receipt))
+    finally:
+        await app.stop(0)
+        await work
+
+    assert run.state is RunState.FAILED
+    assert run.error is not None
+    assert run.error.type == error.__name__
+
+
+async def test_a_wrapped_async_handler_is_awaited(app: Scheduler) -> None:
+    async def work(n: int) -> int:
+        return n
+
+    def wrapper(n: int) -> Any:  # what a decorator leaves that knows nothing of async
+        return work(n)
+
+    task = app.task(name="work", retry=None)(wrapper)
+    receipt = await task.submit(n=5)
+    await app.drain()
+
+    assert await app.result(receipt) == 5
+
+
+async def test_an_object_with_an_async_call_is_awaited(app: Scheduler) -> None:
+    class Work:
+        async def __call__(self, n: int) -> int:
+            return n
+
+    task = app.task(name="work", retry=None)(Work())
+    receipt = await task.submit(n=5)
+    await app.drain()
+
+    assert await app.result(receipt) == 5
+
+
+async def test_the_result_is_told_in_the_singular(app: Scheduler) -> None:
+    @app.task
+    async def work() -> Any:
+        return object()
+
+    receipt = await work.submit()
+    await app.drain()
+
+    error = (await app.get(receipt)).error
+    assert error is not None
+    assert error.message.startswith("the result of work is not JSON")

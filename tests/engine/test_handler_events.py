@@ -264,3 +264,44 @@ async def test_events_of_many_runs_share_steps(lossy: Scheduler, watched: Watche
     for receipt in receipts:
         log = await log_of(lossy, receipt)
         assert [event.data for event in log if event.kind == "tick"] == list(range(10))
+
+
+async def test_odd_text_can_be_logged(app: Scheduler) -> None:
+    @app.task(retry=None)
+    async def work(*, ctx: Context) -> str:
+        ctx.log(b"caf\xe9".decode(errors="surrogateescape"))  # what another program printed
+        ctx.progress(0.5, "\ud800")
+        return "done"
+
+    receipt = await work.submit()
+    await app.drain()
+
+    assert await app.result(receipt) == "done"
+
+
+async def test_an_event_that_is_no_number_is_refused_like_arguments_are(app: Scheduler) -> None:
+    @app.task(retry=None)
+    async def work(*, ctx: Context) -> None:
+        ctx.emit("measured", float("nan"))
+
+    receipt = await work.submit()
+    await app.drain()
+
+    assert (await app.get(receipt)).state is RunState.FAILED
+
+
+async def test_a_line_of_log_costs_no_step_of_its_own(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock
+) -> None:
+    @lossy.task
+    async def work(*, ctx: Context) -> None:
+        ctx.log("quickly")
+
+    async with lossy.running():
+        await turns()
+        watched.calls.clear()
+        await soon(lossy.wait(await lossy.submit("work")))
+        await clock.advance(0.5)
+        steps = watched.calls["step"]
+
+    assert steps == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from laneway.engine.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand, check_invariants
-from tests.engine.support import WatchedStore, kinds_of, log_of, scheduler_on, soon, turns, until
+from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
 
 LEASE = 15.0
 
@@ -432,3 +433,177 @@ async def test_the_renewer_tells_that_the_incarnation_is_lost_once_and_ends() ->
     await until(lambda: not service._thread.is_alive())
 
     assert lost == [None]
+
+
+async def test_the_runs_of_a_worker_that_left_are_taken_over_at_once(app: Scheduler) -> None:
+    @app.task
+    async def work() -> str:
+        return "by another"
+
+    receipt = await work.submit()
+    left = await Hand(await app.open(), "left", tasks={"work"}).register()
+    await left.claim()
+    await left.leave()
+
+    await soon(app.drain())
+
+    assert (await app.get(receipt)).result == "by another"
+
+
+async def test_a_worker_that_stops_while_it_takes_over_does_not_strand_the_runs(
+    watched: WatchedStore, clock: FakeClock
+) -> None:
+    apps = [scheduler_on(watched, clock), scheduler_on(watched, clock)]
+    for app in apps:
+        app.task(name="work")(lambda: "by another")
+    receipt = await apps[0].submit("work")
+    dead = await Hand(watched.store, "dead", tasks={"work"}).register()
+    await dead.claim()
+    other = await Hand(watched.store, "other").register()
+    async with apps[0].running():
+        reached = watched.hold("reclaim", answer=True)
+        while not reached.is_set():
+            await clock.advance(1)
+            other.renew()
+        await apps[0].stop(0)  # the run of the dead is this worker's now, and it will never hear of it
+    watched.let_go("reclaim")
+
+    await soon(apps[1].drain())
+
+    assert (await apps[1].get(receipt)).result == "by another"
+
+
+async def test_a_worker_that_lost_its_incarnation_survives_a_failing_registration(
+    watched: WatchedStore, clock: FakeClock
+) -> None:
+    app = scheduler_on(watched, clock, renew_every=0.005)
+    app.task(name="work")(lambda: "done")
+
+    async with app.running():
+        await turns()
+        [info] = await watched.workers()
+        watched.fail("register", times=2)
+        thief = await Hand(watched.store, "thief").register()
+        await thief.reclaim(info.incarnation.id)
+        receipt = await app.submit("work")
+        value = await as_time_passes(clock, app.result(receipt))
+
+    assert value == "done"
+
+
+async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Store, clock: FakeClock) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class SlowRenewal(WatchedStore):
+        def renew(self, incarnation: str) -> RenewReply:
+            if asked.is_set():
+                return super().renew(incarnation)
+            asked.set()
+            answer.wait(10)
+            raise LeaseLost("gone")
+
+    store = SlowRenewal(memory)
+    app = scheduler_on(store, clock, renew_every=0.005)
+    gates = {fence: asyncio.Event() for fence in (1, 2, 3)}
+    began: list[int] = []
+
+    @app.task
+    async def work(*, ctx: Context) -> int:
+        began.append(ctx.fence)
+        await gates[ctx.fence].wait()
+        return ctx.fence
+
+    async with app.running():
+        receipt = await work.submit()
+        await asyncio.to_thread(asked.wait, 5)
+        await until(lambda: began == [1])
+        [info] = await store.workers()
+        thief = await Hand(memory, "thief").register()
+        [taken] = (await thief.reclaim(info.incarnation.id)).lapsed
+        await thief.release(taken)
+        gates[1].set()  # its step hears that the incarnation is lost; a new one claims the run
+        await until(lambda: began == [1, 2])
+        answer.set()  # only now does the renewer of the old one hear of it
+        await asyncio.sleep(0.05)
+        store.fail("step")  # one step of the new one gets no answer, as happens
+        gates[2].set()
+        await clock.advance(5)
+        gates[3].set()
+        value = await as_time_passes(clock, app.result(receipt))
+
+    assert value == 2
+
+
+async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_registered(
+    memory: Store, clock: FakeClock
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class SlowRenewal(WatchedStore):
+        def renew(self, incarnation: str) -> RenewReply:
+            if asked.is_set():
+                return super().renew(incarnation)
+            asked.set()
+            answer.wait(10)
+            raise LeaseLost("gone")
+
+    store = SlowRenewal(memory)
+    app = scheduler_on(store, clock, renew_every=0.005)
+    app.task(name="work")(lambda: "done")
+
+    async with app.running():
+        await asyncio.to_thread(asked.wait, 5)
+        [info] = await store.workers()
+        thief = await Hand(memory, "thief").register()
+        await thief.reclaim(info.incarnation.id)
+        assert app._worker is not None
+        registering = store.hold("register")
+        app._worker._bell.ring()  # its step hears that the incarnation is lost
+        await soon(registering.wait())
+        answer.set()  # and now the renewer of the old one hears of it
+        await asyncio.sleep(0.05)
+        store.fail("register")
+        store.let_go("register")
+        receipt = await app.submit("work")
+        value = await as_time_passes(clock, app.result(receipt))
+
+    assert value == "done"
+
+
+async def test_a_renewal_that_failed_is_tried_again_before_a_short_lease_is_over(memory: Store) -> None:
+    watched = WatchedStore(memory)
+    await Hand(watched, "hand").register()
+    watched.fail("renew")
+    renewer = Renewer(watched, "hand", 0.05, set, lambda lost: None)
+
+    renewer.start()
+    await asyncio.sleep(0.4)
+    renewer.stop()
+
+    assert watched.calls["renew"] >= 3
+
+
+async def test_looking_after_others_goes_on_after_an_unforeseen_error(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock
+) -> None:
+    async with lossy.running():
+        await turns()
+        watched.breaks("workers", RuntimeError("what was that"))
+        await clock.advance(10)
+        watched.calls.clear()
+        await clock.advance(10)
+        looks = watched.calls["look"]
+
+    assert looks == 10
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_renewing_goes_on_after_an_unforeseen_error(watched: WatchedStore, clock: FakeClock) -> None:
+    app = scheduler_on(watched, clock, renew_every=0.005)
+    watched.breaks("renew", RuntimeError("what was that"))
+
+    async with app.running():
+        await asyncio.sleep(0.1)
+        renewals = watched.calls["renew"]
+
+    assert renewals > 1

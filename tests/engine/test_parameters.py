@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, Optional, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -18,6 +19,9 @@ import pytest
 from laneway import BadArguments, Context, Scheduler
 from laneway.engine.parameters import Parameters
 from laneway.testing import FakeClock
+
+if TYPE_CHECKING:
+    from decimal import Decimal as OnlyForTypeCheckers
 
 LIMIT = 1000
 
@@ -392,3 +396,108 @@ async def test_the_limits_are_settings(clock: FakeClock) -> None:
 
     assert str(caught.value) == "the arguments of echo take 22 bytes as JSON; at most 20 are allowed"
     assert (await app.get(receipt)).reason == "bad_result"
+
+
+async def test_one_annotation_that_cannot_be_resolved_leaves_the_others_alone(app: Scheduler) -> None:
+    # Annotations of this file are strings, and one of them can be resolved by a type checker only.
+    async def work(price: OnlyForTypeCheckers, count: int, ctx: Context) -> str:
+        return ctx.task
+
+    task = app.task(work)
+
+    assert task.parameters.context == "ctx"
+    with pytest.raises(BadArguments):
+        await task.submit(price="1.10", count="many")
+
+
+async def test_an_optional_context_is_given_too(app: Scheduler) -> None:
+    @app.task(retry=None)
+    async def work(ctx: Optional[Context] = None) -> bool:  # noqa: UP045 - either spelling
+        return ctx is not None
+
+    receipt = await work.submit()
+    await app.drain()
+
+    assert await app.result(receipt) is True
+
+
+async def test_a_context_with_a_note_is_given_too(app: Scheduler) -> None:
+    @app.task(retry=None)
+    async def work(ctx: Annotated[Context, "mine"]) -> str:
+        return ctx.task
+
+    receipt = await work.submit()
+    await app.drain()
+
+    assert await app.result(receipt) == "work"
+
+
+async def test_a_partial_of_a_handler_is_given_its_context(app: Scheduler) -> None:
+    async def work(n: int, step: int, ctx: Context) -> str:
+        return f"{ctx.task} {n} {step}"
+
+    task = app.task(name="work", retry=None)(partial(work, step=2))
+    receipt = await task.submit(n=1)
+    await app.drain()
+
+    assert await app.result(receipt) == "work 1 2"
+
+
+@dataclass
+class Order:
+    price: OnlyForTypeCheckers
+
+
+async def test_a_class_with_a_field_that_cannot_be_resolved_takes_any_json(app: Scheduler) -> None:
+    @app.task
+    async def work(order: Order) -> Any:
+        return order
+
+    receipt = await work.submit(order={"price": "1.10"})
+    await app.drain()
+
+    assert await app.result(receipt) == {"price": "1.10"}
+
+
+async def test_a_number_reaches_the_handler_as_its_annotation_says(app: Scheduler) -> None:
+    @app.task
+    async def work(share: float) -> str:
+        return type(share).__name__
+
+    receipt = await work.submit(share=1)
+    await app.drain()
+
+    assert await app.result(receipt) == "float"
+
+
+async def test_what_is_nested_less_than_a_hundred_levels_deep_is_taken(app: Scheduler) -> None:
+    @app.task
+    async def work(value: Any) -> Any:
+        return value
+
+    receipt = await work.submit(value=deep(90))
+    await app.drain()
+
+    assert await app.result(receipt) == deep(90)
+
+
+@pytest.mark.parametrize("levels", [100, 700])
+async def test_what_is_nested_deeper_than_any_reader_can_follow_is_refused(app: Scheduler, levels: int) -> None:
+    # Otherwise a run could be taken from a shallow stack that nobody can read from a deep one.
+    @app.task
+    async def work(value: Any) -> None: ...
+
+    with pytest.raises(BadArguments) as caught:
+        await work.submit(value=deep(levels))
+
+    assert str(caught.value) == "the arguments of work are not JSON: it is nested more than 100 levels deep"
+    assert await app.runs() == []
+
+
+async def test_a_number_too_large_for_its_annotation_is_refused(app: Scheduler) -> None:
+    @app.task
+    async def work(share: float) -> None: ...
+
+    with pytest.raises(BadArguments):
+        await work.submit(share=10**400)
+    assert await app.runs() == []

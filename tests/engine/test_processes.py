@@ -72,3 +72,17 @@ def test_where_there_is_no_proc_nobody_is_ever_seen_to_be_gone(monkeypatch: pyte
     finally:
         processes._boot.cache_clear()
         processes._namespace.cache_clear()
+
+
+def test_a_process_that_may_not_be_looked_at_is_not_taken_for_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # /proc mounted with hidepid: boot id and our own entries are there, those of other users are not.
+    mine = processes.mark()
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text(mine.boot)
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").symlink_to(mine.namespace)
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+
+    assert not processes.is_gone(mine)

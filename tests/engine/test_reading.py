@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from laneway import Context, Event, RunCancelled, RunDropped, RunFailed, Scheduler
+from laneway import BadSetting, Context, Event, RunCancelled, RunDropped, RunFailed, Scheduler
 from laneway.core.states import RunState
 from laneway.errors import RunEnded
 from laneway.testing import FakeClock
@@ -330,3 +330,41 @@ async def test_a_run_tells_its_times(app: Scheduler, clock: FakeClock) -> None:
     assert run.ended_at is not None
     assert run.due_at <= run.started_at
     assert 3 <= (run.ended_at - run.started_at).total_seconds() < 5
+
+
+async def test_waiting_by_the_beginning_of_an_id_goes_on_when_another_run_begins_so(app: Scheduler) -> None:
+    @app.task
+    async def work(n: int) -> int:
+        return n
+
+    receipt = await work.submit(n=1)
+    waiting = asyncio.create_task(app.result(receipt.run_id[:8]))
+    await turns()
+    await asyncio.sleep(0.02)
+    await work.submit(n=2)
+    await app.drain()
+
+    assert await soon(waiting) == 1
+
+
+async def test_a_run_that_has_ended_has_its_result_at_once(app: Scheduler) -> None:
+    @app.task
+    async def work() -> str:
+        return "done"
+
+    receipt = await work.submit()
+    await app.drain()
+
+    assert await app.result(receipt, timeout=0) == "done"
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_wrong_timeout_is_refused_and_leaves_no_coroutine_behind(app: Scheduler) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    receipt = await work.submit()
+
+    for ask in (app.result, app.wait):
+        with pytest.raises(BadSetting, match=r"^timeout is -1"):
+            await ask(receipt, timeout=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -253,3 +254,22 @@ async def test_an_unknown_task_is_refused_and_nothing_is_stored(
     assert str(caught.value) == message
     assert caught.value.name == "sumarize"
     assert await app.runs() == []
+
+
+def test_a_callable_whose_signature_cannot_be_read_is_refused(app: Scheduler) -> None:
+    with pytest.raises(BadSetting) as caught:
+        app.task(name="clock")(time.time)
+
+    assert str(caught.value) == (
+        "task 'clock': its parameters cannot be read (no signature found for builtin <built-in function time>);"
+        " wrap it in a function"
+    )
+
+
+def test_a_positional_only_context_is_refused(app: Scheduler) -> None:
+    async def work(ctx: Context, /) -> None: ...
+
+    with pytest.raises(BadSetting) as caught:
+        app.task(work)
+
+    assert str(caught.value) == "task 'work': parameter 'ctx' is positional-only; arguments have names"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from laneway import Context, Scheduler, StoreUnavailable
 from laneway.core.states import RunState
-from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, kinds_of, scheduler_on, soon, turns
+from laneway.testing import FakeClock, Hand
+from tests.engine.support import WatchedStore, as_time_passes, kinds_of, scheduler_on, soon, turns, until
 
 
 class Busy:
@@ -354,6 +355,67 @@ async def test_a_thread_is_not_run_beside_itself_after_a_stop(url: str, clock: F
         await turns()
 
 
+async def test_stop_tells_which_runs_it_left_behind(url: str, clock: FakeClock) -> None:
+    async with Scheduler(url, clock=clock, grace=0.01) as app:
+        thread = Thread(app)
+        receipt = await thread.task.submit()
+        async with app.running():
+            await asyncio.to_thread(thread.started.wait, 5)
+            executing = app.executing
+            left = await soon(app.stop(0.01))
+        thread.go_on.set()
+        run = await soon(app.wait(receipt))
+
+        assert executing == left == [receipt.run_id]
+        assert app.executing == []
+        assert (run.state, run.result, run.crashes) == (RunState.SUCCEEDED, "done", 0)
+
+
+async def test_stop_that_leaves_nothing_behind_says_so(app: Scheduler, busy: Busy) -> None:
+    await busy.task.submit()
+    async with app.running():
+        await soon(busy.started.wait())
+
+        assert await soon(app.stop(0.01)) == []
+
+
+def test_a_loop_can_end_while_a_thread_goes_on() -> None:
+    app = Scheduler("memory://", grace=0.01)
+    thread = Thread(app)
+
+    async def main() -> list[str]:
+        await thread.task.submit()
+        async with app.running():
+            await asyncio.to_thread(thread.started.wait, 5)
+            return await app.stop(0.01)
+
+    left = asyncio.run(main())
+    ended = thread.ended.is_set()
+    thread.go_on.set()
+
+    assert len(left) == 1
+    assert not ended
+    assert thread.ended.wait(5)
+
+
+async def test_a_thread_that_ends_after_everything_was_closed_disturbs_nobody(
+    url: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Scheduler(url, clock=clock, grace=0.01) as app:
+        thread = Thread(app)
+        await thread.task.submit()
+        async with app.running():
+            await asyncio.to_thread(thread.started.wait, 5)
+            await soon(app.stop(0.01))
+    thread.go_on.set()
+    await asyncio.to_thread(thread.ended.wait, 5)
+    await turns()
+    gc.collect()
+    await turns()
+
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
 # Closing
 
 
@@ -394,3 +456,143 @@ async def test_a_handler_may_stop_its_own_worker(app: Scheduler) -> None:
     await soon(stops[0])
 
     assert await app.result(receipt) == "and out"
+
+
+async def test_a_stop_while_a_claim_is_under_way_gives_the_run_back(watched: WatchedStore, clock: FakeClock) -> None:
+    app = scheduler_on(watched, clock)
+    started = asyncio.Event()
+
+    @app.task
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    working = asyncio.create_task(app.work())
+    await turns()
+    reached = watched.hold("step")
+    receipt = await work.submit()
+    await soon(reached.wait())
+    stop = asyncio.create_task(app.stop(0.01))
+    await asyncio.sleep(0.05)
+    watched.let_go("step")
+    await soon(asyncio.gather(stop, working))
+
+    run = await app.get(receipt)
+    assert (run.state, run.attempt, run.crashes) == (RunState.PENDING, 1, 0)
+
+
+async def test_a_stop_waits_for_runs_whose_claim_was_under_way(watched: WatchedStore, clock: FakeClock) -> None:
+    app = scheduler_on(watched, clock)
+
+    @app.task
+    async def work() -> str:
+        await turns(5)
+        return "done"
+
+    working = asyncio.create_task(app.work())
+    await turns()
+    reached = watched.hold("step")
+    receipt = await work.submit()
+    await soon(reached.wait())
+    stop = asyncio.create_task(app.stop(30))
+    await turns()
+    watched.let_go("step")
+    await soon(asyncio.gather(stop, working))
+
+    assert (await app.get(receipt)).state in {RunState.SUCCEEDED, RunState.PENDING}
+
+
+async def test_work_that_is_cancelled_gives_back_a_handler_that_needs_a_moment_to_clean_up(app: Scheduler) -> None:
+    started = asyncio.Event()
+
+    @app.task
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await turns(10)  # closes a connection, say
+
+    receipt = await work.submit()
+    working = asyncio.create_task(app.work())
+    await soon(started.wait())
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    await turns()
+
+    run = await app.get(receipt)
+    assert (run.state, run.attempt, run.crashes) == (RunState.PENDING, 1, 0)
+
+
+async def test_a_thread_that_ends_after_the_stop_is_settled_and_not_charged_a_crash(url: str, clock: FakeClock) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    async with Scheduler(url, clock=clock, renew_every=0.005) as app:
+
+        @app.task
+        def work() -> str:
+            started.set()
+            go_on.wait(10)
+            return "done"
+
+        receipt = await work.submit()
+        working = asyncio.create_task(app.work())
+        await asyncio.to_thread(started.wait, 5)
+        await soon(app.stop(0))
+        await soon(working)
+        go_on.set()
+        await asyncio.sleep(0.1)
+
+        run = await app.get(receipt)
+        assert run.state in {RunState.SUCCEEDED, RunState.PENDING}
+        assert run.crashes == 0
+
+
+async def test_a_plain_handler_that_never_began_is_given_back(watched: WatchedStore, clock: FakeClock) -> None:
+    app = scheduler_on(watched, clock, concurrency=1, renew_every=0.005, grace=0.01)
+    started, go_on = threading.Event(), threading.Event()
+
+    @app.task
+    def work(wait: bool) -> None:
+        if wait:
+            started.set()
+            go_on.wait(10)
+
+    await work.submit(wait=True)
+    working = asyncio.create_task(app.work())
+    await asyncio.to_thread(started.wait, 5)
+    [info] = await watched.workers()
+    thief = await Hand(watched.store, "thief").register()
+    await thief.reclaim(info.incarnation.id)  # the worker loses the run; its only thread goes on
+    queued = await work.submit(wait=False)
+    await until(lambda: watched.calls["register"] == 2)
+    await turns()
+    await soon(app.stop(0.01))
+    await soon(working)
+    go_on.set()
+
+    run = await app.get(queued)
+    assert (run.state, run.crashes) == (RunState.PENDING, 0)
+
+
+async def test_one_step_without_an_answer_at_the_end_does_not_lose_results(
+    watched: WatchedStore, clock: FakeClock
+) -> None:
+    app = scheduler_on(watched, clock)
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def work() -> str:
+        started.set()
+        await go_on.wait()
+        return "done"
+
+    receipt = await work.submit()
+    working = asyncio.create_task(app.work())
+    await soon(started.wait())
+    stopping = asyncio.create_task(app.stop(30))
+    await turns()
+    watched.fail("step")  # locked for a moment, say
+    go_on.set()
+    await as_time_passes(clock, asyncio.gather(stopping, working))
+
+    assert await app.result(receipt) == "done"

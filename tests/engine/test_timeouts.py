@@ -10,11 +10,13 @@ from laneway import Context, Retry, RunFailed, Scheduler
 from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed
 from laneway.core.states import RunState
+from laneway.core.step import Step, StepReply
 from laneway.engine.deadlines import Deadlines
 from laneway.engine.executor import Execution, Stop
 from laneway.engine.tasks import Task
+from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, turns
+from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon, turns
 
 ONCE = Retry(attempts=1)
 
@@ -233,3 +235,60 @@ async def test_after_close_nobody_is_stopped(watch: Stopwatch, clock: FakeClock)
     assert execution.handle is not None
     execution.handle.cancel()
     await soon(asyncio.gather(execution.handle, return_exceptions=True))
+
+
+async def test_a_handler_that_is_stopped_before_its_first_turn_is_settled_too(memory: Store, clock: FakeClock) -> None:
+    class StopsAfterClaim(WatchedStore):
+        async def step(self, step: Step) -> StepReply:
+            reply = await super().step(step)
+            if reply.claimed:
+                asyncio.get_running_loop().call_soon(self.time_out)
+            return reply
+
+        def time_out(self) -> None:
+            # As the sweep does when another handler blocked the loop for longer than this one's time-out.
+            assert app._worker is not None
+            for execution in app._worker._executions._running.values():
+                execution.stop(Stop.TIMED_OUT)
+
+    app = scheduler_on(StopsAfterClaim(memory), clock)
+
+    @app.task(timeout=1, retry=None)
+    async def work() -> None: ...
+
+    receipt = await work.submit()
+    working = asyncio.create_task(app.work())
+    await turns()
+    await app.stop(0)
+    await soon(working)
+
+    # Its task was cancelled before it began, so nobody settled the run; its slot, its lease and the renewer of the
+    # stopped worker would stay for as long as the process lives.
+    run = await app.get(receipt)
+    assert run.state is not RunState.RUNNING
+
+
+async def test_a_retry_at_the_very_same_instant_does_not_end_the_worker(app: Scheduler) -> None:
+    @app.task(timeout=60, retry=Retry.delays(0))
+    async def work(*, ctx: Context) -> int:
+        if ctx.attempt == 1:
+            raise ValueError("once")
+        return ctx.attempt
+
+    receipt = await work.submit()
+    await soon(app.drain())
+
+    assert await app.result(receipt) == 2
+
+
+async def test_executions_that_have_ended_are_not_kept_until_their_deadline(lossy: Scheduler) -> None:
+    @lossy.task(timeout=3600)
+    async def work() -> None: ...
+
+    async with lossy.running():
+        receipts = await lossy.submit_many([("work", {}) for _ in range(500)])
+        await soon(asyncio.gather(*map(lossy.wait, receipts)))
+        assert lossy._worker is not None
+        kept = len(lossy._worker._executions._deadlines._heap)
+
+    assert kept < 100

@@ -37,7 +37,9 @@ class Shift:
         self._scheduler, self._app, self._concurrency, self._as_json = scheduler, app, concurrency, as_json
         self._began = time.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._working: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._is_ready = False
         self._left: list[str] = []
 
     def work(self) -> int:
@@ -52,11 +54,15 @@ class Shift:
 
     async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()
+        work = self._scheduler.work(concurrency=self._concurrency, ready=self._on_ready)
+        self._working = self._loop.create_task(work)
         with heeding(self._heed):
             try:
-                await self._scheduler.work(concurrency=self._concurrency, ready=self._on_ready)
+                await asyncio.wait([self._working])
                 if self._stopping is not None:
-                    await self._stopping
+                    await asyncio.wait([self._stopping])
+                if not self._working.cancelled():
+                    self._working.result()
             finally:
                 # What is left behind keeps its lease, and so needs its store.
                 if not self._left:
@@ -76,9 +82,10 @@ class Shift:
                 return
             if patience is None:
                 leave_now(128 + number)
-            busy, allowed = _runs(len(self._scheduler.executing)), within
-            if patience:
-                say(f"stopping: {busy} may end within {spoken(patience)}, then given back; Ctrl-C again stops now")
+            busy, allowed = len(self._scheduler.executing), within
+            if patience and busy:
+                say(f"stopping: {_runs(busy)} may end within {spoken(patience)}, then what is left is given back")
+                say("  Ctrl-C again stops now")
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._stop, patience)
 
@@ -92,7 +99,10 @@ class Shift:
         self._stopping = asyncio.get_running_loop().create_task(self._stopped(patience))
 
     async def _stopped(self, patience: float) -> None:
-        self._left = await self._scheduler.stop(patience)
+        if self._is_ready:
+            self._left = await self._scheduler.stop(patience)
+        elif self._working is not None:
+            self._working.cancel()  # it is still opening the store, and there is no worker to stop yet
 
     def _leave(self) -> NoReturn:
         self._left = self._left or self._scheduler.executing
@@ -112,6 +122,7 @@ class Shift:
             say("  memory:// ends with this process, and no other process can submit to it")
 
     def _on_ready(self) -> None:
+        self._is_ready = True
         say(f"ready after {spoken(time.monotonic() - self._began)}; Ctrl-C stops it")
         tasks = sorted(self._scheduler.tasks.names)
         self._print("ready", pid=os.getpid(), store=self._store, tasks=tasks, concurrency=self._executes)

@@ -42,7 +42,8 @@ def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str
         # msgspec writes nan and inf as null; only where a null stands can one of them have been.
         if b"null" in text:
             _refuse_unreal(msgspec.to_builtins(value), "")
-        if text.count(b"[") + text.count(b"{") > DEPTH_LIMIT:
+        # Each level takes two brackets, so a short text cannot be deep.
+        if len(text) > 2 * DEPTH_LIMIT and text.count(b"[") + text.count(b"{") > DEPTH_LIMIT:
             _refuse_deep(msgspec.to_builtins(value), DEPTH_LIMIT)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         verb = "are" if plural else "is"

@@ -23,7 +23,7 @@ from collections.abc import Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, LaneBook, Ledger
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger
 
 MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
 GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
@@ -220,7 +220,7 @@ class Flow(Generic[E]):
         seat = book.seats[user]
         run = self.shelves.take_parked(book.lane.name, f"user:{user}")
         seat.parked -= 1
-        seat.out = 1
+        seat.out = OUT + run.priority
         run.kind |= BACK
         book.enter(run)
         self.shelves.put_ready(run)

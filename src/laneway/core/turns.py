@@ -17,7 +17,8 @@ smallest V among the priorities that have, or, if none has, to the highest V of 
 
 **Caps by lazy parking.** What a claim may not start because its user is at the cap moves to that user's parked set.
 Invariant: a parked set is empty, or its gate is closed, or one of its runs is back in the ready order (`Seat.out`).
-Whatever takes that one out brings back the next. A fresh run of a user with parked runs joins the parked set.
+Whatever takes that one out brings back the next. A fresh run of a user with parked runs joins the parked set; one that
+is in the order already, at a tag from before, does not pass the one that is back, unless it is more urgent.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ FRESH = 0  # never claimed, never parked
 AGAIN = 1  # claimed before: holds its session place, does not count as waiting
 BACK = 2  # brought back from its user's parked set
 ASIDE = 4  # parked because the claiming worker does not know the task; keeps its rank
+
+OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 
 
 class Pace:
@@ -55,7 +58,10 @@ class Turn:
 
 
 class Seat:
-    """A user in a lane: runs that are active, runs that are parked, and whether one of the parked is back in order."""
+    """A user in a lane: runs that are active, runs that are parked, and `out`: whether one of those is back in order.
+
+    `out` is 0 if none is, else `OUT` plus its priority.
+    """
 
     __slots__ = ("active", "out", "parked")
 
@@ -121,13 +127,24 @@ class LaneBook:
 
     def enter(self, run: Placed) -> None:
         """Give the run its place in the ready order: sets `run.rank`."""
-        pace = self._pace(run.priority)
-        run.rank = (pace.v + 1 if run.kind else self._first_tag(run, pace)) - HEAD_START * run.priority
+        if run.kind == FRESH:
+            run.rank = self.enter_fresh(run.user, run.priority)
+        else:
+            pace = self._pace(run.priority)
+            pace.ready += 1
+            run.rank = pace.v + 1 - HEAD_START * run.priority
+
+    def enter_fresh(self, user: str | None, priority: int) -> int:
+        """Give a first-time run of this user its place in the ready order; return its rank."""
+        pace = self.paces.get(priority)
+        if pace is None or not pace.ready:
+            pace = self._pace(priority)
         pace.ready += 1
+        return self._first_tag(user, priority, pace.v) - HEAD_START * priority
 
     def enter_parked(self, run: Placed) -> None:
         """Give a first-time run its place in its user's parked set: sets `run.rank`."""
-        run.rank = self._first_tag(run, self._pace(run.priority)) - HEAD_START * run.priority
+        run.rank = self._first_tag(run.user, run.priority, self._pace(run.priority).v) - HEAD_START * run.priority
 
     def leave(self, run: Placed) -> None:
         """Take the run out of the ready order, for whatever reason."""
@@ -177,12 +194,14 @@ class LaneBook:
                 self.seats.emptied(user)
 
     def must_park(self, run: Placed) -> bool:
-        """Tell whether its user keeps the run from starting: at the cap, or with parked runs that come before it."""
+        """Tell whether its user keeps the run from starting: at the cap, or with runs that were parked before it."""
         if run.user is None:
             return False
         seat = self.seats[run.user]
         cap = self.cap(run.user)
-        return (cap is not None and seat.active >= cap) or (seat.parked > 0 and run.kind == FRESH)
+        if cap is not None and seat.active >= cap:
+            return True
+        return run.kind == FRESH and (seat.parked > 0 or seat.out >= OUT + run.priority)
 
     def must_bring_back(self, user: str | None) -> bool:
         """Tell whether the user's parked set has to give one back: the gate is open and none of it is in the order."""
@@ -192,11 +211,11 @@ class LaneBook:
         cap = self.cap(user)
         return seat.parked > 0 and not seat.out and (cap is None or seat.active < cap)
 
-    def _first_tag(self, run: Placed, pace: Pace) -> int:
-        turn = self.turns[run.user, run.priority]
-        turn.last = max(pace.v, min(turn.last, pace.v + turn.waiting)) + 1
+    def _first_tag(self, user: str | None, priority: int, v: int) -> int:
+        turn = self.turns[user, priority]
+        turn.last = tag = max(v, min(turn.last, v + turn.waiting)) + 1
         turn.waiting += 1
-        return turn.last
+        return tag
 
     def _pace(self, priority: int) -> Pace:
         pace = self.paces.get(priority)

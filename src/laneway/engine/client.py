@@ -19,7 +19,7 @@ from laneway.ports.store import Store
 
 T = TypeVar("T")
 REPEAT_AFTER = (1.0, 3.0, 8.0)  # seconds between the tries of a call
-BATCH = 500  # runs one call to the store submits at most
+BATCH = 1000  # runs one call to the store submits at most
 
 Waiting = list[tuple[NewRun, "asyncio.Future[Receipt]"]]
 
@@ -54,7 +54,7 @@ class Client:
         return receipt
 
     async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:
-        """Submit many runs, in calls of at most 500."""
+        """Submit many runs, in calls of at most a thousand."""
         receipts: list[Receipt] = []
         for first in range(0, len(batch), BATCH):
             try:

@@ -24,7 +24,7 @@ class Parameters:
     """The parameters of one handler, without the one that receives the Context."""
 
     def __init__(self, task: str, function: Callable[..., Any], context_type: type) -> None:
-        self._task = task
+        self._task, self._what = task, f"the arguments of {task}"
         parameters, hints = signature_of(task, function), hints_of(function)
         self.context = next((p.name for p in parameters if mentions(hints.get(p.name), context_type)), None)
         named = [p for p in parameters if p.name != self.context and p.kind is not p.VAR_POSITIONAL]
@@ -46,7 +46,7 @@ class Parameters:
             args = _as_dict(self._task, args)
         if self._numbers:
             args = self._as_annotated(args)
-        text = codec.to_json(args, f"the arguments of {self._task}", limit)
+        text = codec.to_json(args, self._what, limit)
         self.check(text)
         return text
 

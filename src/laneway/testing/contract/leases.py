@@ -301,6 +301,18 @@ class Leases(Part):
         assert sizes == [(3, True), (3, True), (1, False)]
         assert sorted(settled) == sorted(ids(claimed))
 
+    async def test_a_reclaim_hands_over_no_more_while_what_it_gave_is_not_settled(self, store: Store) -> None:
+        dead, _, heir = await dead_and_heir(store, 7)
+        await dead.leave()
+        first = await heir.reclaim(limit=3)
+
+        again = await heir.reclaim(limit=3)
+
+        assert again == first
+        assert (len(again.lapsed), again.more) == (3, True)
+        await heir.lapse(*again.lapsed[:2])
+        assert len((await heir.reclaim(limit=3)).lapsed) == 3
+
     async def test_a_dead_incarnation_stays_dead_between_two_bounded_reclaims(self, store: Store) -> None:
         dead, claimed, heir = await dead_and_heir(store, 4)
 

@@ -175,8 +175,9 @@ class Sessions(Part):
         await store.submit([new_run("second", session="chat", delay=4), new_run("first", session="chat", delay=2)])
 
         await clock.advance(5)
-        await store.submit([new_run("third", session="chat")])
+        [receipt] = await store.submit([new_run("third", session="chat")])
 
+        assert receipt.position == 2
         assert await start_order(hand) == ["first", "second", "third"]
 
     async def test_due_order_holds_though_more_are_due_than_one_call_moves(
