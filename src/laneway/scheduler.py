@@ -125,26 +125,28 @@ class Scheduler:
         `lane` (instead of the task's), `session_policy`. Raises UnknownTask, BadArguments or BadSetting, and then
         nothing is stored; StoreUnavailable says by `maybe_done` whether the run may have been stored all the same.
         """
-        new = self._checked(task, args or {}, options)
+        new = self._checked(task, args or {}, options, new_run_id())
         if not self._opened:
             await self.open()
         return await self._client.submit(new)
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
         """Accept many runs; return a receipt for each, in order. All are checked before any is stored."""
-        batch = [self._checked(*_parts(item)) for item in items]
+        parts = [_parts(item) for item in items]
+        ids = new_run_id.many(len(parts))
+        batch = [self._checked(*part, id_) for part, id_ in zip(parts, ids, strict=True)]
         await self.open()
         return await self._client.submit_all(batch)
 
-    def _checked(self, task: AnyTask | str, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
+    def _checked(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any], new_id: str) -> NewRun:
         known = self._known(task)
         text = known.parameters.pack(args, self.settings.args_limit)
         if not options:
-            return NewRun(id=new_run_id(), task=known.name, args=text, lane=known.policy.lane)
+            return NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane)
         for option in options:
             if option not in SUBMIT_OPTIONS:
                 raise BadSetting.unknown("option of submit", option, SUBMIT_OPTIONS)
-        return _with_options(known, text, options)
+        return _with_options(known, text, options, new_id)
 
     def _known(self, task: Any) -> AnyTask:
         if isinstance(task, str):
@@ -355,7 +357,7 @@ def _seconds(timeout: timedelta | float | None) -> float | None:
     return None if timeout is None else duration(timeout, "timeout") / SECOND
 
 
-def _with_options(task: AnyTask, args: str, options: Mapping[str, Any]) -> NewRun:
+def _with_options(task: AnyTask, args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
     given = {name: value for name, value in options.items() if value is not None}
     priority, policy = given.get("priority", 0), given.get("session_policy")
     if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITIES:
@@ -366,7 +368,7 @@ def _with_options(task: AnyTask, args: str, options: Mapping[str, Any]) -> NewRu
         raise BadSetting("session_policy is given without a session")
     names = {what: checked_name(given[what], what) for what in ("lane", "user", "session") if what in given}
     return NewRun(
-        id=new_run_id(),
+        id=new_id,
         task=task.name,
         args=args,
         lane=names.get("lane", task.policy.lane),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +19,7 @@ from laneway.cli import cli
 from laneway.cli.commands import Command, Group
 from tests.cli.conftest import Invoke, Laneway
 
-HELP_WITHIN = 0.15  # seconds, on a quiet machine
-MARGIN = 3  # times as long, because this one is not quiet
+HELP_WITHIN = 0.15  # seconds
 SLOW = {"asyncio", "rich", "msgspec", "sqlite3", "laneway.scheduler", "laneway.engine.worker", "laneway.cli.demo.play"}
 
 
@@ -63,13 +62,15 @@ def test_help_imports_nothing_slow() -> None:
 
 
 def test_help_answers_at_once() -> None:
-    times = []
+    costs = []
     for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "laneway", "--help"], capture_output=True, check=True)
-        times.append(time.perf_counter() - began)
+        process = subprocess.Popen([sys.executable, "-m", "laneway", "--help"], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = status
+        # The processor's time, not the clock's: what else this machine does must not fail the test.
+        costs.append(used.ru_utime + used.ru_stime)
 
-    assert min(times) < HELP_WITHIN * MARGIN
+    assert min(costs) < HELP_WITHIN
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

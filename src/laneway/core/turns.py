@@ -134,13 +134,16 @@ class LaneBook:
             pace.ready += 1
             run.rank = pace.v + 1 - HEAD_START * run.priority
 
-    def enter_fresh(self, user: str | None, priority: int) -> int:
-        """Give a first-time run of this user its place in the ready order; return its rank."""
+    def enter_fresh(self, user: str | None, priority: int, count: int = 1) -> int:
+        """Give so many first-time runs of this user their places in the ready order; return the first one's rank.
+
+        The others follow one by one: the tag after t is t + 1, because t is at most V + waiting + 1.
+        """
         pace = self.paces.get(priority)
         if pace is None or not pace.ready:
             pace = self._pace(priority)
-        pace.ready += 1
-        return self._first_tag(user, priority, pace.v) - HEAD_START * priority
+        pace.ready += count
+        return self._first_tag(user, priority, pace.v, count) - HEAD_START * priority
 
     def enter_parked(self, run: Placed) -> None:
         """Give a first-time run its place in its user's parked set: sets `run.rank`."""
@@ -211,10 +214,11 @@ class LaneBook:
         cap = self.cap(user)
         return seat.parked > 0 and not seat.out and (cap is None or seat.active < cap)
 
-    def _first_tag(self, user: str | None, priority: int, v: int) -> int:
+    def _first_tag(self, user: str | None, priority: int, v: int, count: int = 1) -> int:
         turn = self.turns[user, priority]
-        turn.last = tag = max(v, min(turn.last, v + turn.waiting)) + 1
-        turn.waiting += 1
+        tag = max(v, min(turn.last, v + turn.waiting)) + 1
+        turn.last = tag + count - 1
+        turn.waiting += count
         return tag
 
     def _pace(self, priority: int) -> Pace:

@@ -33,12 +33,21 @@ class RunIds:
             now = time.time_ns() // 1_000_000
             if now > self._millisecond:
                 self._begin(now)
-            elif self._count == _COUNTS:
-                self._begin(self._millisecond + 1)  # this one is full
+            return self._next()
+
+    def many(self, count: int) -> list[str]:
+        """Return so many new ids."""
+        with self._lock:
+            self._begin(max(time.time_ns() // 1_000_000, self._millisecond + 1))
+            return [self._next() for _ in range(count)]
+
+    def _next(self) -> str:
+        count = self._count
+        if count == _COUNTS:
+            self._begin(self._millisecond + 1)  # this one is full
             count = self._count
-            self._count = count + 1
-            value = self._head | count << 64 | (self._tail + count * _SPREAD) & _MASK
-        return value.to_bytes(16, "big").hex()
+        self._count = count + 1
+        return (self._head | count << 64 | (self._tail + count * _SPREAD) & _MASK).to_bytes(16, "big").hex()
 
     def _begin(self, millisecond: int) -> None:
         self._millisecond = millisecond

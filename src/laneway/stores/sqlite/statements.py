@@ -44,6 +44,21 @@ def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
             done += size
 
 
+def insert_alike(
+    db: sqlite3.Connection, statement: str, first: int, rank: int, shared: Row, own: Sequence[Row]
+) -> None:
+    """Insert rows that share most of their values, by a statement whose `VALUES` speaks of {nth}, {id} and {args}.
+
+    Numbers and ranks are counted up from the first row's, so only what is a row's own is bound for each.
+    """
+    done = 0
+    for size in _SIZES:
+        while len(own) - done >= size:
+            values = (first + done, rank + done, *shared, *chain.from_iterable(own[done : done + size]))
+            db.execute(_counted(statement, size, len(shared)), values)
+            done += size
+
+
 def each(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
     """Do the statement for each row."""
     if rows:
@@ -58,6 +73,14 @@ def as_json(values: Iterable[str | int]) -> str:
 @cache
 def _repeated(statement: str, count: int) -> str:
     return _GROUP.sub(lambda group: "VALUES " + ",".join([group[1]] * count), statement)
+
+
+@cache
+def _counted(statement: str, count: int, shared: int) -> str:
+    [group] = _GROUP.findall(statement)
+    first = shared + 3
+    rows = [group.format(nth=nth, id=first + 2 * nth, args=first + 2 * nth + 1) for nth in range(count)]
+    return _GROUP.sub(lambda _: "VALUES " + ",".join(rows), statement)
 
 
 def _bare(body: str) -> str:

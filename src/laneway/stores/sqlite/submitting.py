@@ -14,12 +14,14 @@ from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import FRESH
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.lines import Line
-from laneway.stores.sqlite.statements import Row, as_json, insert, load
+from laneway.stores.sqlite.statements import Row, as_json, insert, insert_alike, load
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_for_work
 
 _SQL = load("submitting")
 _PUT_READY = load("shelves")["put_ready"]
+
+FEW = 4  # so many runs that are alike are not worth a statement of their own
 
 
 def submit(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt]:
@@ -50,52 +52,76 @@ def _accept_the_rest(transaction: Transaction, batch: Sequence[NewRun]) -> list[
 
 
 def _accept(transaction: Transaction, batch: Sequence[NewRun]) -> list[Receipt]:
-    desk = _Acceptance(transaction, batch)
-    for number, new in enumerate(batch, desk.first):
-        desk.accept(number, new)
-    desk.write()
-    return desk.receipts
+    acceptance = _Acceptance(transaction, batch)
+    acceptance.accept_all()
+    acceptance.write()
+    return acceptance.receipts
 
 
 class _Acceptance:
     """One batch on its way in. Most runs need no session, no delay and no parked set: they go straight to a lane."""
 
     def __init__(self, transaction: Transaction, batch: Sequence[NewRun]) -> None:
-        self._transaction = transaction
+        self._transaction, self._batch = transaction, batch
         self._more_due = transaction.make_due()
         [[last]] = transaction.db.execute(_SQL["accept"], (len(batch),)).fetchall()
-        self.first = last - len(batch) + 1
+        self._first = last - len(batch) + 1
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
         self._books = {lane: transaction.books.lanes[lane] for lane in self._lanes.values()}
         self._fetch(batch)
+        self._alike: list[tuple[int, int, int]] = []  # the first one's index and rank, and how many follow alike
         self._rows: list[Row] = []
         self._ready: list[Row] = []
         self._placed: list[tuple[NewRun, Line, int]] = []
         self.receipts: list[Receipt] = []
 
-    def accept(self, number: int, new: NewRun) -> None:
-        """Give the run its place and its receipt."""
-        lane, user, now = self._lanes[new.lane], new.user, self._transaction.now
-        book = self._books[lane]
-        position = None
-        if new.session is not None or new.delay or new.due_at is not None or (user and book.seats[user].parked):
-            position = self._place(number, new, lane)
-        else:
-            rank = book.enter_fresh(user, new.priority)
-            self._rows.append(
-                (number, new.id, new.task, lane, user, None, new.priority, None, now, now, "ready", rank, new.args)
-            )
-            self._ready.append((lane, rank, number, FRESH))
-        self.receipts.append(_receipt(new, lane, position))
+    def accept_all(self) -> None:
+        """Give each run its place and its receipt, in order."""
+        batch, index = self._batch, 0
+        while index < len(batch):
+            new = batch[index]
+            lane = self._lanes[new.lane]
+            if self._is_plain(new, lane):
+                end = _alike_up_to(batch, index)
+                self._enter(index, end, lane)
+                self.receipts += [_receipt(new, lane, None) for new in batch[index:end]]
+                index = end
+            else:
+                self.receipts.append(_receipt(new, lane, self._place(self._first + index, new, lane)))
+                index += 1
 
     def write(self) -> None:
         """Write the runs, and what the rules changed."""
+        db, now = self._transaction.db, self._transaction.now
         # Where a run is, is known only now: one that came later may have let it go on.
-        rows = self._rows + [_row(*placed, self._transaction.now) for placed in self._placed]
-        insert(self._transaction.db, _SQL["insert"], sorted(rows) if self._placed else rows)
+        rows = self._rows + [_row(*placed, now) for placed in self._placed]
+        insert(db, _SQL["insert"], rows)
         self._transaction.shelves.write()
-        insert(self._transaction.db, _PUT_READY, self._ready)
+        insert(db, _PUT_READY, self._ready)
+        for index, rank, count in self._alike:
+            new, first = self._batch[index], self._first + index
+            lane = self._lanes[new.lane]
+            own = [(new.id, new.args) for new in self._batch[index : index + count]]
+            insert_alike(db, _SQL["insert_alike"], first, rank, (new.task, lane, new.user, new.priority, now), own)
+            insert_alike(db, _SQL["ready_alike"], first, rank, (lane,), [()] * count)
         self._transaction.books.write()
+
+    def _is_plain(self, new: NewRun, lane: str) -> bool:
+        if new.session is not None or new.delay or new.due_at is not None:
+            return False
+        return new.user is None or not self._books[lane].seats[new.user].parked
+
+    def _enter(self, start: int, end: int, lane: str) -> None:
+        new, now = self._batch[start], self._transaction.now
+        rank = self._books[lane].enter_fresh(new.user, new.priority, end - start)
+        if end - start >= FEW:
+            self._alike.append((start, rank, end - start))
+            return
+        for nth, new in enumerate(self._batch[start:end]):
+            number = self._first + start + nth
+            facts = (new.task, lane, new.user, None, new.priority, None, now, now, "ready", rank + nth, new.args)
+            self._rows.append((number, new.id, *facts))
+            self._ready.append((lane, rank + nth, number, FRESH))
 
     def _place(self, number: int, new: NewRun, lane: str) -> int | None:
         now = self._transaction.now
@@ -119,6 +145,21 @@ class _Acceptance:
                 turns.setdefault(self._lanes[new.lane], set()).add((new.user, new.priority))
         self._transaction.books.lanes.fetch(users, turns)
         self._transaction.books.sessions.fetch({new.session for new in batch if new.session is not None})
+
+
+def _alike_up_to(batch: Sequence[NewRun], start: int) -> int:
+    """Return where the runs end that are like the one at `start`, but for their ids and arguments."""
+    new = batch[start]
+    task, lane, user, priority = new.task, new.lane, new.user, new.priority
+    end = start + 1
+    while end < len(batch):
+        new = batch[end]
+        if new.task != task or new.user != user or new.lane != lane or new.priority != priority:
+            break
+        if new.session is not None or new.delay or new.due_at is not None:
+            break
+        end += 1
+    return end
 
 
 def _lane(transaction: Transaction, name: str) -> str:

@@ -9,6 +9,16 @@ UPDATE counter SET accepted = accepted + ? WHERE one = 1 RETURNING accepted;
 INSERT INTO run (number, id, task, lane, user, session, priority, max_concurrent, accepted_at, due_at, place, rank, args)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: insert_alike
+-- Write startable runs that differ only in their id and arguments: numbers and ranks follow one by one. {nth} counts the
+-- rows, {id} and {args} are the numbers of their parameters. Index: the unique id.
+INSERT INTO run (number, id, task, lane, user, priority, accepted_at, due_at, place, rank, args)
+VALUES (?1 + {nth}, ?{id}, ?3, ?4, ?5, ?6, ?7, ?7, 'ready', ?2 + {nth}, ?{args});
+
+-- name: ready_alike
+-- Put such runs into their lane's ready order. Index: the primary key.
+INSERT INTO ready (lane, rank, number, kind) VALUES (?3, ?2 + {nth}, ?1 + {nth}, 0);
+
 -- name: known
 -- Find which of these ids are there already, and the lanes they got. Index: the unique id.
 SELECT run.id, lane FROM json_each(?) AS wanted CROSS JOIN run ON run.id = wanted.value;
