@@ -9,12 +9,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from time import monotonic
 
 from bench import growth, idle, latency, peers, throughput
 from bench.plan import FULL, QUICK, Plan, working_folder
-from bench.report import as_json, below, markdown, table
+from bench.report import as_json, below, is_busy, machine, markdown, table
 from bench.rows import Experiment, Result
 
 EXPERIMENTS = (*throughput.EXPERIMENTS, *latency.EXPERIMENTS, *growth.EXPERIMENTS, *idle.EXPERIMENTS)
@@ -33,8 +32,11 @@ def main(arguments: Sequence[str]) -> int:
             return 2
     with working_folder() as folder:
         plan = Plan(folder=folder, **(QUICK if options.quick else FULL if options.full else {}))
+        place = machine(folder)
+        if is_busy():
+            say(f"the machine is busy ({place}); the figures will be noisy")
         results, failed = measured(known, plan, options.rows)
-        print(printed(results, folder, arguments, options))
+        print(printed(results, place, arguments, options))
     for name in failed:
         say(f"could not be measured: {name}")
     for result in below(results):
@@ -94,11 +96,11 @@ def measured(known: Sequence[Experiment], plan: Plan, rows: Sequence[str]) -> tu
     return results, failed
 
 
-def printed(results: Sequence[Result], folder: Path, arguments: Sequence[str], options: argparse.Namespace) -> str:
+def printed(results: Sequence[Result], place: str, arguments: Sequence[str], options: argparse.Namespace) -> str:
     if options.json:
-        return as_json(results, folder)
+        return as_json(results, place)
     if options.markdown:
-        return markdown(results, folder, shlex.join(["python", "-m", "bench", *arguments]))
+        return markdown(results, place, shlex.join(["python", "-m", "bench", *arguments]))
     return table(results)
 
 

@@ -23,17 +23,17 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join("  ".join(_aligned(line, widths)).rstrip() for line in lines)
 
 
-def markdown(results: Sequence[Result], folder: Path, command: str) -> str:
-    """Return the results as a Markdown table under a line that says when, where and how."""
+def markdown(results: Sequence[Result], place: str, command: str) -> str:
+    """Return the results as a Markdown table under a line that says when, where (`place`) and how."""
     rule = ["---" if index in LEFT else "---:" for index in range(len(HEADINGS))]
     lines = ["| " + " | ".join(line) + " |" for line in (HEADINGS, rule, *map(cells, results))]
-    about = f"{datetime.now(UTC):%Y-%m-%d}, {machine(folder)}. Printed by `{command}`."
+    about = f"{datetime.now(UTC):%Y-%m-%d}, {place}. Printed by `{command}`."
     return "\n".join([about, "", *lines])
 
 
-def as_json(results: Sequence[Result], folder: Path) -> str:
+def as_json(results: Sequence[Result], place: str) -> str:
     """Return the results and where they come from as JSON."""
-    about = {"v": 1, "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(folder)}
+    about = {"v": 1, "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": place}
     return json.dumps(about | {"rows": [_plain(result) for result in results]}, indent=2)
 
 
@@ -75,15 +75,21 @@ def below(results: Sequence[Result]) -> list[Result]:
 
 
 def machine(folder: Path) -> str:
-    """Return what the figures were measured on."""
+    """Return what the figures are measured on; ask before measuring, or the load is our own."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return ", ".join(
         (
             f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GB",
             f"{platform.system()} {platform.release()}, {_file_system(folder)}",
             f"{platform.python_implementation()} {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+            f"load {os.getloadavg()[0]:.1f} when it began",
         )
     )
+
+
+def is_busy() -> bool:
+    """Tell whether somebody else uses the machine: then spreads are wide, and figures not for publishing."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1) / 4
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -128,11 +128,11 @@ def test_reading_a_store_that_is_not_there_says_so_and_makes_none(
 @pytest.mark.parametrize(
     ("url", "code", "said"),
     [
-        ("sqlit:///a.db", 2, "'sqlit:///a.db' is not a store laneway knows, did you mean 'sqlite'?"),
+        ("sqlit:///a.db", 2, "sqlit:// is not a store laneway knows"),
         ("sqlite://a.db", 2, "'sqlite://a.db' names no file"),
         ("memory://", 2, "memory:// lives inside one process"),
         ("sqlite:///app.py", 6, ""),
-        ("redis://me:secret@host/0", 2, "'redis://host/0' is not a store laneway knows"),
+        ("redis://me:secret@host/0", 2, "redis:// is not a store laneway knows"),
     ],
 )
 def test_a_wrong_store_is_explained(invoke: Invoke, url: str, code: int, said: str) -> None:

@@ -22,6 +22,7 @@ from laneway.core.run import Run
 from tests.cli.conftest import Invoke
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
+RETRY_ALONE = [chapter for chapter in chapters.CHAPTERS if chapter[0] == "retry"]
 WITHIN = 55  # seconds; alone on a machine it takes about ten
 
 
@@ -104,7 +105,7 @@ def test_a_demo_that_is_killed_leaves_no_worker_behind(demo: subprocess.Popen[st
 
 @pytest.mark.system
 def test_a_fact_that_does_not_hold_is_named_and_exits_with_1(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", [chapter for chapter in play.CHAPTERS if chapter[0] == "retry"])
+    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
     monkeypatch.setattr(chapters, "BACKOFF", (0.5, 60.0))
 
     result = invoke("demo", "--check")
@@ -118,7 +119,7 @@ def test_a_fact_that_does_not_hold_is_named_and_exits_with_1(invoke: Invoke, mon
 def test_a_chapter_that_does_not_end_is_named_with_its_workers_last_words(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", [chapter for chapter in play.CHAPTERS if chapter[0] == "retry"])
+    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
     monkeypatch.setattr(play, "CHAPTER_WITHIN", 0.1)
 
     result = invoke("demo", "--check")
@@ -131,7 +132,7 @@ def test_a_chapter_that_does_not_end_is_named_with_its_workers_last_words(
 def test_what_is_kept_can_be_used_as_the_demo_says(
     invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", [chapter for chapter in play.CHAPTERS if chapter[0] == "retry"])
+    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
 
     shown = invoke("demo", "--keep", "tour")
 

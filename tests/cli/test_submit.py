@@ -131,6 +131,7 @@ def test_waiting_too_long_exits_with_7_and_the_run_goes_on(invoke: Invoke) -> No
     said = result.stderr.splitlines()
     assert result.exit_code == 7
     assert said[0].startswith("accepted as ")
-    assert said[1].endswith("has not ended after 10 ms")
-    assert said[2].startswith("  it goes on; wait again with: laneway runs wait ")
+    assert said[1] == "no worker is running yet; start one with: laneway worker APP"
+    assert said[2].endswith("has not ended after 10 ms")
+    assert said[3].startswith("  it goes on; wait again with: laneway runs wait ")
     assert json.loads(invoke("runs", "list", "--json").stdout)[0]["state"] == "pending"

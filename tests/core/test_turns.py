@@ -127,10 +127,21 @@ TRACES = st.lists(
 )
 
 
-@given(TRACES)
-@settings(max_examples=400, deadline=None)
-def test_the_order_is_that_of_the_prose(trace: list[tuple[str, ...]]) -> None:
-    floor, oracle = Floor(Lane("main", limit=WIDE)), Oracle()
+# One capped user beside runs that have no user, mostly at one priority: parking and coming back happen all the time.
+NARROW = st.lists(
+    st.one_of(
+        st.tuples(st.just("arrive"), st.sampled_from([None, "ann"]), st.sampled_from([0, 0, 0, 1]), st.integers(1, 4)),
+        st.tuples(st.just("claim"), st.integers(1, 5)),
+        st.tuples(st.sampled_from(["end", "end", "again"]), st.integers(0, 9)),
+    ),
+    max_size=30,
+)
+
+
+@given(TRACES | NARROW, st.sampled_from([None, 1]))
+@settings(max_examples=1000, deadline=None)
+def test_the_order_is_that_of_the_prose(trace: list[tuple[str, ...]], cap: int | None) -> None:
+    floor, oracle = Floor(Lane("main", limit=WIDE, per_user=cap)), Oracle(cap)
 
     for op, *given_ in trace:
         apply(floor, oracle, op, given_)

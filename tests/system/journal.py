@@ -56,7 +56,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One execution of a handler: from its start to its end, or to its process's death or freeze."""
+    """One execution of a handler: from its start to its end, or to its process's death."""
 
     run: str
     fence: int
@@ -144,10 +144,6 @@ def attempts(lines: Iterable[Line]) -> list[Attempt]:
             starts[key] = line
         elif line.what is What.END:
             ends.setdefault(key, (line.at, line.how))
-        elif line.what is What.FREEZE:
-            ends |= {
-                key: (line.at, None) for key, one in starts.items() if one.process == line.process and key not in ends
-            }
         elif line.what is What.DEATH:
             deaths[line.process] = line.at
     for key, start in starts.items():

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,14 +67,43 @@ class Figures:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Books:
     """The store's view (runs and their events) beside the world's (what was executed)."""
 
     runs: Mapping[str, Run]
     logs: Mapping[str, Sequence[Event]]
-    attempts: Sequence[Attempt]
     journal: Journal
+
+    @cached_property
+    def attempts(self) -> list[Attempt]:
+        """What was executed, in order of starting, while its process had a right to it.
+
+        What was executed and is not in the store, `_lost` reports.
+        """
+        known = [one for one in self.journal.attempts() if one.run in self.runs]
+        return [one for one in map(self._rightful, known) if one is not None]
+
+    def _rightful(self, attempt: Attempt) -> Attempt | None:
+        # A frozen worker loses its leases and cannot know it. A handler it had begun goes on when it goes on, and one it
+        # had only claimed begins then; nobody can prevent that. It must come to nothing: `_wrong_result` sees to it.
+        if attempt.fence not in self.lapsed_fences(attempt.run):
+            return attempt
+        frozen = [line.at for line in self.journal.of(What.FREEZE) if line.process == attempt.process]
+        if any(self._claimed_at(attempt) < at <= attempt.began for at in frozen):
+            return None
+        went_on = [at for at in frozen if at > attempt.began and (attempt.ended is None or at < attempt.ended)]
+        return replace(attempt, ended=went_on[0], how=None) if went_on else attempt
+
+    def _claimed_at(self, attempt: Attempt) -> int:
+        """Return when the store gave out the lease, by the journal's clock."""
+        claims = [event.at for event in self.logs[attempt.run] if event.kind == STARTED]
+        return round(claims[attempt.fence - 1].timestamp() * 1e9) - (time.time_ns() - time.monotonic_ns())
+
+    def lapsed_fences(self, run: str) -> set[int]:
+        """Return the fences under which the run was taken over from somebody."""
+        kinds = self.kinds(run)
+        return {kinds[:index].count(STARTED) for index, kind in enumerate(kinds) if kind == LAPSED}
 
     def kinds(self, run: str) -> list[str]:
         """Return the kinds of a run's events."""
@@ -88,7 +119,7 @@ async def check(stage: Stage, client: Scheduler) -> Figures:
     store = await client.open()
     runs = {run.id: run for run in await all_runs(store)}
     logs = {run: await store.events(run, limit=100_000) for run in runs}
-    books = Books(runs, logs, stage.journal.attempts(), stage.journal)
+    books = Books(runs, logs, stage.journal)
     wrong = [line for rule in RULES for line in rule(books)]
     wrong += await _left_behind(store, books)
     wrong += damage(stage.file)
@@ -140,10 +171,10 @@ def _badly_logged(books: Books) -> Iterator[str]:
 
 def _badly_given_back(books: Books) -> Iterator[str]:
     for run in books.runs:
-        # Starts and returns alternate, so no two workers ever both gave one run back.
+        # Starts and returns take turns, a start first: so no two workers ever both gave one run back.
         turns = [kind == STARTED for kind in books.kinds(run) if kind == STARTED or kind in GIVEN_BACK]
-        if any(first is second for first, second in pairwise(turns)):
-            yield f"run {run}: {books.kinds(run)}"
+        if any(first is second for first, second in pairwise([False, *turns])):
+            yield f"run {run} was given back wrongly: {books.kinds(run)}"
 
 
 def _badly_marked(books: Books) -> Iterator[str]:
@@ -182,8 +213,9 @@ def _wrong_result(books: Books) -> Iterator[str]:
 def _out_of_order(books: Books) -> Iterator[str]:
     for session, runs in books.sessions().items():
         # The time of the claim, by the store's clock: a handler may begin a little later than the one claimed after it.
-        claimed = {run.id: next(event.at for event in books.logs[run.id] if event.kind == STARTED) for run in runs}
-        for ahead, behind in pairwise(sorted(runs, key=_became_due)):
+        started = [run for run in runs if STARTED in books.kinds(run.id)]
+        claimed = {run.id: next(event.at for event in books.logs[run.id] if event.kind == STARTED) for run in started}
+        for ahead, behind in pairwise(sorted(started, key=_became_due)):
             if claimed[ahead.id] > claimed[behind.id]:
                 yield f"session {session}: run {behind.number} started before run {ahead.number}"
 

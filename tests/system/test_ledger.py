@@ -74,8 +74,7 @@ class World:
         """Yield what the ledger finds."""
         path = folder / "journal"
         path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in self.lines))
-        journal = Journal(path)
-        books = Books(self.runs, self.logs, journal.attempts(), journal)
+        books = Books(self.runs, self.logs, Journal(path))
         return (line for rule in RULES for line in rule(books))
 
 
@@ -188,6 +187,17 @@ def test_the_ledger_finds_it_if_you(
 
     found = list(world.wrong(tmp_path))
     assert any(complaint in line for line in found), found
+
+
+def test_a_frozen_process_holds_nothing_that_lapsed(world: World, tmp_path: Path) -> None:
+    world.add("third", at=30, session=None)
+    world.lines.append(Line(What.FREEZE, WORKER, 31))
+    world.execute("third", at=32, until=33, fence=2, process=OTHER)
+    world.change("third", fence=2, result={"fence": 2, "process": OTHER})
+    world.log("third", "lapsed", first=True)
+    world.log("third", "started", at=29, first=True)
+
+    assert list(world.wrong(tmp_path)) == []
 
 
 def test_a_dead_process_holds_nothing(world: World, tmp_path: Path) -> None:

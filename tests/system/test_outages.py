@@ -11,8 +11,9 @@ from laneway.core.events import LAPSED
 from laneway.engine.tasks import Task
 from tests.system import ledger
 from tests.system.app import block, exhaust, hold, hold_in_thread, stroll
-from tests.system.harness import LONG, SHORT_LEASE, Stage, locked, say, sized
+from tests.system.harness import LONG, SHORT_LEASE, Stage, locked, say, seeded, sized, time_limit
 from tests.system.journal import How, What
+from tests.system.load import load
 
 pytestmark = pytest.mark.system
 
@@ -111,6 +112,29 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
     say(f"the frozen handler {' and '.join(_ends(stage, run.run_id, fence=1))} when it went on")
     # Each has room for one, so the thawed one must have taken one of the two.
     assert figures.by_process == {frozen.name: 2, other.name: 2}
+
+
+@pytest.mark.chaos
+@time_limit()
+async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
+    random, freezes = seeded(), sized(4, 60)
+    fleet = [stage.worker(concurrency=8, **SHORT_LEASE) for _ in range(3)]
+    await stage.ready(*fleet)
+    async with stage.client() as client:
+        for _ in range(freezes):
+            await client.submit_many(load(random, 40, longest=0.2))
+            await stage.progress(random, 40)
+            victim = random.choice(fleet)
+            await victim.freeze()
+            # Past its lease. If it was frozen in the middle of a commit, nobody can write until it goes on.
+            await asyncio.sleep(5)
+            victim.thaw()
+
+        await stage.drained(client, within=120)
+        await stage.stop(*fleet)
+        figures = await ledger.check(stage, client)
+    assert figures.failed == 0
+    assert figures.taken_over > 0
 
 
 def _ends(stage: Stage, run: str, *, fence: int) -> list[str]:

@@ -101,6 +101,8 @@ async def await_end(
     scheduler: Scheduler, run_id: str, *, timeout: float | None, as_json: bool, store: str | None
 ) -> int:
     """Wait for the run to end, showing its progress on a terminal; print its result and return the exit code."""
+    if not (await scheduler.get(run_id)).ended and not await (await scheduler.open()).workers():
+        say("no worker is running yet; start one with: laneway worker APP")
     watching = asyncio.create_task(_watch(scheduler, run_id)) if is_terminal(sys.stderr) else None
     try:
         run = await scheduler.wait(run_id, timeout)

@@ -7,6 +7,7 @@ with instants as RFC 3339 text. A reader ignores names it does not know and refu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,7 +23,6 @@ RESULT_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 100  # levels of nesting: what can be written must be readable from any depth of the reader's stack
 
 _encode = msgspec.json.Encoder(decimal_format="string").encode
-_decode = msgspec.json.Decoder().decode
 
 
 def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str:
@@ -54,9 +54,8 @@ def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str
     return text.decode()
 
 
-def from_json(text: str) -> Any:
-    """Return the value that JSON text stands for."""
-    return _decode(text)
+from_json: Callable[[str], Any] = msgspec.json.Decoder().decode
+"""Return the value that JSON text stands for."""
 
 
 def _refuse_unreal(value: object, path: str) -> None:

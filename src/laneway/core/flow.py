@@ -23,15 +23,24 @@ from collections.abc import Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger, Placed
 
 MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
 GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
 MASK = 2**64 - 1
 
 
+class Pending(Placed, Protocol):
+    """What the flow needs to know of a run, whatever else a store keeps of it."""
+
+    number: int
+    task: str
+    lane: str
+    session: str | None
+
+
 class Entry:
-    """What the flow knows of a run. Stores extend it with what they keep."""
+    """The least that is a `Pending`. Stores may extend it."""
 
     __slots__ = ("kind", "lane", "number", "priority", "rank", "session", "task", "user")
 
@@ -50,7 +59,7 @@ class Entry:
         self.priority, self.kind, self.rank = priority, kind, rank
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=Pending)
 
 
 class Shelves(Protocol[E]):
@@ -153,15 +162,20 @@ class Flow(Generic[E]):
                 self._park(book, run)
                 moves -= 1
             else:
-                self._start(book, run)
+                kind = run.kind
+                book.start(run)
+                run.kind = AGAIN
+                if kind & BACK or run.session is not None:
+                    self._go_on_after(book, run, kind)
                 started.append(run)
         return moves
 
     def free(self, run: E) -> None:
         """Free the lane's and the user's slot of a run that is executed no more."""
         book = self.lanes[run.lane]
-        book.stop(run)
+        book.active -= 1
         if run.user is not None:
+            book.seats[run.user].active -= 1
             self._bring_back(book, run.user)
             book.tidy(run.user)
 
@@ -189,10 +203,8 @@ class Flow(Generic[E]):
             book.enter(run)
             self.shelves.put_ready(run)
 
-    def _start(self, book: LaneBook, run: E) -> None:
-        kind = run.kind
-        book.start(run)
-        run.kind = AGAIN
+    def _go_on_after(self, book: LaneBook, run: E, kind: int) -> None:
+        """Let follow what waited for the start of this run."""
         if kind & BACK:
             self._bring_back(book, run.user)
         if run.session is not None and not kind & AGAIN:

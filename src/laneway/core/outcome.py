@@ -20,7 +20,7 @@ from laneway.core.states import MOVES, Move, RunState
 NOT_RETRIED = frozenset({"bad_result", "bad_arguments"})
 
 
-class Succeeded(msgspec.Struct, frozen=True):
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
     """The handler returned; `result` is its value as JSON text."""
 
     result: str
@@ -43,7 +43,7 @@ class Lapsed(msgspec.Struct, frozen=True):
 Outcome = Succeeded | Failed | Released | Lapsed
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The decision about an attempt, ready to be written under its fence."""
 
     move: Move
@@ -58,11 +58,12 @@ class Settlement(msgspec.Struct, frozen=True):
     @property
     def state(self) -> RunState:
         """The state the run is in once this is written."""
-        return _STATES[self.move]
+        return STATES[self.move]
 
 
 # Every settlement is a move of a running run.
-_STATES = {move: state for (before, move), state in MOVES.items() if before is RunState.RUNNING}
+STATES = {move: state for (before, move), state in MOVES.items() if before is RunState.RUNNING}
+_SUCCEED = Move.SUCCEED  # a name of its own: looking up an enum's member costs more than the rest of it
 _SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
 _FAILURE = draft(events.DONE, {"state": RunState.FAILED.value})
 _RELEASED = (draft(events.RELEASED, {}),)
@@ -80,7 +81,7 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     ('pending', 2)
     """
     if isinstance(outcome, Succeeded):
-        return Settlement(Move.SUCCEED, run.attempt, 0, outcome.result, drafts=drafts + _SUCCESS)
+        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, drafts + _SUCCESS)
     if isinstance(outcome, Failed):
         return _after_failure(run, outcome.failure, policy, drafts)
     if isinstance(outcome, Lapsed):

@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in TERMINAL
 
 
-class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A checked submission on its way to a store. `args` is JSON text; `delay`, in microseconds, is from acceptance."""
 
     id: str
@@ -94,7 +94,7 @@ class ReceiptOutcome(StrEnum):
     REFUSED = "refused"
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """The answer to a submission. `position` is how many runs of its session are ahead of it, `reason` a note."""
 
     outcome: ReceiptOutcome

@@ -183,12 +183,6 @@ class LaneBook:
             if run.kind & BACK:
                 seat.out = 0
 
-    def stop(self, run: Placed) -> None:
-        """Count the run as active no more: its slots are free."""
-        self.active -= 1
-        if run.user is not None:
-            self.seats[run.user].active -= 1
-
     def tidy(self, user: str | None) -> None:
         """Let go of a user's counts when there is nothing to count."""
         if user is not None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
+from types import CellType
 from typing import Any, get_args, get_origin
 
 import msgspec
 
 from laneway.errors import BadSetting
 
+_EMPTY = CellType()
 # What a JSON decoder returns without being told a type: such values need no conversion.
 _NATIVE = (str, bool, list, dict, type(None), Any)
 
@@ -28,20 +31,20 @@ def signature_of(task: str, function: Callable[..., Any]) -> list[inspect.Parame
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations, resolved one by one: one that only a type checker can resolve takes any JSON."""
+    """Return the annotations, resolved one by one; one that only a type checker can resolve stays text."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function):
         function = type(function).__call__
     function = inspect.unwrap(function)
-    names = dict(getattr(function, "__globals__", {}))
-    if inspect.isfunction(function):
-        names |= inspect.getclosurevars(function).nonlocals
+    names = {**getattr(function, "__globals__", {}), **_closed_over(function)}
     return {name: _resolved(hint, names) for name, hint in inspect.get_annotations(function).items()}
 
 
 def mentions(hint: Any, wanted: type) -> bool:
-    """Tell whether the annotation is that type, perhaps optional or with a note."""
+    """Tell whether the annotation is that type, perhaps optional, with a note, or imported for type checkers only."""
+    if isinstance(hint, str):
+        return re.search(rf"\b{wanted.__name__}\b", hint) is not None
     return hint is wanted or any(mentions(part, wanted) for part in get_args(hint))
 
 
@@ -68,4 +71,12 @@ def _resolved(hint: Any, names: dict[str, Any]) -> Any:
     try:
         return eval(hint, names)  # noqa: S307  # the handler's own annotation, as typing.get_type_hints does it
     except Exception:  # noqa: BLE001  # not resolvable here, for whatever reason
-        return Any
+        return hint
+
+
+def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
+    if not inspect.isfunction(function):
+        return {}
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    # A name that is still to be assigned, such as the task's own, has an empty cell.
+    return {name: cell.cell_contents for name, cell in cells if cell != _EMPTY}

@@ -64,17 +64,18 @@ class Client:
                 raise
         return receipts
 
-    async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call that may be repeated, up to four times; then raise StoreUnavailable."""
+    async def repeated(self, call: Callable[[], Awaitable[T]], until: float = math.inf) -> T:
+        """Make a call that may be repeated, up to four times, or `until` a moment; then raise StoreUnavailable."""
         maybe_done = False
         for wait in (*REPEAT_AFTER, None):
             try:
                 return await call()
             except StoreUnavailable as error:
                 error.maybe_done = maybe_done = maybe_done or error.maybe_done
-                if wait is None:
+                left = until - self._clock.monotonic()
+                if wait is None or left <= 0:
                     raise
-                await self._clock.sleep(wait)
+                await self._clock.sleep(min(wait, left))
         raise AssertionError("the last try returns or raises")
 
     async def result(self, run_id: str, seconds: float | None) -> Any:
@@ -88,17 +89,17 @@ class Client:
         """Return the run once it is in a terminal state; raise TimeoutError if it is not within so many seconds."""
         deadline = math.inf if seconds is None else self._clock.monotonic() + seconds
         async with Changes(self._store, self._clock) as changes:
-            run = await self._get(run_id)
+            run = await self._get(run_id, deadline)
             while not run.ended:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {run.id} has not ended in {seconds:g} s; it is {run.state.value}")
                 await changes.wait(left)
-                run = await self._get(run.id)
+                run = await self._get(run.id, deadline)
             return run
 
-    async def _get(self, run_id: str) -> Run:
-        return await self.repeated(lambda: self._store.get(run_id))
+    async def _get(self, run_id: str, until: float = math.inf) -> Run:
+        return await self.repeated(lambda: self._store.get(run_id), until)
 
     async def events(self, run_id: str, after: int) -> AsyncIterator[Event]:
         """Yield the run's events from a cursor on, live, until `done`."""

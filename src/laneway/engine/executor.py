@@ -11,6 +11,8 @@ from enum import Enum
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable
 from typing import Any
 
+import msgspec
+
 from laneway.core import codec
 from laneway.core.events import Draft
 from laneway.core.outcome import Failed, Outcome, Released, Succeeded
@@ -31,17 +33,18 @@ class Stop(Enum):
     LOST = "lost"
 
 
-class Execution:
-    """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet."""
+class Execution(msgspec.Struct, eq=False, gc=False):
+    """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
 
-    __slots__ = ("deadline", "drafts", "handle", "run", "stopped", "task")
+    It and its handle hold each other only until the handler has ended, so the garbage collector need not know it.
+    """
 
-    def __init__(self, run: Claimed, task: Task[..., Any]) -> None:
-        self.run, self.task = run, task
-        self.drafts: list[Draft] = []
-        self.handle: asyncio.Task[None] | None = None
-        self.stopped: Stop | None = None
-        self.deadline = 0.0
+    run: Claimed
+    task: Task[..., Any]
+    drafts: list[Draft] | tuple[()] = ()  # a list once the handler has a context to add to it
+    handle: asyncio.Task[None] | None = None
+    stopped: Stop | None = None
+    deadline: float = 0.0
 
     def stop(self, why: Stop) -> None:
         """Stop the handler, once; the first reason is the one that counts."""
@@ -56,63 +59,76 @@ class Execution:
         """Return the buffered events and forget them."""
         # Race: a handler in a thread may add to the list between the copy and the cut; what it adds stays.
         drafts = tuple(self.drafts)
-        del self.drafts[: len(drafts)]
+        if isinstance(self.drafts, list):
+            del self.drafts[: len(drafts)]
         return drafts
 
 
 class Executor:
     """Calls handlers: async ones on the loop, plain ones in threads."""
 
-    def __init__(self, threads: int, result_limit: int, buffered: Callable[[Execution], None]) -> None:
+    def __init__(
+        self,
+        threads: int,
+        result_limit: int,
+        buffered: Callable[[Execution], None],
+        ended: Callable[[Execution, Outcome], None],
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="laneway-handler")
         self._result_limit = result_limit
-        self._buffered = buffered
+        self._buffered, self._ended = buffered, ended
 
     def close(self) -> None:
         """Take no more handlers; threads that still run go on."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def execute(self, execution: Execution) -> Outcome:
-        """Call the handler and return the outcome. Raises nothing, whatever the handler does."""
-        run, task = execution.run, execution.task
+    async def execute(self, execution: Execution) -> None:
+        """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
+        task = execution.task
         parameters = task.parameters
         try:
-            args = parameters.unpack(run.args)
+            args = parameters.unpack(execution.run.args)
             if parameters.context is not None:
-                args[parameters.context] = Context(run, execution.drafts, lambda: self._buffered(execution))
-            value = await (task.function(**args) if task.is_async else self._in_thread(task.function, args))
-            if not task.is_async and isawaitable(value):
-                value = await value  # what a decorator leaves of an async handler if it knows nothing of async
-            if execution.stopped is Stop.TIMED_OUT:
-                return self._after_stop(execution)
-            return self._after_return(task, value)
+                execution.drafts = drafts = list[Draft]()
+                args[parameters.context] = Context(execution.run, drafts, lambda: self._buffered(execution))
+            if execution.stopped is not None:
+                outcome = self._after_stop(execution)  # before it had begun
+            elif task.is_async:
+                outcome = self._after_return(execution, await task.function(**args))
+            else:
+                outcome = self._after_return(execution, await self._in_thread(task.function, args))
         except asyncio.CancelledError as error:
             # Nobody stopped it: the handler let a cancellation of its own escape.
-            return self._after_stop(execution) if execution.stopped else Failed(_failure("error", error))
-        except _RaisedInThread as raised:
-            return self._after_stop(execution) if execution.stopped else self._after_raise(execution, raised.error)
+            outcome = self._after_stop(execution) if execution.stopped else Failed(_failure("error", error))
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
-            return self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
+            outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
+        self._ended(execution, outcome)
 
     async def _in_thread(self, function: Callable[..., Any], args: dict[str, Any]) -> Any:
         call = self._pool.submit(contextvars.copy_context().run, _carried, function, args)
         ended = asyncio.wrap_future(call)
         try:
-            return await asyncio.shield(ended)
+            value = await asyncio.shield(ended)
         except asyncio.CancelledError:
             if call.cancel():
                 raise  # it had not begun
             # Python cannot stop a thread. The run is not over, and its lease not free, before the thread is;
             # a second cancellation is the loop closing, and then this process will not wait for it.
-            return await ended
+            value = await ended
+        # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
+        return await value if isawaitable(value) else value
 
-    def _after_return(self, task: Task[..., Any], value: Any) -> Outcome:
+    def _after_return(self, execution: Execution, value: Any) -> Outcome:
+        if execution.stopped is Stop.TIMED_OUT:
+            return self._after_stop(execution)
         try:
-            return Succeeded(codec.to_json(value, f"the result of {task.name}", self._result_limit, plural=False))
+            return Succeeded(codec.to_json(value, execution.task.result_words, self._result_limit, plural=False))
         except BadArguments as error:
             return Failed(Failure("bad_result", "BadResult", str(error)))
 
     def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
+        if isinstance(error, _RaisedInThread):
+            error = error.error
         if isinstance(error, (TypeError, ValueError)):
             # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
             try:

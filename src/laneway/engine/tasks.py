@@ -28,6 +28,7 @@ class Task(Generic[P, R]):
 
     def __init__(self, name: str, function: Callable[P, R], policy: TaskPolicy, submit: Submit) -> None:
         self.name = checked_name(name, "task")
+        self.result_words = f"the result of {name}"  # for messages
         self.function = function
         self.policy = policy
         self.parameters = Parameters(name, function, Context)

@@ -6,61 +6,97 @@ from collections import deque
 from collections.abc import Iterable, Set
 from heapq import heappop, heappush
 
+import msgspec
+
 from laneway.core.events import Draft
-from laneway.core.flow import Entry
 from laneway.core.run import Failure, NewRun
 from laneway.core.states import RunState
+from laneway.core.turns import FRESH
 
 Batch = tuple[int, int, tuple[Draft, ...]]  # events written together: attempt, time, the events
 
 
-class Record(Entry):
-    """A run as the memory store keeps it."""
+class Record(msgspec.Struct, eq=False, gc=False):
+    """A run as the memory store keeps it.
 
-    __slots__ = (
-        "accepted_at",
-        "args",
-        "attempt",
-        "crashes",
-        "due_at",
-        "ended_at",
-        "failure",
-        "fence",
-        "id",
-        "lapsed",
-        "log",
-        "max_concurrent",
-        "reason",
-        "result",
-        "started_at",
-        "state",
-        "worker",
-    )
+    Neither it nor what it holds is tracked by Python's garbage collector (`log` is a tuple for that reason), which
+    would otherwise look at every run that was ever accepted, again and again.
+    """
 
-    def __init__(self, number: int, new: NewRun, lane: str, now: int, due_at: int) -> None:
-        super().__init__(number, new.task, lane, new.user, new.session, new.priority)
-        self.id, self.args, self.max_concurrent = new.id, new.args, new.max_concurrent
-        self.state = RunState.PENDING
-        self.attempt, self.fence, self.crashes = 1, 0, 0
-        self.accepted_at, self.due_at = now, due_at
-        self.started_at: int | None = None
-        self.ended_at: int | None = None
-        self.result: str | None = None
-        self.failure: Failure | None = None
-        self.reason: str | None = None
-        self.worker: str | None = None
-        self.lapsed = False
-        self.log: list[Batch] = []
+    number: int
+    id: str
+    task: str
+    args: str
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    max_concurrent: int | None
+    accepted_at: int
+    due_at: int
+    kind: int = FRESH
+    rank: int = 0
+    state: RunState = RunState.PENDING
+    attempt: int = 1
+    fence: int = 0
+    crashes: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    result: str | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    worker: str | None = None
+    lapsed: bool = False
+    log: tuple[Batch, ...] = ()
+
+    @classmethod
+    def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
+        """Return the record of a run that is being accepted."""
+        who = (new.user, new.session, new.priority, new.max_concurrent)
+        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at)
 
 
 Ranked = tuple[int, int, Record]  # rank, acceptance, the run
+
+
+class ReadyOrder:
+    """A priority queue that is fast for what mostly happens: runs come in order, and then no heap is needed."""
+
+    __slots__ = ("_heap", "_line")
+
+    def __init__(self) -> None:
+        self._line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
+        self._heap: list[Ranked] = []  # everything else
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is in it."""
+        return bool(self._line or self._heap)
+
+    def put(self, item: Ranked) -> None:
+        """Put a run at its rank."""
+        if not self._line or item > self._line[-1]:
+            self._line.append(item)
+        else:
+            heappush(self._heap, item)
+
+    def first(self) -> Ranked | None:
+        """Return the first without taking it."""
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            return self._heap[0]
+        return self._line[0] if self._line else None
+
+    def take(self) -> Record | None:
+        """Take the first."""
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            return heappop(self._heap)[2]
+        return self._line.popleft()[2] if self._line else None
 
 
 class Heaps:
     """Shelves for `core.flow.Flow`, and the future runs beside them."""
 
     def __init__(self) -> None:
-        self._ready: dict[str, list[Ranked]] = {}
+        self._ready: dict[str, ReadyOrder] = {}
         self._parked: dict[tuple[str, str], list[Ranked]] = {}
         self._held: dict[str, deque[Record]] = {}
         self._due: list[tuple[int, int, Record]] = []
@@ -68,17 +104,20 @@ class Heaps:
 
     def put_ready(self, run: Record) -> None:
         """Put the run into its lane's ready order."""
-        heappush(self._ready.setdefault(run.lane, []), (run.rank, run.number, run))
+        order = self._ready.get(run.lane)
+        if order is None:
+            order = self._ready[run.lane] = ReadyOrder()
+        order.put((run.rank, run.number, run))
 
     def take_ready(self, lane: str, tasks: Set[str]) -> Record | None:
         """Take the first of the lane's ready order and of the parked sets of these tasks."""
-        heap = self._ready.get(lane)
+        order = self._ready.get(lane)
         aside = self._aside.get(lane)
         if aside and not aside.isdisjoint(tasks):
-            gate = self._first_gate(heap, lane, aside & tasks)
+            gate = self._first_gate(order.first() if order else None, lane, aside & tasks)
             if gate is not None:
                 return self.take_parked(lane, gate)
-        return heappop(heap)[2] if heap else None
+        return order.take() if order is not None else None
 
     def put_parked(self, run: Record, gate: str) -> None:
         """Put the run into a parked set of its lane."""
@@ -134,11 +173,11 @@ class Heaps:
         """Return the tasks of which runs are set aside in these lanes."""
         return {task for lane in lanes for task in self._aside.get(lane, ())}
 
-    def _first_gate(self, ready: list[Ranked] | None, lane: str, tasks: Set[str]) -> str | None:
+    def _first_gate(self, ready: Ranked | None, lane: str, tasks: Set[str]) -> str | None:
         """Return the gate behind which the first run waits, None if it is in the ready order."""
         first, found = ready, None
         for gate in [f"task:{task}" for task in tasks]:
-            heap = self._parked[lane, gate]
-            if not first or heap[0] < first[0]:
-                first, found = heap, gate
+            head = self._parked[lane, gate][0]
+            if first is None or head < first:
+                first, found = head, gate
         return found

@@ -16,6 +16,7 @@ from laneway.core.events import STARTED, Event, Stamped, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.instants import instant
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.outcome import STATES
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
 from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter
 from laneway.core.sessions import SessionBook
@@ -169,7 +170,7 @@ class MemoryStore:
                 if run is None or run.fence != emitted.fence:
                     refused.append((emitted.number, emitted.fence))
                 else:
-                    run.log.append((run.attempt, now, emitted.drafts))
+                    run.log += ((run.attempt, now, emitted.drafts),)
             self._make_due(now)
             claimed, more = self._claim(worker, step.room, now)
             next_due = self._heaps.next_due()
@@ -244,7 +245,7 @@ class MemoryStore:
             return _accepted(known, new)
         due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
         lane = new.lane if new.lane in self._lanes else MAIN
-        record = Record(len(self._records) + 1, new, lane, now, due_at)
+        record = Record.of(len(self._records) + 1, new, lane, now, due_at)
         self._records.append(record)
         self._by_id[new.id] = record
         if due_at > now or (new.session is not None and self._heaps.is_due(now)):
@@ -267,14 +268,13 @@ class MemoryStore:
             return [], False
         tasks = worker.incarnation.tasks
         started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call)
-        return [self._lease(worker, run, now) for run in started], more
-
-    def _lease(self, worker: _Worker, run: Record, now: int) -> Claimed:
-        run.state, run.worker, run.started_at = RunState.RUNNING, worker.incarnation.id, now
-        run.fence += 1
-        run.log.append((run.attempt, now, worker.started))
-        worker.leases[run.number] = run
-        return _claimed(run)
+        me, leases = worker.incarnation.id, worker.leases
+        for run in started:
+            run.state, run.worker, run.started_at = RunState.RUNNING, me, now
+            run.fence += 1
+            run.log += ((run.attempt, now, worker.started),)
+            leases[run.number] = run
+        return [_claimed(run) for run in started], more
 
     # Settling
 
@@ -284,8 +284,8 @@ class MemoryStore:
             return False
         settlement = result.settlement
         del worker.leases[run.number]
-        run.log.append((run.attempt, now, settlement.drafts))
-        run.state = state = settlement.state
+        run.log += ((run.attempt, now, settlement.drafts),)
+        run.state = state = STATES[settlement.move]
         run.worker, run.lapsed = None, False
         run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
         run.result, run.failure = settlement.result, settlement.failure

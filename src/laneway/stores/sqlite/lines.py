@@ -62,9 +62,10 @@ class Shelf:
         """Put a run at its rank."""
         self._put.append(run)
 
-    def prime(self, first: Line) -> None:
-        """Take note of the table's first row, which a query for many shelves has brought."""
-        self._fill([first], more=True)
+    def prime(self, firsts: Sequence[Line]) -> None:
+        """Take note of the table's first rows, which a query for many shelves has brought."""
+        self._fill(firsts, more=True)
+        self._pages = 1
 
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""

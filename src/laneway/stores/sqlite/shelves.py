@@ -11,11 +11,11 @@ was taken from a shelf is its front, so it is deleted as one range, before what 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
 from itertools import chain
-
-import msgspec
+from operator import attrgetter
 
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
@@ -24,6 +24,7 @@ from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("shelves")
 _TASK = "task:"
+_DEEPEST = 16  # runs to read ahead of one parked set
 
 
 class Shelves:
@@ -111,19 +112,8 @@ class Shelves:
     def expect(self, runs: Collection[Line]) -> None:
         """Load, in one query each, what will follow when these runs free their slots and session places."""
         self._books.fetch(runs)
-        lanes, sessions = self._books.lanes, self._books.sessions
-        gates = {(run.lane, f"user:{run.user}") for run in runs if run.user and lanes[run.lane].seats[run.user].parked}
-        if gates := {gate for gate in gates if gate not in self._parked}:
-            for *row, gate in self._db.execute(_SQL["first_parked"], (_pairs(gates),)).fetchall():
-                [run] = self._complete([Line(*row)])
-                self._parked_shelf(run.lane, gate).prime(run)
-        names = {run.session for run in runs if run.session and sessions[run.session].held}
-        if names := {name for name in names if name not in self._held}:
-            firsts = self._lines("first_held", (as_json(names),))
-            self._books.fetch(firsts)
-            for run in firsts:
-                assert run.session is not None
-                self._held_shelf(run.session).prime(run)
+        self._expect_parked(runs)
+        self._expect_held(runs)
 
     def bodies(self, runs: Iterable[Line]) -> None:
         """Read the ids and arguments of those that came without."""
@@ -146,7 +136,8 @@ class Shelves:
         insert(db, _SQL["put_held"], [(run.session, run.rank, run.number) for run in held])
         insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind) for run in self._due])
         moved = chain(ready, (run for _, run in parked), held, self._due)
-        each(db, _SQL["move"], [(run.place, run.rank, run.number) for run in moved if not run.new])
+        if moves := [(run.number, run.place, run.rank) for run in moved if not run.new]:
+            db.execute(_SQL["move"], (as_json(moves),))
         self._write_asides()
 
     def _delete_taken(self) -> None:
@@ -164,6 +155,39 @@ class Shelves:
             each(self._db, _SQL["drop_aside"], [row[:2] for row in counts if not row[2]])
 
     # Reading
+
+    def _expect_parked(self, runs: Collection[Line]) -> None:
+        lanes = self._books.lanes
+        freed = Counter((run.lane, run.user) for run in runs if run.user is not None)
+        gates = [
+            (lane, f"user:{user}")
+            for lane, user in freed
+            if lanes[lane].seats[user].parked and (lane, f"user:{user}") not in self._parked
+        ]
+        if gates:
+            # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
+            depth = min(max(freed.values()) + 1, _DEEPEST)
+            rows = self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall()
+            self._prime(self._parked_shelf, rows)
+
+    def _expect_held(self, runs: Collection[Line]) -> None:
+        sessions = self._books.sessions
+        names = {run.session for run in runs if run.session and sessions[run.session].held} - self._held.keys()
+        if names:
+            rows = self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall()
+            self._prime(lambda _, session: self._held_shelf(session), rows)
+
+    def _prime(self, shelf: Callable[[str, str], Shelf], rows: list[Row]) -> None:
+        """Hand each shelf its first rows; the last column says which shelf of the run's lane it is."""
+        firsts: dict[tuple[str, str], list[Line]] = {}
+        for *facts, name in rows:
+            run = Line(*facts)
+            firsts.setdefault((run.lane, name), []).append(run)
+        runs = self._complete([run for found in firsts.values() for run in found])
+        self._books.fetch(runs)
+        for key, found in firsts.items():
+            found.sort(key=attrgetter("rank", "number"))
+            shelf(*key).prime(found)
 
     def _ready_shelf(self, lane: str) -> Shelf:
         def read(after: Key, page: int) -> tuple[Sequence[Line], bool]:
@@ -192,6 +216,7 @@ class Shelves:
         # Mostly one run is asked for; who asks for more will ask for many.
         count = 4**page if page < 4 else 256
         runs = self._lines(statement, (*key, *after, count))
+        self._books.fetch(runs)
         return runs, len(runs) == count
 
     def _lines(self, statement: str, parameters: Row) -> list[Line]:
@@ -216,7 +241,3 @@ class Shelves:
         asides = self._aside().setdefault(lane, {})
         asides[task] = asides.get(task, 0) + change
         self._aside_changed.add((lane, task))
-
-
-def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    return msgspec.json.encode(list(pairs)).decode()

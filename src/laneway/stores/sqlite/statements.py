@@ -65,7 +65,7 @@ def each(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
         db.executemany(statement, rows)
 
 
-def as_json(values: Iterable[str | int]) -> str:
+def as_json(values: Iterable[str | int | Row]) -> str:
     """Return values as a JSON array, the form in which a statement takes any number of them (`json_each`)."""
     return msgspec.json.encode(list(values)).decode()
 

@@ -22,14 +22,15 @@ FROM parked AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND gate = ?2 AND (shelf.rank, shelf.number) > (?3, ?4) ORDER BY shelf.rank, shelf.number LIMIT ?5;
 
 -- name: first_parked
--- Read the first run of each of these parked sets, given as [lane, gate]. Index: the primary key of parked.
+-- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
+-- Index: the primary key of parked.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent, gate
-FROM json_each(?) AS wanted
+FROM json_each(?1) AS wanted
 CROSS JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
-    AND (shelf.rank, shelf.number) = (
-        SELECT rank, number FROM parked AS other
-        WHERE other.lane = wanted.value ->> 0 AND other.gate = wanted.value ->> 1 ORDER BY rank, number LIMIT 1
-    )
+    AND shelf.rank <= coalesce((
+        SELECT rank FROM parked AS other WHERE other.lane = wanted.value ->> 0 AND other.gate = wanted.value ->> 1
+        ORDER BY rank, number LIMIT 1 OFFSET ?2 - 1
+    ), 9223372036854775807)
 CROSS JOIN run ON run.number = shelf.number;
 
 -- name: put_parked
@@ -48,7 +49,7 @@ WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shel
 
 -- name: first_held
 -- Read the first run that each of these sessions holds back. Index: the primary key of held.
-SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
+SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent, run.session
 FROM json_each(?) AS wanted
 CROSS JOIN held AS shelf ON shelf.session = wanted.value
     AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
@@ -89,8 +90,9 @@ INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) D
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
 -- name: move
--- Note on the run where it is now. Index: the primary key of run.
-UPDATE run SET place = ?, rank = ? WHERE number = ?;
+-- Note on these runs, given as [number, place, rank], where they are now. Index: the primary key of run.
+UPDATE run SET place = moved.value ->> 1, rank = moved.value ->> 2
+FROM json_each(?) AS moved WHERE run.number = moved.value ->> 0;
 
 -- name: tried
 -- Read how often these runs were tried. Index: the primary key of outcome.
