@@ -107,7 +107,7 @@ def test_the_table_shows_must_aim_and_what_was_reached() -> None:
 
 def test_the_markdown_says_when_where_and_by_which_command() -> None:
     about, blank, heading, rule, line = report.markdown(
-        [result(COST, Round(12, 10))], tmp_path, "the command"
+        [result(COST, Round(12, 10))], "a machine", "the command"
     ).splitlines()
 
     assert "a machine" in about

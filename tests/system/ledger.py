@@ -85,8 +85,8 @@ class Books:
         return [one for one in map(self._rightful, known) if one is not None]
 
     def _rightful(self, attempt: Attempt) -> Attempt | None:
-        # A frozen worker loses its leases and cannot know it. A handler it had begun goes on when it goes on, and one it
-        # had only claimed begins then; nobody can prevent that. It must come to nothing: `_wrong_result` sees to it.
+        # A frozen worker loses its leases and cannot know it. When it goes on, so do the handlers it had begun, and
+        # those it had only claimed begin; nobody can prevent that. They must come to nothing: see `_wrong_result`.
         if attempt.fence not in self.lapsed_fences(attempt.run):
             return attempt
         frozen = [line.at for line in self.journal.of(What.FREEZE) if line.process == attempt.process]

@@ -9,9 +9,9 @@ import pytest
 
 from laneway.core.events import LAPSED, PROGRESS
 from laneway.testing import check_invariants
-from tests.system.harness import ROOT, Stage, say, until
+from tests.system.harness import ROOT, Stage, say, time_limit, until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, time_limit()]
 
 
 async def test_the_readmes_app_survives_kill_9(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 from typing import Any
 
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from laneway.core.events import LAPSED
 from laneway.engine.tasks import Task
 from tests.system import ledger
-from tests.system.app import block, exhaust, hold, hold_in_thread, stroll
+from tests.system.app import block, exhaust, hold, hold_in_thread, linger, stroll
 from tests.system.harness import LONG, SHORT_LEASE, Stage, locked, say, seeded, sized, time_limit
 from tests.system.journal import How, What
 from tests.system.load import load
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, time_limit()]
 
 LEASE = {} if LONG else SHORT_LEASE
 
@@ -115,9 +116,24 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
 
 
 @pytest.mark.chaos
-@time_limit()
+@pytest.mark.xfail(reason="every write waits out the busy timeout for the turn of the frozen process")
+async def test_a_process_frozen_with_the_turn_to_write_does_not_hold_up_the_others(stage: Stage) -> None:
+    fleet = [stage.worker() for _ in range(2)]
+    await stage.ready(*fleet)
+    async with stage.client() as client:
+        # The test stands for a process that was stopped right after it had taken its turn.
+        with (stage.folder / "laneway.db-lock").open("a") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            for _ in range(3):
+                await client.result(await client.submit(linger, {"takes": 0}), timeout=10)
+
+        await stage.stop(*fleet)
+        await ledger.check(stage, client)
+
+
+@pytest.mark.chaos
 async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
-    random, freezes = seeded(), sized(4, 60)
+    random, freezes = seeded(), 40
     fleet = [stage.worker(concurrency=8, **SHORT_LEASE) for _ in range(3)]
     await stage.ready(*fleet)
     async with stage.client() as client:

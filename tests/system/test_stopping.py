@@ -11,10 +11,10 @@ import pytest
 from laneway.core.events import LAPSED, RELEASED
 from tests.system import ledger
 from tests.system.app import hold, hold_in_thread
-from tests.system.harness import LONG, Stage, locked, say, until
+from tests.system.harness import LONG, Stage, locked, say, time_limit, until
 from tests.system.journal import How, What
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, time_limit()]
 
 # A worker waits for its handlers as long as the grace leaves of the 30 s for stopping: a long grace is a short wait.
 PATIENCE = {} if LONG else {"grace": 27}

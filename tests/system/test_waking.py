@@ -11,10 +11,10 @@ import pytest
 from laneway import Scheduler
 from tests.system import ledger
 from tests.system.app import linger
-from tests.system.harness import Stage, say, sized, until
+from tests.system.harness import Stage, say, sized, time_limit, until
 from tests.system.journal import What
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, time_limit()]
 
 MILLISECOND = 1_000_000
 
