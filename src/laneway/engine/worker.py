@@ -47,6 +47,7 @@ log = logging.getLogger("laneway.worker")
 T = TypeVar("T")
 
 REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries of a call that got no answer
+TELL_WITHIN = 5.0  # seconds a stop waits for the store to be told what has stopped
 LAST_TRIES = 4  # of a worker that is stopping and has nothing left to do but to tell
 
 # The loop keeps only weak references to tasks; these belong to workers that wait for their last threads.
@@ -67,6 +68,7 @@ class Worker:
         self._call = 0
         self._stopping = False  # claim nothing more
         self._gave_up = asyncio.Event()  # what still runs could not be stopped
+        self._told = asyncio.Event()  # the store has been told every result there was
         self._lost = False
 
     @property
@@ -106,7 +108,16 @@ class Worker:
         self._executions.release()
         await self._executions.finish(grace)
         if self._executions:
+            await self._tell_what_stopped()
             self._gave_up.set()
+
+    async def _tell_what_stopped(self) -> None:
+        """Wait for a step that leaves no result behind: whoever called `stop` may end the process right after it."""
+        self._told.clear()
+        self._bell.ring()
+        told = self._loop.create_task(self._told.wait())
+        await asyncio.wait((told,), timeout=TELL_WITHIN)
+        told.cancel()
 
     # Lives
 
@@ -172,6 +183,8 @@ class Worker:
         executions = self._executions
         while True:
             reply = await self._step()
+            if not executions.results:
+                self._told.set()
             for run in reply.claimed:
                 # A step that was under way when the stop came may still bring runs.
                 executions.give_back(run) if self._stopping else executions.start(run)
