@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
-from laneway import Context, RunFailed, Scheduler
+from laneway import Context, Retry, RunFailed, Scheduler
 from laneway.core.states import RunState
-from tests.engine.support import log_of, soon
+from laneway.ports.store import Store
+from laneway.testing import FakeClock
+from tests.engine.support import log_of, scheduler_on, soon, turns
 
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -348,3 +352,33 @@ async def test_the_result_is_told_in_the_singular(app: Scheduler) -> None:
     error = (await app.get(receipt)).error
     assert error is not None
     assert error.message.startswith("the result of work is not JSON")
+
+
+@pytest.mark.parametrize("way", ["returns", "raises", "is tried again", "times out", "is stopped"])
+async def test_nothing_of_an_attempt_stays_in_memory_when_it_is_over(memory: Store, clock: FakeClock, way: str) -> None:
+    # The garbage collector does not know of executions, so no attempt may end in a circle of references.
+    app = scheduler_on(memory, clock)
+    handles: list[weakref.ref[asyncio.Task[Any]]] = []
+
+    async def work(*, ctx: Context) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        handles.append(weakref.ref(task))
+        ctx.log("here")
+        if way in {"raises", "is tried again"}:
+            raise ValueError("no")
+        if way != "returns":
+            await asyncio.Event().wait()
+
+    retry = Retry.delays(0) if way == "is tried again" else None
+    app.task(name="work", timeout=1 if way == "times out" else None, retry=retry)(work)
+    await app.submit_many([("work", {}) for _ in range(30)])
+    working = asyncio.create_task(app.work())
+    await clock.advance(2)
+    await soon(app.stop(0))
+    await soon(working)
+    await turns()
+    gc.collect()
+
+    assert len(handles) >= 30
+    assert [handle for handle in handles if handle() is not None] == []

