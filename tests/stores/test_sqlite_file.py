@@ -320,7 +320,9 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 
     def stored() -> list[tuple[int]]:
         with closing(sqlite3.connect(path)) as db:
-            return db.execute("SELECT seq FROM event").fetchall()
+            return db.execute(
+                "SELECT seq FROM event UNION ALL SELECT events - 1 FROM outcome WHERE log > ''"
+            ).fetchall()
 
     assert stored() == []
     [started] = await store.events("a")
@@ -336,6 +338,23 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
     events = await store.events("a", after=1)
     assert [(event.seq, event.kind) for event in events] == [(2, "log"), (3, "result"), (4, "done")]
     assert events[1].data == {"value": "done"}
+
+
+# Durability
+
+
+async def test_everything_but_a_claim_waits_for_the_disk(store: SQLiteStore) -> None:
+    statements: list[str] = []
+    await store._write(lambda db, _: db.set_trace_callback(statements.append))
+    hand = await Hand(store).register()
+
+    await store.submit([new_run("a")])
+    assert not any("synchronous" in text for text in statements)
+    [run] = await hand.claim()
+    assert "PRAGMA synchronous = NORMAL" in statements
+    statements.clear()
+    await hand.succeed(run)
+    assert statements[0] == "PRAGMA synchronous = FULL"
 
 
 # Others on the same file

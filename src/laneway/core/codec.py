@@ -37,21 +37,24 @@ def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str
     Traceback (most recent call last):
     laneway.errors.BadArguments: the arguments take 208 bytes as JSON; at most 100 are allowed
     """
+    if value is None:
+        return "null"
     try:
-        text = _encode(value)
+        data = _encode(value)
+        text = data.decode()
         # msgspec writes nan and inf as null; only where a null stands can one of them have been.
-        if b"null" in text:
+        if "null" in text:
             _refuse_unreal(msgspec.to_builtins(value), "")
         # Each level takes two brackets, so a short text cannot be deep.
-        if len(text) > 2 * DEPTH_LIMIT and text.count(b"[") + text.count(b"{") > DEPTH_LIMIT:
+        if len(text) > 2 * DEPTH_LIMIT and text.count("[") + text.count("{") > DEPTH_LIMIT:
             _refuse_deep(msgspec.to_builtins(value), DEPTH_LIMIT)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         verb = "are" if plural else "is"
         raise BadArguments(f"{what} {verb} not JSON: {str(error) or type(error).__name__}") from error
-    if len(text) > limit:
+    if len(data) > limit:
         verb = "take" if plural else "takes"
-        raise BadArguments(f"{what} {verb} {len(text)} bytes as JSON; at most {limit} are allowed")
-    return text.decode()
+        raise BadArguments(f"{what} {verb} {len(data)} bytes as JSON; at most {limit} are allowed")
+    return text
 
 
 from_json: Callable[[str], Any] = msgspec.json.Decoder().decode

@@ -23,7 +23,7 @@ from collections.abc import Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger, Placed
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger, Placed, Seat
 
 MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
 GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
@@ -110,7 +110,7 @@ class Flow(Generic[E]):
         else:
             self.shelves.put_held(run, place)
         ahead = book.admitted + book.held - 1
-        self.admit(run.session)
+        self._admit(run.session, book)
         return ahead if place is not None else None
 
     def rejoin(self, run: E) -> None:
@@ -118,9 +118,8 @@ class Flow(Generic[E]):
         run.kind = AGAIN
         self._enter(run)
 
-    def admit(self, session: str) -> None:
+    def _admit(self, session: str, book: SessionBook) -> None:
         """Let the session's next runs go on, as far as it has room."""
-        book = self.sessions[session]
         while book.held and book.admits():
             book.admit_next()
             self._enter(self.shelves.take_held(session))
@@ -152,8 +151,10 @@ class Flow(Generic[E]):
             run = take(lane, tasks)
             if run is None:
                 break
-            if run.kind & ASIDE:
+            kind = run.kind
+            if kind & ASIDE:
                 book.set_back(run)
+                kind = run.kind
             if run.task not in tasks:
                 self._set_aside(book, run)
                 moves -= 1
@@ -162,7 +163,6 @@ class Flow(Generic[E]):
                 self._park(book, run)
                 moves -= 1
             else:
-                kind = run.kind
                 book.start(run)
                 run.kind = AGAIN
                 if kind & BACK or run.session is not None:
@@ -174,25 +174,30 @@ class Flow(Generic[E]):
         """Free the lane's and the user's slot of a run that is executed no more."""
         book = self.lanes[run.lane]
         book.active -= 1
-        if run.user is not None:
-            book.seats[run.user].active -= 1
-            self._bring_back(book, run.user)
-            book.tidy(run.user)
+        user = run.user
+        if user is not None:
+            seat = book.seats[user]
+            seat.active -= 1
+            if seat.parked:
+                self._bring_back(book, user, seat)
+            elif not seat.active and not seat.out:
+                book.seats.emptied(user)
 
     def end(self, run: E) -> None:
         """Free the session place of a run that was started and has ended."""
         if run.session is not None:
             book = self.sessions[run.session]
             book.end(started=True)
-            self.admit(run.session)
-            if book.idle:
+            if book.held:
+                self._admit(run.session, book)
+            elif not book.admitted:
                 self.sessions.emptied(run.session)
 
     def reopen(self, lane: str, users: Set[str]) -> None:
         """Bring back parked runs of these users after the lane's limits were changed."""
         book = self.lanes[lane]
         for user in sorted(users):
-            self._bring_back(book, user)
+            self._bring_back(book, user, book.seats[user])
 
     def _enter(self, run: E) -> None:
         book = self.lanes[run.lane]
@@ -205,31 +210,34 @@ class Flow(Generic[E]):
 
     def _go_on_after(self, book: LaneBook, run: E, kind: int) -> None:
         """Let follow what waited for the start of this run."""
-        if kind & BACK:
-            self._bring_back(book, run.user)
+        if kind & BACK and run.user is not None:
+            self._bring_back(book, run.user, book.seats[run.user])
         if run.session is not None and not kind & AGAIN:
-            self.sessions[run.session].unstarted = 0
-            self.admit(run.session)
+            session = self.sessions[run.session]
+            session.unstarted = 0
+            if session.held:
+                self._admit(run.session, session)
 
     def _set_aside(self, book: LaneBook, run: E) -> None:
         back = run.kind & BACK
         book.set_aside(run)
         self.shelves.put_parked(run, f"task:{run.task}")
-        if back:
-            self._bring_back(book, run.user)
+        if back and run.user is not None:
+            self._bring_back(book, run.user, book.seats[run.user])
         self.aside.add(run.task)
 
     def _park(self, book: LaneBook, run: E) -> None:
-        assert run.user is not None
+        user = run.user
+        assert user is not None
         run.kind &= ~BACK
-        book.seats[run.user].parked += 1
-        self.shelves.put_parked(run, f"user:{run.user}")
-        self._bring_back(book, run.user)
-
-    def _bring_back(self, book: LaneBook, user: str | None) -> None:
-        if user is None or not book.must_bring_back(user):
-            return
         seat = book.seats[user]
+        seat.parked += 1
+        self.shelves.put_parked(run, f"user:{user}")
+        self._bring_back(book, user, seat)
+
+    def _bring_back(self, book: LaneBook, user: str, seat: Seat) -> None:
+        if not book.must_bring_back(user, seat):
+            return
         run = self.shelves.take_parked(book.lane.name, f"user:{user}")
         seat.parked -= 1
         seat.out = OUT + run.priority

@@ -9,17 +9,17 @@ At most one admitted run has not started yet. That is what makes "runs start in 
 
 from __future__ import annotations
 
+import msgspec
 
-class SessionBook:
+
+class SessionBook(msgspec.Struct, eq=False, gc=False):
     """The counts of one session. Idle when nothing is admitted and nothing held; then it need not be kept."""
 
-    __slots__ = ("admitted", "held", "joined", "max_concurrent", "unstarted")
-
-    def __init__(
-        self, max_concurrent: int = 1, admitted: int = 0, unstarted: int = 0, held: int = 0, joined: int = 0
-    ) -> None:
-        self.max_concurrent = max_concurrent
-        self.admitted, self.unstarted, self.held, self.joined = admitted, unstarted, held, joined
+    max_concurrent: int = 1
+    admitted: int = 0
+    unstarted: int = 0
+    held: int = 0
+    joined: int = 0
 
     @property
     def idle(self) -> bool:

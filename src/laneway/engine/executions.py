@@ -6,8 +6,9 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Coroutine, Set
 from functools import partial
+from typing import Any
 
 from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, settle
 from laneway.core.run import Claimed
@@ -32,12 +33,11 @@ class Executions:
     def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
         self._registry, self._clock, self._bell = registry, clock, bell
         self._executor = Executor(settings.concurrency, settings.result_limit, self._buffered, self._ended)
+        self._execute = self._executor.execute
         self._deadlines = Deadlines(clock)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        # What the loop's create_task does unless somebody gave it a factory, without its detours.
-        plain = self._loop.get_task_factory() is None
-        self._spawn = partial(asyncio.Task, loop=self._loop) if plain else self._loop.create_task
+        self._plain = self._loop.get_task_factory() is None
         self._running: dict[int, Execution] = {}
         self._results: list[Result] = []
         self._talking: set[Execution] = set()
@@ -71,12 +71,14 @@ class Executions:
 
     def start(self, run: Claimed) -> None:
         """Execute a claimed run."""
-        execution = Execution(run, self._registry.get(run.task))
-        self._running[run.number] = execution
+        task = self._registry.get(run.task)
+        execution = self._running[run.number] = Execution(run, task)
         if self._talkative:
             log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
-        execution.handle = self._spawn(self._executor.execute(execution))
-        timeout = execution.task.policy.timeout
+        # What the loop's create_task does unless somebody gave it a factory, without its detours.
+        spawn = asyncio.Task if self._plain else _by_factory
+        execution.handle = spawn(self._execute(execution), loop=self._loop, name=run.id)
+        timeout = task.policy.timeout
         if timeout is not None:
             self._deadlines.add(execution, timeout)
 
@@ -160,8 +162,11 @@ class Executions:
     def _settle(self, run: Claimed, settlement: Settlement) -> None:
         if self._talkative:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
-        self._results.append(Result(run.number, run.fence, settlement))
-        self._bell.ring()
+        results = self._results
+        if not results:
+            # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
+            self._bell.ring()
+        results.append(Result(run.number, run.fence, settlement))
 
     def _buffered(self, execution: Execution) -> None:
         # Called by ctx.emit, from the loop's thread or from a handler's.
@@ -181,6 +186,10 @@ class Executions:
         await self._clock.sleep(FLUSH_AFTER)
         if any(execution.drafts for execution in self._talking):
             self._bell.ring()
+
+
+def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[None]:
+    return loop.create_task(coro, name=name)
 
 
 def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -119,7 +119,7 @@ class Executor:
         return await value if isawaitable(value) else value
 
     def _after_return(self, execution: Execution, value: Any) -> Outcome:
-        if execution.stopped is Stop.TIMED_OUT:
+        if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
             return self._after_stop(execution)
         try:
             return Succeeded(codec.to_json(value, execution.task.result_words, self._result_limit, plural=False))

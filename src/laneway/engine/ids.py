@@ -7,15 +7,15 @@ import threading
 import time
 
 _COUNTS = 1 << 12  # ids of one millisecond: the bits between version and variant
-_MASK = (1 << 62) - 1  # the bits behind the variant
-_SPREAD = 0x1E37_79B9_7F4A_7C15  # odd, with its bits well mixed: consecutive counts give tails that look unrelated
+_HEX = [f"{count:03x}" for count in range(_COUNTS)]
 
 
 class RunIds:
     """UUIDs of version 7 as 32 hexadecimal digits: they sort by the time they were made, within a process strictly.
 
     Strictly, because ids of one millisecond are counted: a store's index grows at its end. The count stands right
-    behind the time, so such ids differ early: by eye, and in a short beginning. The tail is random per millisecond.
+    behind the time, so such ids differ early: by eye, and in a short beginning. The tail, random per millisecond, tells
+    apart what several processes made in it.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class RunIds:
     def _forget(self) -> None:
         # Fork: parent and child must not go on counting from the same place.
         self._lock = threading.Lock()
-        self._millisecond, self._count, self._head, self._tail = 0, _COUNTS, 0, 0
+        self._millisecond, self._count, self._head, self._tail = 0, _COUNTS, "", ""
 
     def __call__(self) -> str:
         """Return a new id."""
@@ -47,13 +47,14 @@ class RunIds:
             self._begin(self._millisecond + 1)  # this one is full
             count = self._count
         self._count = count + 1
-        return (self._head | count << 64 | (self._tail + count * _SPREAD) & _MASK).to_bytes(16, "big").hex()
+        return self._head + _HEX[count] + self._tail
 
     def _begin(self, millisecond: int) -> None:
         self._millisecond = millisecond
-        self._head = millisecond << 80 | 7 << 76 | 2 << 62  # 48 bits of time, the version, the variant
-        self._tail = int.from_bytes(os.urandom(10), "big")
-        self._count = self._tail >> 70  # begins in the lower quarter: room to count up
+        chance = int.from_bytes(os.urandom(9), "big")
+        self._head = f"{millisecond:012x}7"  # 48 bits of time, the version
+        self._tail = f"{2 << 62 | chance >> 10:016x}"  # the variant, 62 bits of chance
+        self._count = chance & 0x3FF  # begins in the lower quarter: room to count up
 
 
 new_run_id = RunIds()

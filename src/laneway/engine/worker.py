@@ -63,7 +63,7 @@ class Worker:
         self._bell = Bell()
         self._executions = Executions(registry, clock, settings, self._bell)
         self._alarm: asyncio.Task[None] | None = None
-        self._alarm_at = 0.0
+        self._alarm_at = self._asked_at = 0.0
         self._incarnation = ""
         self._call = 0
         self._stopping = False  # claim nothing more
@@ -198,7 +198,8 @@ class Worker:
             if not executions and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
             if reply.due_in is not None and not self._stopping:
-                self._ring_in(reply.due_in / SECOND)
+                # Counted from before the call: what the answer took on its way must not make the run late.
+                self._ring_at(self._asked_at + reply.due_in / SECOND)
             await self._bell.wait()
 
     async def _step(self) -> StepReply:
@@ -208,6 +209,7 @@ class Worker:
         room = 0 if self._stopping else self._settings.concurrency - len(executions)
         self._call += 1
         step = Step(self._incarnation, self._call, results, emitted, room, park=room > 0)
+        self._asked_at = self._clock.monotonic()
         reply = await self._answered(partial(self._store.step, step))
         executions.settled(results)
         for number, fence in reply.refused:
@@ -243,15 +245,14 @@ class Worker:
 
         from_thread(self._loop, tell)
 
-    def _ring_in(self, seconds: float) -> None:
-        at = self._clock.monotonic() + seconds
+    def _ring_at(self, at: float) -> None:
         if self._alarm is not None and not self._alarm.done():
             if self._alarm_at <= at:
                 return  # it rings earlier, and then asks again
             self._alarm.cancel()
         self._alarm_at = at
-        self._alarm = self._loop.create_task(self._ring_after(seconds))
+        self._alarm = self._loop.create_task(self._ring_after(at - self._clock.monotonic()))
 
     async def _ring_after(self, seconds: float) -> None:
-        await self._clock.sleep(seconds)
+        await self._clock.sleep(max(0.0, seconds))
         self._bell.ring()

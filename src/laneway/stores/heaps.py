@@ -13,14 +13,21 @@ from laneway.core.run import Failure, NewRun
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 
-Batch = tuple[int, int, tuple[Draft, ...]]  # events written together: attempt, time, the events
+
+class Batch(msgspec.Struct, eq=False, gc=False):
+    """Events written together, and the batch written before."""
+
+    attempt: int
+    at: int
+    drafts: tuple[Draft, ...]
+    before: Batch | None
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
     """A run as the memory store keeps it.
 
-    Neither it nor what it holds is tracked by Python's garbage collector (`log` is a tuple for that reason), which
-    would otherwise look at every run that was ever accepted, again and again.
+    Neither it nor what it holds is tracked by Python's garbage collector (hence no list in it), which would otherwise
+    look at every run that was ever accepted, again and again.
     """
 
     number: int
@@ -47,7 +54,7 @@ class Record(msgspec.Struct, eq=False, gc=False):
     reason: str | None = None
     worker: str | None = None
     lapsed: bool = False
-    log: tuple[Batch, ...] = ()
+    log: Batch | None = None  # the newest
 
     @classmethod
     def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:

@@ -27,7 +27,10 @@ from laneway.errors import LeaseLost, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
-from laneway.stores.heaps import Heaps, Record
+from laneway.stores.heaps import Batch, Heaps, Record
+
+# Names of their own: looking up an enum's member costs more than what is done with it.
+_PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
 class _Worker:
@@ -170,7 +173,7 @@ class MemoryStore:
                 if run is None or run.fence != emitted.fence:
                     refused.append((emitted.number, emitted.fence))
                 else:
-                    run.log += ((run.attempt, now, emitted.drafts),)
+                    run.log = Batch(run.attempt, now, emitted.drafts, run.log)
             self._make_due(now)
             claimed, more = self._claim(worker, step.room, now)
             next_due = self._heaps.next_due()
@@ -270,27 +273,28 @@ class MemoryStore:
         started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call)
         me, leases = worker.incarnation.id, worker.leases
         for run in started:
-            run.state, run.worker, run.started_at = RunState.RUNNING, me, now
+            run.state, run.worker, run.started_at = _RUNNING, me, now
             run.fence += 1
-            run.log += ((run.attempt, now, worker.started),)
+            run.log = Batch(run.attempt, now, worker.started, run.log)
             leases[run.number] = run
         return [_claimed(run) for run in started], more
 
     # Settling
 
     def _settle(self, worker: _Worker, result: Result, now: int) -> bool:
-        run = worker.leases.get(result.number)
+        number = result.number
+        run = worker.leases.get(number)
         if run is None or run.fence != result.fence:
             return False
         settlement = result.settlement
-        del worker.leases[run.number]
-        run.log += ((run.attempt, now, settlement.drafts),)
+        del worker.leases[number]
+        run.log = Batch(run.attempt, now, settlement.drafts, run.log)
         run.state = state = STATES[settlement.move]
         run.worker, run.lapsed = None, False
         run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
         run.result, run.failure = settlement.result, settlement.failure
         self._flow.free(run)
-        if state is RunState.PENDING:
+        if state is _PENDING:
             self._return(run, now + settlement.delay, now)
         else:
             run.ended_at = now
@@ -392,7 +396,12 @@ class MemoryStore:
 
 
 def _events(record: Record) -> Iterator[Stamped]:
-    return ((kind, attempt, at, data) for attempt, at, drafts in record.log for kind, data in drafts)
+    batches: list[Batch] = []
+    batch = record.log
+    while batch is not None:
+        batches.append(batch)
+        batch = batch.before
+    return ((kind, batch.attempt, batch.at, data) for batch in reversed(batches) for kind, data in batch.drafts)
 
 
 def _accepted(record: Record, new: NewRun, position: int | None = None) -> Receipt:

@@ -1,24 +1,17 @@
-"""What follows a commit."""
+"""What a piece of work asks of its commit, and what follows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 
 class Effects:
-    """Whom to wake, as (incarnation, its socket), and whether events were written."""
+    """Whom to wake, as (incarnation, its socket), and whether events were written.
 
-    __slots__ = ("events", "wake")
+    What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("durable", "events", "wake")
+
+    def __init__(self, *, durable: bool = True) -> None:
+        self.durable = durable
         self.wake: list[tuple[str, str | None]] = []
         self.events = False
-
-    @classmethod
-    def of(cls, parts: Iterable[Effects]) -> Effects:
-        """Return the effects of several pieces of work as one."""
-        whole = cls()
-        for part in parts:
-            whole.wake += part.wake
-            whole.events = whole.events or part.events
-        return whole

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import TypeVar
 
-from laneway.core.flow import Entry
+from laneway.core.flow import Pending
 from laneway.core.policy import Lane
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
@@ -83,12 +83,12 @@ class LaneBooks(dict[str, LaneBook]):
         self._seats: dict[str, StoredLedger[str, Seat]] = {}
 
     def __missing__(self, name: str) -> LaneBook:
-        row = self._db.execute(_SQL["lane"], (name,)).fetchone()
-        if row is None:
+        rows = self._db.execute(_SQL["lane"], (name,)).fetchall()
+        if not rows:
             self._unknown.add(name)
             raise KeyError(name)
-        limit, per_user, active = row
-        paces = {priority: Pace(v, ready) for priority, v, ready in self._db.execute(_SQL["paces"], (name,))}
+        limit, per_user, active, *_ = rows[0]
+        paces = {priority: Pace(v, ready) for *_, priority, v, ready in rows if priority is not None}
         turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
         book = self[name] = LaneBook(Lane(name, limit, per_user), paces, turns, seats, active)
         self._was[name] = active, {priority: (pace.v, pace.ready) for priority, pace in paces.items()}
@@ -173,7 +173,7 @@ class Books:
             SessionBook, self._read_sessions, _session_facts, lambda book: book.idle
         )
 
-    def fetch(self, runs: Collection[Entry]) -> None:
+    def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
         users: dict[str, set[str]] = {}
         for lane, user in {(run.lane, run.user) for run in runs}:

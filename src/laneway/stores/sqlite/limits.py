@@ -21,4 +21,5 @@ def set_lanes(db: sqlite3.Connection, effects: Effects, lanes: Sequence[Lane], n
     for lane in lanes:
         transaction.flow.reopen(lane.name, transaction.books.lanes.users_parked(lane.name))
     transaction.write()
-    wake_for_work(db, effects)
+    if transaction.glance.resting:
+        wake_for_work(db, effects)

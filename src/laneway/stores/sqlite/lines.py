@@ -5,39 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from laneway.core.flow import Entry
+import msgspec
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT: Key = (-(2**62), 0)
 
 
-class Line(Entry):
-    """A run as a transaction holds it. `args` is None where it was not read; `place` is the shelf it was put on."""
+class Line(msgspec.Struct, eq=False, gc=False):
+    """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
 
-    __slots__ = ("args", "attempt", "crashes", "events", "fence", "id", "max_concurrent", "new", "place")
+    `args` is None where it was not read, `new` is set for a run that this transaction accepts.
+    """
 
-    def __init__(  # the order is that of the columns in `shelves.sql`
-        self,
-        kind: int,
-        rank: int,
-        number: int,
-        id: str,  # noqa: A002 - the name of the column
-        task: str,
-        args: str | None,
-        lane: str,
-        user: str | None,
-        session: str | None,
-        priority: int,
-        max_concurrent: int | None,
-        *,
-        new: bool = False,
-    ) -> None:
-        self.kind, self.rank, self.number, self.id, self.task, self.args = kind, rank, number, id, task, args
-        self.lane, self.user, self.session, self.priority = lane, user, session, priority
-        self.max_concurrent = max_concurrent
-        self.place: str
-        self.attempt, self.crashes, self.fence, self.events = 1, 0, 0, 0
-        self.new = new  # accepted by this transaction
+    kind: int
+    rank: int
+    number: int
+    id: str
+    task: str
+    args: str | None
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    max_concurrent: int | None
+    new: bool = False
+    attempt: int = 1
+    crashes: int = 0
+    fence: int = 0
+    events: int = 0
 
 
 class Shelf:
@@ -95,7 +90,9 @@ class Shelf:
 
     def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
         if rows:
-            self._heap += [(run.rank, run.number, False, run) for run in rows]
-            heapify(self._heap)
+            heap = self._heap
+            heap += [(run.rank, run.number, False, run) for run in rows]
+            if len(heap) > 1:
+                heapify(heap)
             self._read_to = rows[-1].rank, rows[-1].number
         self._all_read = not more

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from laneway.errors import StoreError
 from laneway.stores.sqlite.connection import Place, connect_to_read
-from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.forking import Holder
 from laneway.stores.sqlite.reading import Reader
 from laneway.stores.sqlite.wakeups import WATCHERS, WORKERS, Ear, Folder
@@ -55,7 +54,7 @@ class Presence:
     def __init__(self, place: Place) -> None:
         self.pid = os.getpid()
         self.opened = self.closed = False
-        self.writer = Writer(place, self._committed)
+        self.writer = Writer(place, self._wake_all, self._tell_everybody)
         self.reader = Reader(place)
         self._folder = Folder(place.path)
         self._lock = threading.Lock()
@@ -105,16 +104,17 @@ class Presence:
                 self._ears[kind] = self._folder.listen(kind, heard)
             return self._ears[kind]
 
-    def _committed(self, effects: Effects) -> None:
-        for incarnation, name in effects.wake:
+    def _wake_all(self, workers: list[tuple[str, str | None]]) -> None:
+        for incarnation, name in workers:
             if not self._wake(incarnation) and name is not None:
                 self._folder.send(name, incarnation.encode())
-        if effects.events:
-            self._tell_watchers()
-            own = self._ears.get(WATCHERS)
-            for name in self._folder.watchers():
-                if own is None or name != own.name:
-                    self._folder.send(name, b"")
+
+    def _tell_everybody(self) -> None:
+        self._tell_watchers()
+        own = self._ears.get(WATCHERS)
+        for name in self._folder.watchers():
+            if own is None or name != own.name:
+                self._folder.send(name, b"")
 
     def _heard(self, message: bytes) -> None:
         self._wake(message.decode())

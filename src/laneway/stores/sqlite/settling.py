@@ -14,7 +14,8 @@ from functools import lru_cache
 
 import msgspec
 
-from laneway.core.events import STARTED, Draft, chunk, draft
+from laneway.core.events import STARTED, Draft, chunk, draft, opened
+from laneway.core.outcome import STATES
 from laneway.core.run import Failure
 from laneway.core.states import RunState
 from laneway.core.step import Emitted, Result, Step
@@ -24,20 +25,15 @@ from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("settling")
+_PENDING = RunState.PENDING  # a name of its own: looking up an enum's member costs more than what is done with it
 
 
-class Leased(Line):
+class Leased(Line, gc=False):
     """A leased run: `worker` executes it, or did; `noted` once its `started` event is written."""
 
-    __slots__ = ("noted", "started_at", "worker")
-
-    def __init__(self, row: Row, holder: str) -> None:
-        number, fence, attempt, died, started_at, events, noted, task, lane, user, session, priority = row
-        super().__init__(AGAIN, 0, number, "", task, None, lane, user, session, priority, None)
-        self.fence, self.attempt, self.events = fence, attempt, events
-        self.worker: str = died or holder
-        self.started_at: int = started_at
-        self.noted = bool(noted)
+    worker: str = ""
+    started_at: int = 0
+    noted: bool = False
 
 
 class Settling:
@@ -61,7 +57,7 @@ class Settling:
         for events in emitted:
             run = self._standing(events.number, events.fence)
             if run is not None and events.drafts:
-                self._append(run, events.drafts)
+                self._keep(run, self._log(run, events.drafts))
                 self._noted.append(run)
 
     def write(self) -> None:
@@ -78,7 +74,7 @@ class Settling:
         if not numbers:
             return {}
         rows = self._transaction.db.execute(_SQL["leased"], (as_json(numbers), step.incarnation)).fetchall()
-        leases = {row[0]: Leased(row, step.incarnation) for row in rows}
+        leases = {row[2]: Leased(*row) for row in rows}
         self._transaction.shelves.expect(leases.values())
         return leases
 
@@ -91,19 +87,23 @@ class Settling:
 
     def _end_attempt(self, run: Leased, result: Result) -> None:
         settlement, now, flow = result.settlement, self._transaction.now, self._transaction.flow
-        self._append(run, settlement.drafts)
+        text = self._log(run, settlement.drafts)
         run.attempt, run.crashes = settlement.attempt, settlement.crashes
         flow.free(run)
-        state = settlement.state
-        if state is RunState.PENDING:
-            self._give_back(run, now + settlement.delay)
-            due_at, ended_at = now + settlement.delay, None
+        state = STATES[settlement.move]
+        due_at = ended_at = log = None
+        if state is _PENDING:
+            due_at = now + settlement.delay
+            self._keep(run, text)
+            self._give_back(run, due_at)
         else:
-            flow.end(run)
-            due_at, ended_at = None, now
+            ended_at, log = now, text
+            if run.session is not None:
+                flow.end(run)
+        failure = settlement.failure and _failure(settlement.failure)
         counts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
-        ending = (settlement.reason, _failure(settlement.failure), settlement.result)
-        self._outcomes.append((run.number, state.value, *counts, *times, *ending))
+        ending = (settlement.reason, failure, settlement.result, log)
+        self._outcomes.append((run.number, state._value_, *counts, *times, *ending))
 
     def _give_back(self, run: Leased, due_at: int) -> None:
         run.kind = AGAIN
@@ -112,28 +112,35 @@ class Settling:
         else:
             self._transaction.flow.rejoin(run)
 
-    def _append(self, run: Leased, drafts: tuple[Draft, ...]) -> None:
-        text, first = _chunk(drafts, run.attempt, self._transaction.now), run.events + 1
+    def _log(self, run: Leased, drafts: tuple[Draft, ...]) -> str:
+        """Number the events, behind the `started` of the lease if that is not written yet; return them as a chunk."""
         run.events += len(drafts)
-        if not run.noted:
-            start = _chunk((_started(run.worker),), run.attempt, run.started_at)
-            text = f"{start[:-1]},{text[1:]}" if drafts else start
-            run.events += 1
-            run.noted = True
-        if run.events >= first:
+        if run.noted:
+            return _chunk(drafts, run.attempt, self._transaction.now)
+        run.events += 1
+        run.noted = True
+        return _first_chunk(run.worker, run.started_at, drafts, run.attempt, self._transaction.now)
+
+    def _keep(self, run: Leased, text: str) -> None:
+        """Write a chunk whose last event is the run's last so far."""
+        first = run.events - len(opened(text)) + 1
+        if first <= run.events:
             self._chunks.append((run.number, first, text))
 
 
-def _failure(failure: Failure | None) -> str | None:
-    return None if failure is None else msgspec.json.encode(failure).decode()
+def _failure(failure: Failure) -> str:
+    return msgspec.json.encode(failure).decode()
+
+
+# Remembered, because the runs that a step settles were often started together and end alike.
 
 
 @lru_cache(maxsize=256)
-def _started(worker: str) -> Draft:
-    return draft(STARTED, {"worker": worker})
+def _first_chunk(worker: str, started_at: int, drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
+    kind, data = draft(STARTED, {"worker": worker})
+    return chunk([(kind, attempt, started_at, data), *((kind, attempt, at, data) for kind, data in drafts)])
 
 
 @lru_cache(maxsize=256)
 def _chunk(drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
-    # Remembered, because the runs that a step settles were often started together and end alike.
     return chunk([(kind, attempt, at, data) for kind, data in drafts])

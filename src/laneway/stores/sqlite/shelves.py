@@ -14,7 +14,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 
 from laneway.core.turns import AGAIN
@@ -30,7 +29,7 @@ _DEEPEST = 16  # runs to read ahead of one parked set
 class Shelves:
     """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once."""
 
-    def __init__(self, db: sqlite3.Connection, books: Books) -> None:
+    def __init__(self, db: sqlite3.Connection, books: Books, *, aside: bool) -> None:
         self._db, self._books = db, books
         self.page = 8
         self._ready: dict[str, Shelf] = {}
@@ -38,12 +37,12 @@ class Shelves:
         self._held: dict[str, Shelf] = {}
         self._due: list[Line] = []
         self._due_taken: Key | None = None
-        self._asides: dict[str, dict[str, int]] | None = None  # per lane and task: how many are set aside
+        # Per lane and task: how many are set aside. Read when first asked for, if there are any.
+        self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
 
     def put_ready(self, run: Line) -> None:
         """Put the run into its lane's ready order."""
-        run.place = "ready"
         (self._ready.get(run.lane) or self._ready_shelf(run.lane)).put(run)
 
     def take_ready(self, lane: str, tasks: Set[str]) -> Line | None:
@@ -63,7 +62,6 @@ class Shelves:
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        run.place = "parked"
         self._parked_shelf(run.lane, gate).put(run)
         if gate.startswith(_TASK):
             self._count_aside(run.lane, run.task, 1)
@@ -77,7 +75,7 @@ class Shelves:
     def put_held(self, run: Line, place: int) -> None:
         """Put the run behind its session."""
         assert run.session is not None
-        run.place, run.rank = "held", place
+        run.rank = place
         self._held_shelf(run.session).put(run)
 
     def take_held(self, session: str) -> Line:
@@ -88,7 +86,7 @@ class Shelves:
 
     def put_due(self, run: Line, due_at: int) -> None:
         """Keep the run until its due time."""
-        run.place, run.rank = "due", due_at
+        run.rank = due_at
         self._due.append(run)
 
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
@@ -100,6 +98,11 @@ class Shelves:
             self._due_taken = runs[-1].rank, runs[-1].number
             self._books.fetch(runs)
         return runs, len(found) > limit
+
+    @property
+    def due_changed(self) -> bool:
+        """Tell whether future runs were put or taken."""
+        return bool(self._due) or self._due_taken is not None
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
@@ -135,9 +138,6 @@ class Shelves:
         held = [run for shelf in self._held.values() for run in shelf.left()]
         insert(db, _SQL["put_held"], [(run.session, run.rank, run.number) for run in held])
         insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind) for run in self._due])
-        moved = chain(ready, (run for _, run in parked), held, self._due)
-        if moves := [(run.number, run.place, run.rank) for run in moved if not run.new]:
-            db.execute(_SQL["move"], (as_json(moves),))
         self._write_asides()
 
     def _delete_taken(self) -> None:

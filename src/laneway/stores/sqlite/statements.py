@@ -37,24 +37,29 @@ def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
     Many rows go into one statement: that takes a third of the time of `executemany`, which starts the statement anew
     for each row, and gives up Python's lock once instead of once per row.
     """
-    done = 0
-    for size in _SIZES:
-        while len(rows) - done >= size:
-            db.execute(_repeated(statement, size), list(chain.from_iterable(rows[done : done + size])))
-            done += size
+    left = len(rows)
+    if left == 1:
+        db.execute(statement, rows[0])
+    elif left:
+        for size in _SIZES:
+            while left >= size:
+                first = len(rows) - left
+                db.execute(_repeated(statement, size), list(chain.from_iterable(rows[first : first + size])))
+                left -= size
 
 
 def insert_alike(
-    db: sqlite3.Connection, statement: str, first: int, rank: int, shared: Row, own: Sequence[Row]
+    db: sqlite3.Connection, statement: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()
 ) -> None:
     """Insert rows that share most of their values, by a statement whose `VALUES` speaks of {nth}, {id} and {args}.
 
-    Numbers and ranks are counted up from the first row's, so only what is a row's own is bound for each.
+    Numbers and ranks are counted up from the first row's; only what is a row's `own`, its id and arguments, if it has
+    any, is bound for each.
     """
     done = 0
     for size in _SIZES:
-        while len(own) - done >= size:
-            values = (first + done, rank + done, *shared, *chain.from_iterable(own[done : done + size]))
+        while count - done >= size:
+            values = (first + done, rank + done, *shared, *own[2 * done : 2 * (done + size)])
             db.execute(_counted(statement, size, len(shared)), values)
             done += size
 

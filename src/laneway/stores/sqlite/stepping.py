@@ -23,7 +23,7 @@ from laneway.stores.sqlite.lines import Line
 from laneway.stores.sqlite.settling import Settling
 from laneway.stores.sqlite.statements import Row, insert, load
 from laneway.stores.sqlite.transaction import Transaction
-from laneway.stores.sqlite.waking import next_due, tasks, wake_for_work
+from laneway.stores.sqlite.waking import tasks, wake_for_work
 
 _SQL = load("stepping")
 
@@ -39,7 +39,7 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
         return _same_answer(db, step.incarnation, call, *answer)
-    transaction = Transaction(db, now)
+    transaction = Transaction(db, now, step.incarnation)
     settling = Settling(transaction, step)
     settling.settle(step.results, step.emitted)
     settling.write()
@@ -47,7 +47,9 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
     reply = _answer(transaction, step, claimed, settling.refused, more=more)
-    wake_for_work(db, effects)
+    # The one who asks has just looked for itself: if it alone rests, there is nobody to wake.
+    if transaction.glance.resting:
+        wake_for_work(db, effects)
     effects.events = bool(claimed or step.results or step.emitted)
     return reply
 
@@ -62,7 +64,7 @@ def _same_answer(
 def _answer(
     transaction: Transaction, step: Step, claimed: list[Claimed], refused: list[tuple[int, int]], *, more: bool
 ) -> StepReply:
-    soonest, now = next_due(transaction.db), transaction.now
+    soonest, now = transaction.next_due(), transaction.now
     due_in = None if soonest is None else max(0, soonest - now)
     idle = step.park and not more and len(claimed) < step.room
     kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.incarnation)

@@ -99,14 +99,20 @@ class SQLiteStore:
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
         try:
-            return await self._write(lambda db, effects: stepping.take_step(db, effects, step, self._clock.now()))
+            # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+            return await self._write(
+                lambda db, effects: stepping.take_step(db, effects, step, self._clock.now()),
+                durable=bool(step.results or step.emitted),
+            )
         except LeaseLost:
             self._here.forget(step.incarnation)
             raise
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
-        return self._here.writer.write_and_wait(lambda db, _: liveness.renew(db, incarnation, self._clock.now()))
+        return self._here.writer.write_and_wait(
+            lambda db, _: liveness.renew(db, incarnation, self._clock.now()), durable=False
+        )
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
@@ -142,9 +148,9 @@ class SQLiteStore:
         await here.writer.write(lambda _, __: None)
         here.opened = True
 
-    async def _write(self, work: Callable[[sqlite3.Connection, Effects], T]) -> T:
+    async def _write(self, work: Callable[[sqlite3.Connection, Effects], T], *, durable: bool = True) -> T:
         here = self._here
-        answer = await here.writer.write(work)
+        answer = await here.writer.write(work, durable=durable)
         here.opened = True
         return answer
 

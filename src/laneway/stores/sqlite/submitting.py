@@ -21,19 +21,22 @@ from laneway.stores.sqlite.waking import wake_for_work
 _SQL = load("submitting")
 _PUT_READY = load("shelves")["put_ready"]
 
+_ACCEPTED = ReceiptOutcome.ACCEPTED
+UNKNOWN = "lane_unknown"  # the note on a receipt whose run was sent to another lane
 FEW = 4  # so many runs that are alike are not worth a statement of their own
 
 
 def submit(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt]:
     """Accept the batch; see `RunStore.submit`."""
-    db.execute("SAVEPOINT submit")
+    transaction = Transaction(db, now)
     try:
-        receipts = _accept(Transaction(db, now), batch)
+        receipts = _accept(transaction, batch)
     except sqlite3.IntegrityError:
-        db.execute("ROLLBACK TO submit")
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
         receipts = _accept_the_rest(Transaction(db, now), batch)
-    db.execute("RELEASE submit")
-    wake_for_work(db, effects)
+    if transaction.glance.resting:
+        wake_for_work(db, effects)
     return receipts
 
 
@@ -64,8 +67,7 @@ class _Acceptance:
     def __init__(self, transaction: Transaction, batch: Sequence[NewRun]) -> None:
         self._transaction, self._batch = transaction, batch
         self._more_due = transaction.make_due()
-        [[last]] = transaction.db.execute(_SQL["accept"], (len(batch),)).fetchall()
-        self._first = last - len(batch) + 1
+        self._first = transaction.glance.accepted + 1
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
         self._books = {lane: transaction.books.lanes[lane] for lane in self._lanes.values()}
         self._fetch(batch)
@@ -84,7 +86,8 @@ class _Acceptance:
             if self._is_plain(new, lane):
                 end = _alike_up_to(batch, index)
                 self._enter(index, end, lane)
-                self.receipts += [_receipt(new, lane, None) for new in batch[index:end]]
+                note = None if lane == new.lane else UNKNOWN
+                self.receipts += [Receipt(_ACCEPTED, new.id, note) for new in batch[index:end]]
                 index = end
             else:
                 self.receipts.append(_receipt(new, lane, self._place(self._first + index, new, lane)))
@@ -93,17 +96,17 @@ class _Acceptance:
     def write(self) -> None:
         """Write the runs, and what the rules changed."""
         db, now = self._transaction.db, self._transaction.now
-        # Where a run is, is known only now: one that came later may have let it go on.
-        rows = self._rows + [_row(*placed, now) for placed in self._placed]
-        insert(db, _SQL["insert"], rows)
+        insert(db, _SQL["insert"], self._rows + [_row(*placed, now) for placed in self._placed])
+        for index, rank, count in self._alike:
+            new = self._batch[index]
+            shared = (new.task, self._lanes[new.lane], new.user, new.priority, now)
+            own = [text for new in self._batch[index : index + count] for text in (new.id, new.args)]
+            insert_alike(db, _SQL["insert_alike"], count, self._first + index, rank, shared, own)
         self._transaction.shelves.write()
         insert(db, _PUT_READY, self._ready)
         for index, rank, count in self._alike:
-            new, first = self._batch[index], self._first + index
-            lane = self._lanes[new.lane]
-            own = [(new.id, new.args) for new in self._batch[index : index + count]]
-            insert_alike(db, _SQL["insert_alike"], first, rank, (new.task, lane, new.user, new.priority, now), own)
-            insert_alike(db, _SQL["ready_alike"], first, rank, (lane,), [()] * count)
+            lane = self._lanes[self._batch[index].lane]
+            insert_alike(db, _SQL["ready_alike"], count, self._first + index, rank, (lane,))
         self._transaction.books.write()
 
     def _is_plain(self, new: NewRun, lane: str) -> bool:
@@ -119,7 +122,7 @@ class _Acceptance:
             return
         for nth, new in enumerate(self._batch[start:end]):
             number = self._first + start + nth
-            facts = (new.task, lane, new.user, None, new.priority, None, now, now, "ready", rank + nth, new.args)
+            facts = (new.task, lane, new.user, None, new.priority, None, now, now, rank + nth, new.args)
             self._rows.append((number, new.id, *facts))
             self._ready.append((lane, rank + nth, number, FRESH))
 
@@ -167,7 +170,7 @@ def _lane(transaction: Transaction, name: str) -> str:
 
 
 def _receipt(new: NewRun, lane: str, position: int | None) -> Receipt:
-    return Receipt(ReceiptOutcome.ACCEPTED, new.id, None if lane == new.lane else "lane_unknown", position)
+    return Receipt(_ACCEPTED, new.id, None if lane == new.lane else UNKNOWN, position)
 
 
 def _row(new: NewRun, line: Line, due_at: int, now: int) -> Row:
@@ -182,7 +185,6 @@ def _row(new: NewRun, line: Line, due_at: int, now: int) -> Row:
         new.max_concurrent,
         now,
         due_at,
-        line.place,
         line.rank,
         new.args,
     )

@@ -1,4 +1,4 @@
-"""One atomic piece of work: the core's flow over this store's tables, while the write lock is held.
+"""What every writing verb works with: the core's flow over this file's tables, for as long as the write lock is held.
 
 A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb.
 """
@@ -6,25 +6,41 @@ A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives 
 from __future__ import annotations
 
 import sqlite3
+from typing import NamedTuple
 
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Line
 from laneway.stores.sqlite.shelves import Shelves
+from laneway.stores.sqlite.statements import load
+
+_SQL = load("transaction")
+
+
+class Glance(NamedTuple):
+    """What stands in the tables when the transaction begins: mostly it spares looking any closer."""
+
+    accepted: int  # the last acceptance number given
+    due_at: int | None  # of the next future run
+    aside: bool  # runs are set aside
+    resting: bool  # workers rest, the one who asks not counted
 
 
 class Transaction:
-    """The flow over its books and shelves."""
+    """The flow over its books and shelves. `asker` is the incarnation that takes a step."""
 
-    def __init__(self, db: sqlite3.Connection, now: int) -> None:
+    def __init__(self, db: sqlite3.Connection, now: int, asker: str | None = None) -> None:
         self.db, self.now = db, now
+        self.glance = Glance(*db.execute(_SQL["glance"], (asker,)).fetchone())
         self.books = Books(db)
-        self.shelves = Shelves(db, self.books)
+        self.shelves = Shelves(db, self.books, aside=bool(self.glance.aside))
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
+        if self.glance.due_at is None or self.glance.due_at > self.now:
+            return False
         due, more = self.shelves.take_due(self.now, MOST_MOVES)
         for run in due:
             if run.kind & AGAIN:
@@ -37,3 +53,10 @@ class Transaction:
         """Write back what the rules changed."""
         self.shelves.write()
         self.books.write()
+
+    def next_due(self) -> int | None:
+        """Return when the next future run is due, once this is written."""
+        if not self.shelves.due_changed:
+            return self.glance.due_at
+        [[due_at]] = self.db.execute(_SQL["next_due"]).fetchall()
+        return None if due_at is None else int(due_at)

@@ -17,6 +17,7 @@ from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.statements import as_json, load
 
 _SQL = load("waking")
+_NEXT_DUE = load("transaction")["next_due"]
 
 decode_incarnation = msgspec.json.Decoder(Incarnation).decode
 
@@ -44,15 +45,9 @@ def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
     _wake(db, effects, chosen or _for_due(db, idle))
 
 
-def next_due(db: sqlite3.Connection) -> int | None:
-    """Return when the next future run is due."""
-    [[due_at]] = db.execute(_SQL["next_due"]).fetchall()
-    return None if due_at is None else int(due_at)
-
-
 def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
     # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-    soonest = next_due(db)
+    [[soonest]] = db.execute(_NEXT_DUE).fetchall()
     if soonest is None or any(worker.told is not None and worker.told <= soonest for worker in idle):
         return []
     return idle[:1]

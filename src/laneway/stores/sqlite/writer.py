@@ -2,7 +2,8 @@
 
 **The model.** `BEGIN IMMEDIATE` takes the file's write lock when it is this process's `turn`. Each
 piece of work runs inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT,
-one fsync, makes all of them durable; only then are they answered, and wake-ups sent.
+one fsync, makes all of them durable; only then are they answered, and wake-ups sent. A batch of nothing but claims and
+renewals is committed without the fsync: a machine that crashes takes along the worker it was answered to.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
 answers and wake-ups may be lost: callers repeat their calls, which change nothing then; resting workers look.
@@ -32,23 +33,27 @@ Write = Callable[[sqlite3.Connection, Effects], T]
 
 
 class Writer(Desk):
-    """Does work inside transactions; `committed` hears of the effects of each commit."""
+    """Does work inside transactions. After a commit it has resting workers woken and watchers told."""
 
-    def __init__(self, place: Place, committed: Callable[[Effects], None]) -> None:
+    def __init__(
+        self, place: Place, wake: Callable[[list[tuple[str, str | None]]], None], tell: Callable[[], None]
+    ) -> None:
         super().__init__("laneway-sqlite-writer")
-        self._place, self._committed = place, committed
+        self._place, self._wake, self._tell = place, wake, tell
         self._db: sqlite3.Connection | None = None
+        self._syncs = True  # whether the connection waits for the disk at each commit
+        self._news = False  # events were written, and the watchers do not know yet
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
-    async def write(self, work: Write[T]) -> T:
-        """Do the work in a transaction, and return its answer once that is durable."""
-        effects = Effects()
+    async def write(self, work: Write[T], *, durable: bool = True) -> T:
+        """Do the work in a transaction, and return its answer once that is committed."""
+        effects = Effects(durable=durable)
         return await self.ask(lambda db: work(db, effects), effects)
 
-    def write_and_wait(self, work: Write[T]) -> T:
+    def write_and_wait(self, work: Write[T], *, durable: bool = True) -> T:
         """Do the work in a transaction; wait for it in this thread."""
-        effects = Effects()
+        effects = Effects(durable=durable)
         return self.ask_and_wait(lambda db: work(db, effects), effects)
 
     def do(self, batch: list[Ask]) -> None:
@@ -59,12 +64,17 @@ class Writer(Desk):
             for ask in batch:
                 ask.error = _again(error)
             return
-        effects = Effects.of([ask.note for ask in batch if ask.error is None])
-        if effects.wake or effects.events:
-            self._committed(effects)
+        for ask in batch:
+            if ask.error is None:
+                self._news = self._news or ask.note.events
+                if ask.note.wake:
+                    self._wake(ask.note.wake)
 
     def rest(self) -> None:
-        """Move the log into the file when it has grown, now that nobody waits for an answer."""
+        """Tell the watchers, and move the log into the file when it has grown, now that nobody waits for an answer."""
+        if self._news:
+            self._news = False
+            self._tell()
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
 
@@ -79,18 +89,22 @@ class Writer(Desk):
     def _connect(self) -> sqlite3.Connection:
         db = connect(self._place)
         db.execute("PRAGMA busy_timeout = 0")  # from here on `Turn` does the waiting
+        self._syncs = True
         return db
 
     def _transact(self, batch: list[Ask]) -> None:
         db = self._db = self._db or self._connect()
-        self._begin(db)
+        self._begin(db, durable=any(ask.note.durable for ask in batch))
         for ask in batch:
             self._attempt(db, ask, alone=len(batch) == 1)
         if db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
 
-    def _begin(self, db: sqlite3.Connection) -> None:
+    def _begin(self, db: sqlite3.Connection, *, durable: bool) -> None:
         try:
+            if durable is not self._syncs:
+                db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._syncs = durable
             self._turn.begin(db)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:

@@ -1,11 +1,10 @@
 -- The first layout. Instants are microseconds since 1970; JSON is text.
 --
--- Two kinds of tables. `run`, `outcome` and `event` grow with history and are written in the order of acceptance, so that
--- a batch dirties few pages. The others hold only what is pending or running and move all the time; they are narrow.
+-- Two kinds of tables. `run`, `outcome` and `event` grow with history and are written at their ends, so that a batch
+-- dirties few pages, in whatever order runs end. The others hold only what is pending or running and move all the time; they are narrow.
 
--- What was submitted. A row is written once; only `place` and `rank` change, when the run moves to another shelf.
--- Where a pending run is: `place` names the shelf (ready, parked, held, due), `rank` is its key there. Both are
--- out of date while the run has a lease, and after it has ended. `args` is last: a long one does not hide the rest.
+-- What was submitted. A row is written once. `rank` is the run's key on the shelf it was first put on: a hint for whoever
+-- looks for it, right for most runs, and not kept up when the run moves. `args` is last: a long one does not hide the rest.
 CREATE TABLE run (
     number INTEGER PRIMARY KEY,  -- acceptance
     id TEXT NOT NULL UNIQUE,
@@ -17,15 +16,15 @@ CREATE TABLE run (
     max_concurrent INTEGER,
     accepted_at INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
-    place TEXT NOT NULL,
     rank INTEGER NOT NULL,
     args TEXT NOT NULL
 ) STRICT;
 
 -- What the newest attempt that ended came to; absent until there is one. An INSERT here costs half of what an UPDATE of
--- `run` did, whose rows would grow and split their pages.
+-- `run` did, whose rows would grow and split their pages. `log` is the last chunk of events of a run that has ended.
 CREATE TABLE outcome (
-    number INTEGER PRIMARY KEY,
+    settled INTEGER PRIMARY KEY, -- the order of settling
+    number INTEGER NOT NULL UNIQUE,
     state TEXT NOT NULL,
     attempt INTEGER NOT NULL,
     crashes INTEGER NOT NULL,
@@ -36,7 +35,8 @@ CREATE TABLE outcome (
     ended_at INTEGER,
     reason TEXT,
     error TEXT,
-    result TEXT
+    result TEXT,
+    log TEXT
 ) STRICT;
 CREATE INDEX outcome_ended ON outcome (state, number) WHERE ended_at IS NOT NULL;
 
@@ -45,8 +45,8 @@ CREATE TABLE event (
     number INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     body TEXT NOT NULL,
-    PRIMARY KEY (number, seq)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (number, seq)
+) STRICT;
 
 -- The shelves of `core.flow`. `kind` is how the run came there.
 CREATE TABLE ready (
@@ -174,7 +174,8 @@ CREATE TABLE heartbeat (
 ) STRICT;
 INSERT INTO heartbeat VALUES (1, 0, 0);
 
--- The last acceptance number given; a number is never used again, also when the newest runs are pruned.
+-- An acceptance number up to which all were given: whoever deletes the newest run writes its number here before, so that
+-- none is given twice.
 CREATE TABLE counter (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     accepted INTEGER NOT NULL

@@ -1,8 +1,9 @@
 -- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
 
 -- name: lane
--- Read a lane's limits and how many of its runs are active. Index: the primary key.
-SELECT "limit", per_user, active FROM lane WHERE name = ?;
+-- Read a lane's limits, how many of its runs are active, and how far each of its priorities has come: a row per priority,
+-- or one without. Index: the primary keys.
+SELECT "limit", per_user, active, priority, v, ready FROM lane LEFT JOIN pace ON pace.lane = name WHERE name = ?;
 
 -- name: set_active
 -- Write how many runs of a lane are active. Index: the primary key.
@@ -12,10 +13,6 @@ UPDATE lane SET active = ? WHERE name = ?;
 -- Create a lane or change its limits. Index: the primary key.
 INSERT INTO lane (name, "limit", per_user) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit", per_user = excluded.per_user;
-
--- name: paces
--- Read how far each priority of a lane has come. Index: the primary key.
-SELECT priority, v, ready FROM pace WHERE lane = ?;
 
 -- name: set_pace
 -- Write how far a priority of a lane has come. Index: the primary key.

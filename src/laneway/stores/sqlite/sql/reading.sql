@@ -72,9 +72,13 @@ FROM run LEFT JOIN outcome ON outcome.number = run.number LEFT JOIN lease ON lea
 WHERE run.id = ?;
 
 -- name: chunks
--- Read a run's chunks from the one that holds an event number. Index: the primary key.
-SELECT seq, body FROM event
-WHERE number = ?1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = ?1 AND seq <= ?2), 0) ORDER BY seq;
+-- Read a run's chunks from the one that holds an event number; the last of a run that has ended stands with its outcome.
+-- Index: the unique (number, seq), then the unique number of outcome.
+SELECT * FROM (
+    SELECT seq, body FROM event
+    WHERE number = ?1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = ?1 AND seq <= ?2), 0) ORDER BY seq
+) UNION ALL
+SELECT events - json_array_length(log) + 1, log FROM outcome WHERE number = ?1 AND log IS NOT NULL;
 
 -- name: workers
 -- Read the incarnations, oldest first, with how much they hold. It reads the table and all leases.

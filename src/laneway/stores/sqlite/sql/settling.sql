@@ -1,8 +1,9 @@
 -- Settling: results and events under their leases.
 
 -- name: leased
--- Read these leases of an incarnation and what the rules need of their runs. Index: the primary keys.
-SELECT lease.number, fence, attempt, died, started_at, events, noted, task, lane, user, session, priority
+-- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it. Index: the primary keys.
+SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, NULL, 0, attempt, 0, fence, events,
+    coalesce(died, holder), started_at, noted
 FROM json_each(?1) AS wanted
 CROSS JOIN lease ON lease.number = wanted.value
 CROSS JOIN run ON run.number = lease.number
@@ -13,16 +14,18 @@ WHERE lease.holder = ?2;
 DELETE FROM lease WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: settle
--- Write what an attempt came to. Index: the primary key. A run that ends keeps the due time it had.
-INSERT INTO outcome (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- Write what an attempt came to. Index: the unique number. A run that ends keeps the due time it had.
+INSERT INTO outcome
+(number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET
     state = excluded.state, attempt = excluded.attempt, crashes = excluded.crashes, fence = excluded.fence,
     events = excluded.events, due_at = coalesce(excluded.due_at, due_at), started_at = excluded.started_at,
-    ended_at = excluded.ended_at, reason = excluded.reason, error = excluded.error, result = excluded.result;
+    ended_at = excluded.ended_at, reason = excluded.reason, error = excluded.error, result = excluded.result,
+    log = excluded.log;
 
 -- name: append
--- Write a chunk of events. Index: the primary key.
+-- Write a chunk of events. Index: the unique (number, seq).
 INSERT INTO event (number, seq, body) VALUES (?, ?, ?);
 
 -- name: note

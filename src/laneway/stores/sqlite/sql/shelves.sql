@@ -89,13 +89,8 @@ INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) D
 -- Index: the primary key.
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
--- name: move
--- Note on these runs, given as [number, place, rank], where they are now. Index: the primary key of run.
-UPDATE run SET place = moved.value ->> 1, rank = moved.value ->> 2
-FROM json_each(?) AS moved WHERE run.number = moved.value ->> 0;
-
 -- name: tried
--- Read how often these runs were tried. Index: the primary key of outcome.
+-- Read how often these runs were tried. Index: the unique number of outcome.
 SELECT number, attempt, crashes, fence, events
 FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value;
 

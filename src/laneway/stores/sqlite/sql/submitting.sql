@@ -1,19 +1,19 @@
 -- Accepting runs.
 
--- name: accept
--- Give out the next acceptance numbers and return the last. Index: the primary key of a table of one row.
-UPDATE counter SET accepted = accepted + ? WHERE one = 1 RETURNING accepted;
+-- name: undo
+-- Delete the runs from an acceptance number on. Index: the primary key.
+DELETE FROM run WHERE number >= ?;
 
 -- name: insert
 -- Write a run. Index: the unique id finds out a run that was accepted before.
-INSERT INTO run (number, id, task, lane, user, session, priority, max_concurrent, accepted_at, due_at, place, rank, args)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO run (number, id, task, lane, user, session, priority, max_concurrent, accepted_at, due_at, rank, args)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_alike
 -- Write startable runs that differ only in their id and arguments: numbers and ranks follow one by one. {nth} counts the
 -- rows, {id} and {args} are the numbers of their parameters. Index: the unique id.
-INSERT INTO run (number, id, task, lane, user, priority, accepted_at, due_at, place, rank, args)
-VALUES (?1 + {nth}, ?{id}, ?3, ?4, ?5, ?6, ?7, ?7, 'ready', ?2 + {nth}, ?{args});
+INSERT INTO run (number, id, task, lane, user, priority, accepted_at, due_at, rank, args)
+VALUES (?1 + {nth}, ?{id}, ?3, ?4, ?5, ?6, ?7, ?7, ?2 + {nth}, ?{args});
 
 -- name: ready_alike
 -- Put such runs into their lane's ready order. Index: the primary key.

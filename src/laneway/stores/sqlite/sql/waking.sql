@@ -14,10 +14,6 @@ JOIN lane ON lane.name = lane;
 -- Name the tasks that have runs set aside in lanes with room. It reads aside, a row per lane and task.
 SELECT DISTINCT task FROM aside JOIN lane ON lane.name = aside.lane WHERE active < "limit";
 
--- name: next_due
--- Tell when the next future run is due. Index: the primary key.
-SELECT min(rank) FROM due;
-
 -- name: rouse
 -- End the rest of these workers. Index: the primary key.
 UPDATE worker SET idle = 0 WHERE number IN (SELECT value FROM json_each(?));
