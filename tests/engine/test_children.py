@@ -23,7 +23,7 @@ from laneway.core.codec import RESULT_LIMIT
 from laneway.core.events import Draft
 from laneway.core.outcome import Failed, Outcome, Succeeded
 from laneway.core.run import Claimed, Failure
-from laneway.engine import finding
+from laneway.engine import childprocess, finding
 from laneway.engine.children import ChildExecution, Children
 from laneway.engine.clock import SystemClock
 from laneway.engine.finding import check_importable, place_of
@@ -340,7 +340,7 @@ async def test_a_handler_may_fork_and_terminate_what_it_forked(story: Story) -> 
 
 
 async def test_a_child_that_cannot_begin_fails_the_attempt(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laneway.engine.childprocess.START", "import sys; sys.exit(5)")
+    monkeypatch.setattr(childprocess, "START", "import sys; sys.exit(5)")
 
     failure = await story.failure(tasks.pid)
 
@@ -400,6 +400,15 @@ async def test_a_sigterm_that_the_worker_did_not_send_stops_nothing(story: Story
 
     assert await ending == Succeeded('"stopped by myself"')
     assert await story.value(tasks.pid) == pid
+
+
+async def test_a_child_that_gets_sigterm_before_it_can_begin_begins(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = f"import os; os.kill(os.getpid(), {signal.SIGTERM:d}); {childprocess.START}"
+    monkeypatch.setattr(childprocess, "START", early)
+
+    assert await story.value(tasks.add.function, a=1, b=2) == 3
 
 
 async def test_sigterm_unwinds_an_async_handler_that_swallows_its_cancellation(story: Story) -> None:

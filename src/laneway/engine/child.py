@@ -47,20 +47,17 @@ def main() -> None:
     del sys.argv[1:]
     _die_with(parent)
     finding.inside_child = True
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started us may have kept signals away from itself
     link = socket.socket(fileno=fd)
     link.set_inheritable(False)
     line = Line(link)
     line.watch_forks()
     threading.Thread(target=line.listen, daemon=True, name="laneway-line").start()
+    signal.signal(signal.SIGTERM, line.on_sigterm)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started us kept signals away
     with contextlib.suppress(Terminated), asyncio.Runner() as loop:
-        while True:
-            # A handler may have changed it for itself; the next one starts anew.
-            signal.signal(signal.SIGTERM, line.on_sigterm)
-            attempt = line.attempts.get()
-            if attempt is None:
-                return
+        while (attempt := line.attempts.get()) is not None:
             _execute(attempt, line, loop)
+            signal.signal(signal.SIGTERM, line.on_sigterm)  # the handler may have changed it for itself
 
 
 def _die_with(parent: int) -> None:

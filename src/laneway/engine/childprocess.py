@@ -44,7 +44,12 @@ class ChildProcess:
     async def start(cls) -> ChildProcess:
         """Start a process; raise LanewayError if there is none to be had."""
         ours, theirs = socket.socketpair()
-        child = cls(*await asyncio.open_unix_connection(sock=ours))
+        try:
+            child = cls(*await asyncio.open_unix_connection(sock=ours))
+        except BaseException:
+            ours.close()
+            theirs.close()
+            raise
         threading.Thread(target=child._keep, args=(theirs,), daemon=True, name="laneway-child").start()
         try:
             await asyncio.shield(child._started)
@@ -86,6 +91,8 @@ class ChildProcess:
         return status
 
     def _keep(self, theirs: socket.socket) -> None:
+        # The child inherits this: SIGTERM waits until it can tell whether it is meant.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             with theirs:
                 process = self._popen(theirs.fileno())
