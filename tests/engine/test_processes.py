@@ -58,6 +58,32 @@ def test_a_child_is_there_while_it_lives_and_gone_when_it_has_ended() -> None:
     assert is_gone(childs) is True
 
 
+FIRST_THREAD_ENDS = """
+import ctypes, msgspec, platform, sys, threading
+from laneway.engine.processes import mark
+mine = msgspec.json.encode(mark()).decode()
+threading.Thread(target=lambda: (print(mine, flush=True), sys.stdin.read())).start()
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)  # exit, of this thread alone
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is seen to be gone")
+def test_a_process_whose_first_thread_has_ended_is_there_while_another_runs() -> None:
+    command = [sys.executable, "-c", FIRST_THREAD_ENDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        childs = msgspec.json.decode(child.stdout.readline(), type=ProcessMark)
+        while processes._stat(childs.pid)[0] != "Z":
+            pass
+
+        gone = is_gone(childs)
+
+        child.kill()
+        os.waitid(os.P_PID, childs.pid, os.WEXITED | os.WNOWAIT)
+        assert is_gone(childs)
+    assert not gone
+
+
 def test_where_there_is_no_proc_nobody_is_ever_seen_to_be_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     mine = mark()
     monkeypatch.setattr(processes, "_PROC", tmp_path)

@@ -14,7 +14,7 @@ from laneway.core.states import TERMINAL, RunState
 class Failure(msgspec.Struct, frozen=True):
     """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
 
-    kind: str  # error, timed_out, crashed, bad_result, bad_arguments
+    kind: str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments
     type: str
     message: str
     traceback: str | None = None

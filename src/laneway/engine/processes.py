@@ -45,21 +45,22 @@ def _namespace() -> str:
 
 def _started(pid: int) -> int | None:
     fields = _stat(pid)
-    return int(fields[19]) if len(fields) >= 20 and fields[0] not in "ZX" else None
+    return int(fields[19]) if len(fields) >= 20 and not _has_ended(fields) else None
 
 
-def _state(pid: int) -> str:
-    return _stat(pid)[0] if _stat(pid) else ""
+def _has_ended(fields: list[str]) -> bool:
+    # Race: the first thread of a killed process may be a zombie while another, with its child process, still goes.
+    return len(fields) >= 18 and (fields[0] == "X" or (fields[0] == "Z" and int(fields[17]) <= 1))
 
 
 def _stat(pid: int) -> list[str]:
-    # Fields after the command's closing parenthesis: state is the 3rd of all, the start time the 22nd.
+    # Fields after the command's closing parenthesis: state is the 3rd of all, threads 20th, start time 22nd.
     return _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
 
 
 def _exists(pid: int) -> bool:
     # What /proc does not show may only be hidden (hidepid), and a zombie is there and executes nothing.
-    if _state(pid) in ("Z", "X"):
+    if _has_ended(_stat(pid)):
         return False
     try:
         os.kill(pid, 0)

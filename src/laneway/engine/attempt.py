@@ -1,0 +1,212 @@
+"""An attempt inside a child process: its line to the worker, and the context its handler is given.
+
+Two threads: the main one executes the handler, a second one listens to the worker. So `ctx.cancelled` turns true and a
+checkpoint is answered while the handler computes, and the child leaves with its worker whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from signal import SIG_BLOCK, SIG_UNBLOCK
+from types import FrameType
+from typing import Any
+
+from laneway.core import codec
+from laneway.core.events import Draft
+from laneway.engine.context import Context
+from laneway.engine.wire import (
+    Answer,
+    Cancel,
+    Checkpoint,
+    Drafted,
+    Execute,
+    FromChild,
+    Leave,
+    ToChild,
+    decode_for_child,
+    packed,
+    receive,
+)
+from laneway.errors import LanewayError
+
+
+class Unwound(BaseException):
+    """Raised by a checkpoint that is saved and not to be gone on from; no `except Exception` holds it up."""
+
+
+class Terminated(SystemExit):
+    """Raised where the main thread is when SIGTERM is meant; an exit, so that code which lets exits through obeys."""
+
+
+class Line:
+    """The child's line to its worker."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self.lock = threading.RLock()  # held while a message is sent: messages never mix, and keep their order
+        self._unanswered: deque[Future[None]] = deque()
+        self.attempts: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._newest: Attempt | None = None
+        self._terminating = False
+
+    def send(self, message: FromChild) -> None:
+        """Send a message; block while the worker is behind."""
+        with self.lock:
+            self._link.sendall(packed(message))
+
+    def ask(self, message: Checkpoint) -> Future[None]:
+        """Send a checkpoint; the future ends when it is answered."""
+        answer = Future[None]()
+        answer.set_running_or_notify_cancel()  # whoever stops waiting for it does not take it out of the row
+        with self.lock:
+            self._unanswered.append(answer)
+            self.send(message)
+        return answer
+
+    def listen(self) -> None:
+        """Hear what the worker says, until it is gone; then end this process and all that it started."""
+        try:
+            while (body := receive(self._link)) is not None:
+                self._obey(decode_for_child.decode(body))
+        finally:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    def watch_forks(self) -> None:
+        """See to it that a copy of this process, which a handler may fork, is none of the worker's."""
+        # Race: whoever forks may terminate the copy before it has come to itself; then the signal waits for it.
+        block, unblock = (partial(signal.pthread_sigmask, how, {signal.SIGTERM}) for how in (SIG_BLOCK, SIG_UNBLOCK))
+
+        def let_go() -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._link.close()
+            unblock()
+
+        os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=let_go)
+
+    def on_sigterm(self, number: int, frame: FrameType | None) -> None:
+        """Unwind the main thread if the worker wants that.
+
+        Whoever stops a service may send SIGTERM to all of its processes. What becomes of an attempt then is the
+        worker's to decide; it may well let it finish.
+        """
+        if self._terminating:
+            raise Terminated(128 + number)
+
+    def _obey(self, message: ToChild) -> None:
+        if isinstance(message, Execute):
+            self._newest = Attempt(message, self)
+            self.attempts.put(self._newest)
+        elif isinstance(message, Answer):
+            _pass_on(message, self._unanswered.popleft())
+        elif isinstance(message, Leave):
+            self.attempts.put(None)
+        elif isinstance(message, Cancel):
+            # Race: the attempt may have ended by itself meanwhile. The next one is not heard of before this is.
+            if self._newest is not None:
+                self._newest.cancel()
+        else:
+            self._terminating = True
+            # Race: the signal may have come before the message.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+class Attempt:
+    """One attempt: what it is of, whether it shall stop, and what its handler says."""
+
+    def __init__(self, order: Execute, line: Line) -> None:
+        self.run, self.order = order.run, order
+        self._line = line
+        self._lock = threading.Lock()
+        self._drafts: list[Draft] = []
+        self._over = False
+        self._on_cancel: Callable[[], object] | None = None
+        self.cancelled = False
+
+    def context(self) -> ChildContext:
+        """Return the handler's context."""
+        return ChildContext(self, self._drafts)
+
+    def cancel(self) -> None:
+        """Hear that the handler shall stop."""
+        with self._lock:
+            self.cancelled, call = True, self._on_cancel
+        if call is not None:
+            call()
+
+    def when_cancelled(self, call: Callable[[], object]) -> None:
+        """Make a call when the handler shall stop, at once if it shall already."""
+        with self._lock:
+            self._on_cancel, late = call, self.cancelled
+        if late:
+            call()
+
+    def say(self) -> None:
+        """Send what the handler said."""
+        with self._line.lock:
+            while self._drafts:
+                draft = self._drafts.pop(0)
+                if not self._over:
+                    self._line.send(Drafted(*draft))
+
+    def save(self, state: str) -> Future[None]:
+        """Send a checkpoint's state; the future ends when it is saved, and raises Unwound if that is all."""
+        with self._line.lock:
+            if self._over:
+                raise LanewayError("this attempt is over; there is nothing left to save a checkpoint for")
+            return self._line.ask(Checkpoint(state))
+
+    def end(self, message: FromChild) -> None:
+        """Send the last word of this attempt; a thread that it left behind is not heard any more."""
+        # Invariant: nothing of this attempt follows its end, or the worker would take it for the next one's.
+        with self._line.lock:
+            self._over = True
+            self._line.send(message)
+
+
+class ChildContext(Context):
+    """The context of a handler in a child process."""
+
+    __slots__ = ("_attempt",)
+
+    def __init__(self, attempt: Attempt, drafts: list[Draft]) -> None:
+        super().__init__(attempt.run, drafts, attempt.say)
+        self._attempt = attempt
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop; for code that can look, and stop by itself."""
+        return self._attempt.cancelled
+
+    @property
+    def state(self) -> Any:
+        """What the last checkpoint saved, None if there was none."""
+        state = self._attempt.order.state
+        return None if state is None else codec.from_json(state)
+
+    def checkpoint(self, state: object) -> Any:
+        """Save `state`, and stop here if the run is to be paused. Awaited where a loop runs; else it blocks."""
+        limit = self._attempt.order.result_limit
+        saved = self._attempt.save(codec.to_json(state, "the state of a checkpoint", limit, plural=False))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return saved.result()
+        return asyncio.wrap_future(saved)
+
+
+def _pass_on(answer: Answer, to: Future[None]) -> None:
+    if answer.problem is not None:
+        to.set_exception(LanewayError(answer.problem))
+    elif answer.go_on:
+        to.set_result(None)
+    else:
+        to.set_exception(Unwound())

@@ -1,0 +1,57 @@
+"""What a handler's return or raise is, as an outcome: the same in the worker's process and in a child."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from laneway.core import codec
+from laneway.core.outcome import Failed, Outcome, Succeeded
+from laneway.core.run import Failure
+from laneway.engine.tasks import Task
+from laneway.errors import BadArguments
+
+TRACEBACK_LIMIT = 16 * 1024
+MESSAGE_LIMIT = 2 * 1024
+
+
+def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
+    """Return the outcome of a handler that returned `value`; a result that cannot be stored is a failure."""
+    try:
+        return Succeeded(codec.to_json(value, task.result_words, limit, plural=False))
+    except BadArguments as error:
+        return Failed(Failure("bad_result", "BadResult", str(error)))
+
+
+def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcome:
+    """Return the outcome of a handler that raised, when called with these arguments (JSON text)."""
+    if isinstance(error, (TypeError, ValueError)):
+        # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
+        try:
+            task.parameters.check(args)
+        except BadArguments as misfit:
+            return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
+    return failed(error)
+
+
+def failed(error: BaseException) -> Failed:
+    """Return the outcome that an exception is."""
+    return Failed(failure("out_of_memory" if isinstance(error, MemoryError) else "error", error))
+
+
+def failure(kind: str, error: BaseException) -> Failure:
+    """Return what is recorded of an exception: its name, its message and its traceback, each bounded and writable."""
+    trace = "".join(traceback.format_exception(error))
+    return Failure(kind, type(error).__name__, _message(error)[:MESSAGE_LIMIT], _printable(trace[-TRACEBACK_LIMIT:]))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return _printable(str(error))
+    except Exception as broken:  # noqa: BLE001  # an exception whose __str__ raises is still only a failed attempt
+        return f"(its message cannot be shown: {type(broken).__name__})"
+
+
+def _printable(text: str) -> str:
+    # A lone surrogate cannot be written as UTF-8, and a failure must always be writable.
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,140 @@
+"""What a worker and its child processes say to each other: JSON messages, each after its length in four bytes.
+
+```
+worker             child
+Execute    ->
+              <-   Begun         before anything of the user's is imported
+              <-   Drafted       ctx.emit, progress and log, as they come
+              <-   Checkpoint    which waits for its
+Answer     ->
+Cancel     ->                    ctx.cancelled is true from here on
+Terminate  ->                    the SIGTERM that comes with it is meant
+              <-   Ended         the last word about this attempt
+Leave      ->                    between attempts only
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, get_args
+
+import msgspec
+
+from laneway.core.outcome import Outcome
+from laneway.core.run import Claimed
+from laneway.engine.finding import Place
+
+FRAME_LIMIT = 1 << 30  # what is longer was not sent by us
+LENGTH = 4
+
+
+class Execute(msgspec.Struct, frozen=True, tag=True):
+    """Execute an attempt of this run; `state` is the last checkpoint's, `carried` what the worker wants known there."""
+
+    run: Claimed
+    place: Place
+    result_limit: int
+    state: str | None = None
+    carried: dict[str, str] = {}
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """Tell the handler to stop."""
+
+
+class Terminate(msgspec.Struct, frozen=True, tag=True):
+    """Unwind the handler, wherever it is."""
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True):
+    """The checkpoint is saved, and the handler goes on or else unwinds; or it is not saved, and `problem` says why."""
+
+    go_on: bool = True
+    problem: str | None = None
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """Nothing more will come."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The attempt is the child's: if it dies from here on, the attempt has failed."""
+
+
+class Drafted(msgspec.Struct, frozen=True, tag=True):
+    """The handler said something."""
+
+    kind: str
+    data: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True, tag=True):
+    """The handler wants its state saved."""
+
+    state: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """The handler ended in this outcome; None if it unwound as it was told to."""
+
+    kind: str | None
+    outcome: msgspec.Raw
+
+
+ToChild = Execute | Cancel | Terminate | Answer | Leave
+FromChild = Begun | Drafted | Checkpoint | Ended
+
+decode_for_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
+decode_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
+# Outcomes carry no tag of their own, because none is needed where they are settled.
+_OUTCOMES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Outcome)}
+
+
+def ended(outcome: Outcome | None) -> Ended:
+    """Return the message that says an attempt ended so."""
+    kind = None if outcome is None else type(outcome).__name__
+    return Ended(kind, msgspec.Raw(msgspec.json.encode(outcome)))
+
+
+def outcome_in(message: Ended) -> Outcome | None:
+    """Return the outcome that a message tells of."""
+    if message.kind is None:
+        return None
+    outcome: Outcome = msgspec.json.decode(message.outcome, type=_OUTCOMES[message.kind])
+    return outcome
+
+
+def packed(message: ToChild | FromChild) -> bytes:
+    """Return a message as it is sent."""
+    body = msgspec.json.encode(message)
+    return len(body).to_bytes(LENGTH, "big") + body
+
+
+async def read(reader: asyncio.StreamReader) -> bytes | None:
+    """Return the next message's bytes; None if the other side is gone, perhaps in the middle of one."""
+    try:
+        size = int.from_bytes(await reader.readexactly(LENGTH), "big")
+        return await reader.readexactly(size) if size <= FRAME_LIMIT else None
+    except (asyncio.IncompleteReadError, OSError):
+        return None
+
+
+def receive(link: socket.socket) -> bytes | None:
+    """Return the next message's bytes, blocking; None if the other side is gone."""
+    size = _exactly(link, LENGTH)
+    return None if size is None else _exactly(link, int.from_bytes(size, "big"))
+
+
+def _exactly(link: socket.socket, size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        try:
+            part = link.recv(min(size - len(parts), 1 << 20))
+        except OSError:
+            return None
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
