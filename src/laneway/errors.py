@@ -91,8 +91,11 @@ class WrongState(UsageError):
     """The run's state does not allow this move."""
 
     def __init__(self, state: str, move: str) -> None:
-        super().__init__(f"a {state} run cannot {move}")
+        super().__init__(f"a {state} run cannot be {_DONE.get(move, move)}")
         self.state, self.move = state, move
+
+
+_DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "claim": "claimed", "drop": "dropped"}
 
 
 class RunEnded(LanewayError):

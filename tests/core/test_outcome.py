@@ -30,7 +30,7 @@ def shown(settlement: Settlement) -> list[tuple[str, Any]]:
 def test_a_success_ends_the_run_with_its_result() -> None:
     settlement = settle(running(attempt=2, crashes=1), Succeeded("[42]"), TaskPolicy(), EMITTED)
 
-    assert settlement == Settlement(Move.SUCCEED, 2, 0, "[42]", drafts=settlement.drafts)
+    assert settlement == Settlement(Move.SUCCEED, 2, 0, "[42]", drafts=settlement.drafts, own=settlement.own)
     assert settlement.state is RunState.SUCCEEDED
     # The value stands in the record, once; the event is filled when it is read.
     assert shown(settlement) == [("log", {"text": "a"}), ("result", None), ("done", {"state": "succeeded"})]
@@ -41,7 +41,7 @@ def test_a_failure_charges_an_attempt_and_comes_back_after_its_delay() -> None:
 
     delay = Retry().delay_before(2, "run-7")
     assert delay is not None
-    assert settlement == Settlement(Move.RETRY, 2, 0, delay=delay, failure=NO, drafts=settlement.drafts)
+    assert settlement == Settlement(Move.RETRY, 2, 0, delay=delay, failure=NO, drafts=settlement.drafts, own=settlement.own)
     assert settlement.state is RunState.PENDING
     error = {"kind": "error", "type": "ValueError", "message": "no"}
     assert shown(settlement) == [
@@ -53,7 +53,7 @@ def test_a_failure_charges_an_attempt_and_comes_back_after_its_delay() -> None:
 def test_the_last_failure_ends_the_run() -> None:
     settlement = settle(running(attempt=3), Failed(NO), TaskPolicy(), EMITTED)
 
-    assert settlement == Settlement(Move.FAIL, 3, 0, failure=NO, reason="error", drafts=settlement.drafts)
+    assert settlement == Settlement(Move.FAIL, 3, 0, failure=NO, reason="error", drafts=settlement.drafts, own=settlement.own)
     assert settlement.state is RunState.FAILED
     error = {"kind": "error", "type": "ValueError", "message": "no"}
     assert shown(settlement) == [("log", {"text": "a"}), ("error", error), ("done", {"state": "failed"})]
@@ -79,7 +79,7 @@ def test_a_timeout_is_tried_again_if_the_policy_says_so(on_timeout: bool, move: 
 def test_a_release_charges_nothing() -> None:
     settlement = settle(running(attempt=2, crashes=1), Released(), TaskPolicy(), EMITTED)
 
-    assert settlement == Settlement(Move.RELEASE, 2, 1, drafts=settlement.drafts)
+    assert settlement == Settlement(Move.RELEASE, 2, 1, drafts=settlement.drafts, own=settlement.own)
     assert settlement.state is RunState.PENDING
     assert shown(settlement) == [("log", {"text": "a"}), ("released", {})]
 

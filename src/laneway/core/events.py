@@ -26,12 +26,26 @@ PROGRESS = "progress"
 LOG = "log"
 RETRYING = "retrying"
 RELEASED = "released"
+SNOOZED = "snoozed"
 LAPSED = "lapsed"
+CANCEL_REQUESTED = "cancel_requested"
+CANCEL_DELIVERED = "cancel_delivered"  # the handler was told
+STOPPED = "stopped"  # and has ended
+PAUSE_REQUESTED = "pause_requested"
+PAUSED = "paused"
+RESUMED = "resumed"
+OVERDUE = "overdue"  # the handler has taken longer than its timeout, and was told to stop
+STUCK = "stuck"  # it was told to stop and has not
 RESULT = "result"
 ERROR = "error"
 DONE = "done"
 # The engine's own kinds; a handler's `ctx.emit` may use any other.
-RESERVED = frozenset({STARTED, RETRYING, RELEASED, LAPSED, RESULT, ERROR, DONE})
+RESERVED = frozenset(
+    {
+        *(STARTED, RETRYING, RELEASED, SNOOZED, LAPSED, RESULT, ERROR, DONE),
+        *(CANCEL_REQUESTED, CANCEL_DELIVERED, STOPPED, PAUSE_REQUESTED, PAUSED, RESUMED, OVERDUE, STUCK),
+    }
+)
 
 Draft = tuple[str, str]  # kind, data as JSON text
 Stamped = tuple[str, int, int, str]  # kind, attempt, at, data as JSON text

@@ -20,6 +20,7 @@ nothing unstarted holds nobody back; counts equal what they count.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from laneway.core.sessions import SessionBook
@@ -60,6 +61,15 @@ class Entry:
 
 
 E = TypeVar("E", bound=Pending)
+
+
+class Shelf(StrEnum):
+    """Where a pending run is kept."""
+
+    DUE = "due"
+    HELD = "held"
+    READY = "ready"
+    PARKED = "parked"
 
 
 class Shelves(Protocol[E]):
@@ -191,6 +201,37 @@ class Flow(Generic[E]):
             if book.held:
                 self._admit(run.session, book)
             elif not book.admitted:
+                self.sessions.emptied(run.session)
+
+    def withdraw(self, run: E, shelf: Shelf) -> None:
+        """Take back the counts of a pending run that was taken from this shelf before its turn, and let others go on.
+
+        A run that was started before keeps its session place; `end` frees it.
+        """
+        if shelf is Shelf.HELD and run.session is not None:
+            self.sessions[run.session].leave()
+        if shelf is Shelf.READY or shelf is Shelf.PARKED:
+            self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
+
+    def _withdraw_from_lane(self, book: LaneBook, run: E, shelf: Shelf) -> None:
+        back, user = run.kind & BACK, run.user
+        if not run.kind & AGAIN:
+            book.wait_no_more(run)
+        if shelf is Shelf.READY:
+            book.leave(run)
+        if user is not None:
+            seat = book.seats[user]
+            if shelf is Shelf.PARKED and not run.kind & ASIDE:
+                seat.parked -= 1
+            if back:
+                self._bring_back(book, user, seat)
+            if seat.idle:
+                book.seats.emptied(user)
+        if run.session is not None and not run.kind & AGAIN:
+            session = self.sessions[run.session]
+            session.end(started=False)
+            self._admit(run.session, session)
+            if session.idle:
                 self.sessions.emptied(run.session)
 
     def reopen(self, lane: str, users: Set[str]) -> None:

@@ -13,11 +13,11 @@ from laneway.core import events
 from laneway.core.events import Draft, draft
 from laneway.core.instants import SECOND
 from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Failure
+from laneway.core.run import Claimed, Failure, Request
 from laneway.core.states import MOVES, Move, RunState
 
 # Trying again cannot help here: the same code would get, or give, the same thing.
-NOT_RETRIED = frozenset({"bad_result", "bad_arguments", "out_of_memory"})
+NOT_RETRIED = frozenset({"gave_up", "bad_result", "bad_arguments", "out_of_memory"})
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
@@ -36,11 +36,27 @@ class Released(msgspec.Struct, frozen=True):
     """The worker stops and gives the run back."""
 
 
+class Snoozed(msgspec.Struct, frozen=True):
+    """The handler, or the worker, wants it run later; `delay` is in microseconds."""
+
+    delay: int
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The handler has stopped because a cancel was requested."""
+
+
+class Paused(msgspec.Struct, frozen=True):
+    """The handler has reached a checkpoint after a pause was requested, and was unwound there."""
+
+
 class Lapsed(msgspec.Struct, frozen=True):
-    """The incarnation that executed it died."""
+    """The incarnation that executed it died. Not `charged` if another run of it is to blame."""
+
+    charged: bool = True
 
 
-Outcome = Succeeded | Failed | Released | Lapsed
+Outcome = Succeeded | Failed | Released | Snoozed | Cancelled | Paused | Lapsed
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +70,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     failure: Failure | None = None
     reason: str | None = None
     drafts: tuple[Draft, ...] = ()
+    own: int = 0  # how many of the events are the attempt's own; those behind them tell of the decision
 
     @property
     def state(self) -> RunState:
@@ -67,6 +84,9 @@ _SUCCEED = Move.SUCCEED  # a name of its own: looking up an enum's member costs 
 _SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
 _FAILURE = draft(events.DONE, {"state": RunState.FAILED.value})
 _RELEASED = (draft(events.RELEASED, {}),)
+_PAUSED = (draft(events.PAUSED, {}),)
+_STOPPED = (draft(events.STOPPED, {}),)
+CANCELLED = (draft(events.DONE, {"state": RunState.CANCELLED.value}),)
 
 
 def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Draft, ...] = ()) -> Settlement:
@@ -81,12 +101,41 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     ('pending', 2)
     """
     if isinstance(outcome, Succeeded):
-        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, drafts + _SUCCESS)
+        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, drafts + _SUCCESS, len(drafts))
     if isinstance(outcome, Failed):
         return _after_failure(run, outcome.failure, policy, drafts)
     if isinstance(outcome, Lapsed):
-        return _after_lapse(run, policy)
-    return Settlement(Move.RELEASE, run.attempt, run.crashes, drafts=drafts + _RELEASED)
+        return _after_lapse(run, policy, charged=outcome.charged)
+    said: tuple[Draft, ...]
+    move, delay, said = Move.RELEASE, 0, _RELEASED
+    if isinstance(outcome, Snoozed):
+        move, delay, said = Move.SNOOZE, outcome.delay, (draft(events.SNOOZED, {"delay": outcome.delay / SECOND}),)
+    elif isinstance(outcome, Cancelled):
+        move, said = Move.CANCEL, _STOPPED + CANCELLED
+    elif isinstance(outcome, Paused):
+        move, said = Move.PAUSE, _PAUSED
+    return Settlement(move, run.attempt, run.crashes, delay=delay, drafts=drafts + said, own=len(drafts))
+
+
+def overruled(settlement: Settlement, request: Request, attempt: int) -> Settlement:
+    """Return what is written instead when this was requested of the run, in this attempt, before it was settled.
+
+    First write wins: once a cancel is stored the run ends cancelled whatever its attempt came to. A requested pause
+    turns any return to pending into paused; a run that has ended has nothing left to pause.
+
+    >>> run = Claimed(1, "a", "t", "{}", 1, 1, 0, "main", None, None, 0, "w")
+    >>> overruled(settle(run, Succeeded("42"), TaskPolicy()), Request.CANCEL, 1).state.value
+    'cancelled'
+    >>> overruled(settle(run, Released(), TaskPolicy()), Request.PAUSE, 1).state.value
+    'paused'
+    """
+    if request is Request.CANCEL and settlement.move is not Move.CANCEL:
+        stopped = () if settlement.move is Move.LAPSE else _STOPPED
+        drafts = (*settlement.drafts[: settlement.own], *stopped, *CANCELLED)
+        return Settlement(Move.CANCEL, attempt, settlement.crashes, drafts=drafts, own=settlement.own)
+    if request is Request.PAUSE and settlement.state is RunState.PENDING:
+        return msgspec.structs.replace(settlement, move=Move.PAUSE, drafts=settlement.drafts + _PAUSED)
+    return settlement
 
 
 def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: tuple[Draft, ...]) -> Settlement:
@@ -96,21 +145,29 @@ def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: t
     if delay is None:
         return _given_up(run.attempt, 0, failure, failure.kind, drafts)
     retrying = draft(events.RETRYING, {"attempt": attempt, "delay": delay / SECOND, "error": _shown(failure)})
-    return Settlement(Move.RETRY, attempt, 0, delay=delay, failure=failure, drafts=(*drafts, retrying))
+    return Settlement(Move.RETRY, attempt, 0, delay=delay, failure=failure, drafts=(*drafts, retrying), own=len(drafts))
 
 
-def _after_lapse(run: Claimed, policy: TaskPolicy) -> Settlement:
-    crashes = run.crashes + 1
+def _after_lapse(run: Claimed, policy: TaskPolicy, *, charged: bool) -> Settlement:
+    crashes = run.crashes + charged
     lapsed = draft(events.LAPSED, {"worker": run.worker, "crashes": crashes})
     failure = Failure("crashed", "WorkerLost", f"the worker {run.worker} died while it executed this run")
-    if crashes >= policy.max_crashes:
+    if run.timed_out:
+        return _after_failure(run, timed_out(policy), policy, (lapsed,))
+    if charged and crashes >= policy.max_crashes:
         return _given_up(run.attempt, crashes, failure, "quarantined", (lapsed,))
-    return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, drafts=(lapsed,))
+    return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, drafts=(lapsed,), own=1)
+
+
+def timed_out(policy: TaskPolicy) -> Failure:
+    """Return the failure of an attempt that has taken too long."""
+    return Failure("timed_out", "TimeoutError", f"the handler took longer than {(policy.timeout or 0) / SECOND:g} s")
 
 
 def _given_up(attempt: int, crashes: int, failure: Failure, reason: str, drafts: tuple[Draft, ...]) -> Settlement:
     ending = (draft(events.ERROR, _shown(failure)), _FAILURE)
-    return Settlement(Move.FAIL, attempt, crashes, failure=failure, reason=reason, drafts=(*drafts, *ending))
+    said = (*drafts, *ending)
+    return Settlement(Move.FAIL, attempt, crashes, failure=failure, reason=reason, drafts=said, own=len(drafts))
 
 
 def _shown(failure: Failure) -> dict[str, str]:

@@ -11,6 +11,13 @@ import msgspec
 from laneway.core.states import TERMINAL, RunState
 
 
+class Request(StrEnum):
+    """What can be asked of a run while it is running; its worker is told."""
+
+    CANCEL = "cancel"
+    PAUSE = "pause"
+
+
 class Failure(msgspec.Struct, frozen=True):
     """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
 
@@ -43,6 +50,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None = None  # how the newest attempt that ended failed, if it did
     reason: str | None = None  # why it ended as it did, where the state does not say it
     worker: str | None = None  # the incarnation that holds its lease
+    request: Request | None = None  # what was asked of it while it is running
+    retry_of: str | None = None  # the run that this one tries again
 
     @property
     def ended(self) -> bool:
@@ -63,6 +72,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     delay: int = 0
     due_at: int | None = None  # an instant instead of a delay
+    retry_of: str | None = None  # the id of the run that this one tries again
 
 
 class Claimed(msgspec.Struct, gc=False):
@@ -81,6 +91,8 @@ class Claimed(msgspec.Struct, gc=False):
     priority: int
     worker: str  # who executes it; for a lapsed lease, who did
     lapsed: bool = False
+    state: str | None = None  # what its last checkpoint saved, as JSON text
+    timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
 
 
 class ReceiptOutcome(StrEnum):

@@ -54,6 +54,10 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
         self.held -= 1
         self.admit()
 
+    def leave(self) -> None:
+        """Count a held run as gone."""
+        self.held -= 1
+
     def end(self, *, started: bool) -> None:
         """Count an admitted run as ended."""
         self.admitted -= 1

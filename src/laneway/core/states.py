@@ -92,7 +92,7 @@ def after(state: RunState, move: Move) -> RunState:
     'running'
     >>> after(RunState.SUCCEEDED, Move.CANCEL)
     Traceback (most recent call last):
-    laneway.errors.WrongState: a succeeded run cannot cancel
+    laneway.errors.WrongState: a succeeded run cannot be cancelled
     """
     try:
         return MOVES[state, move]

@@ -6,7 +6,7 @@ import msgspec
 
 from laneway.core.events import Draft
 from laneway.core.outcome import Settlement
-from laneway.core.run import Claimed
+from laneway.core.run import Claimed, Request
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -25,12 +25,29 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
     drafts: tuple[Draft, ...]
 
 
+class Saved(msgspec.Struct, frozen=True, gc=False):
+    """A checkpoint of a run that goes on: its state as JSON text, and the lease it is written under."""
+
+    number: int
+    fence: int
+    state: str
+
+
+class Requested(msgspec.Struct, frozen=True, gc=False):
+    """What was asked of a run that the worker executes."""
+
+    number: int
+    fence: int
+    request: Request
+
+
 class Step(msgspec.Struct, frozen=True):
     """What a worker asks of the store in one atomic call.
 
     `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
     with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
-    has room for more.
+    has room for more. `saved` are checkpoints, `overdue` names the leases whose time-out was decided, by run number and
+    fence: whoever ends such an attempt settles it as timed out.
     """
 
     incarnation: str
@@ -39,6 +56,8 @@ class Step(msgspec.Struct, frozen=True):
     emitted: list[Emitted] = []
     room: int = 0
     park: bool = False
+    saved: list[Saved] = []
+    overdue: list[tuple[int, int]] = []
 
 
 class StepReply(msgspec.Struct, frozen=True):
@@ -46,7 +65,8 @@ class StepReply(msgspec.Struct, frozen=True):
 
     `refused` names, by run number and fence, the results and events that were not written because the lease is not the
     worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
-    at once. `now` is the store's time.
+    at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker holds, told with
+    every answer until the run is settled.
     """
 
     claimed: list[Claimed] = []
@@ -54,13 +74,15 @@ class StepReply(msgspec.Struct, frozen=True):
     due_in: int | None = None
     more: bool = False
     now: int = 0
+    requests: list[Requested] = []
 
 
 class RenewReply(msgspec.Struct, frozen=True):
-    """The store's answer to a renewal: the time by its clock, and the leases it knows, as (number, fence)."""
+    """The store's answer to a renewal: the time by its clock, the leases it knows, as (number, fence), and requests."""
 
     now: int
     leases: list[tuple[int, int]] = []
+    requests: list[Requested] = []
 
 
 class ReclaimReply(msgspec.Struct, frozen=True):

@@ -65,6 +65,11 @@ class Seat(msgspec.Struct, eq=False, gc=False):
     parked: int = 0
     out: int = 0
 
+    @property
+    def idle(self) -> bool:
+        """Tell whether there is nothing to count."""
+        return not (self.active or self.parked or self.out)
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -172,6 +177,7 @@ class LaneBook:
             pace.v = tag
         self.active += 1
         if not kind & AGAIN:
+            # As `wait_no_more`: a call less for every run.
             key = user, priority
             turn = self.turns[key]
             turn.waiting -= 1
@@ -182,6 +188,14 @@ class LaneBook:
             seat.active += 1
             if kind & BACK:
                 seat.out = 0
+
+    def wait_no_more(self, run: Placed) -> None:
+        """Count a first-time run as not waiting any more."""
+        key = run.user, run.priority
+        turn = self.turns[key]
+        turn.waiting -= 1
+        if not turn.waiting:
+            self.turns.emptied(key)
 
     def must_park(self, run: Placed) -> bool:
         """Tell whether its user keeps the run from starting: at the cap, or with runs that were parked before it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from laneway.ports.control import ControlStore
 from laneway.ports.events import EventStore
 from laneway.ports.lanes import LaneStore
 from laneway.ports.runs import RunStore
@@ -11,7 +12,7 @@ from laneway.ports.sessions import SessionStore
 from laneway.ports.workers import WorkerStore
 
 
-class Store(RunStore, LaneStore, SessionStore, EventStore, WorkerStore, Protocol):
+class Store(RunStore, ControlStore, LaneStore, SessionStore, EventStore, WorkerStore, Protocol):
     """Everything the engine asks of a store."""
 
     async def open(self) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Set
 from heapq import heappop, heappush
+from itertools import count
 
 import msgspec
 
 from laneway.core.events import Draft
-from laneway.core.run import Failure, NewRun
+from laneway.core.flow import Shelf
+from laneway.core.run import Failure, NewRun, Request
 from laneway.core.states import RunState
-from laneway.core.turns import FRESH
+from laneway.core.turns import ASIDE, FRESH
+
+_DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
 
 
 class Batch(msgspec.Struct, eq=False, gc=False):
@@ -54,30 +58,36 @@ class Record(msgspec.Struct, eq=False, gc=False):
     reason: str | None = None
     worker: str | None = None
     lapsed: bool = False
+    timed_out: bool = False
+    request: Request | None = None
+    checkpoint: str | None = None
+    retry_of: str | None = None
+    call: str = ""  # the newest call that changed it from outside
+    shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
+    spot: int = 0  # its entry there; 0 when it was taken out
     log: Batch | None = None  # the newest
 
     @classmethod
     def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
         """Return the record of a run that is being accepted."""
         who = (new.user, new.session, new.priority, new.max_concurrent)
-        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at)
+        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of)
 
 
-Ranked = tuple[int, int, Record]  # rank, acceptance, the run
+Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
 
 
-class ReadyOrder:
-    """A priority queue that is fast for what mostly happens: runs come in order, and then no heap is needed."""
+class Order:
+    """Runs by rank. It is fast for what mostly happens: they come in order, and then no heap is needed.
+
+    A run that is taken out before its turn leaves its entry behind: the entry's spot is not the run's any more.
+    """
 
     __slots__ = ("_heap", "_line")
 
     def __init__(self) -> None:
         self._line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
         self._heap: list[Ranked] = []  # everything else
-
-    def __bool__(self) -> bool:
-        """Tell whether anything is in it."""
-        return bool(self._line or self._heap)
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
@@ -88,33 +98,53 @@ class ReadyOrder:
 
     def first(self) -> Ranked | None:
         """Return the first without taking it."""
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            return self._heap[0]
-        return self._line[0] if self._line else None
+        while True:
+            if self._heap and (not self._line or self._heap[0] < self._line[0]):
+                item = self._heap[0]
+                if item[2] == item[3].spot:
+                    return item
+                heappop(self._heap)
+            elif self._line:
+                item = self._line[0]
+                if item[2] == item[3].spot:
+                    return item
+                self._line.popleft()
+            else:
+                return None
 
     def take(self) -> Record | None:
         """Take the first."""
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            return heappop(self._heap)[2]
-        return self._line.popleft()[2] if self._line else None
+        line, heap = self._line, self._heap
+        while True:
+            if heap and (not line or heap[0] < line[0]):
+                item = heappop(heap)
+            elif line:
+                item = line.popleft()
+            else:
+                return None
+            run = item[3]
+            if run.spot == item[2]:
+                return run
 
 
 class Heaps:
     """Shelves for `core.flow.Flow`, and the future runs beside them."""
 
     def __init__(self) -> None:
-        self._ready: dict[str, ReadyOrder] = {}
-        self._parked: dict[tuple[str, str], list[Ranked]] = {}
-        self._held: dict[str, deque[Record]] = {}
-        self._due: list[tuple[int, int, Record]] = []
+        self._ready: dict[str, Order] = {}
+        self._parked: dict[tuple[str, str], Order] = {}
+        self._held: dict[str, Order] = {}
+        self._due = Order()
         self._aside: dict[str, set[str]] = {}  # per lane: tasks that have a parked set
+        self._spots = count(1)
 
     def put_ready(self, run: Record) -> None:
         """Put the run into its lane's ready order."""
         order = self._ready.get(run.lane)
         if order is None:
-            order = self._ready[run.lane] = ReadyOrder()
-        order.put((run.rank, run.number, run))
+            order = self._ready[run.lane] = Order()
+        run.shelf, run.spot = _READY, next(self._spots)
+        order.put((run.rank, run.number, run.spot, run))
 
     def take_ready(self, lane: str, tasks: Set[str]) -> Record | None:
         """Take the first of the lane's ready order and of the parked sets of these tasks."""
@@ -128,63 +158,89 @@ class Heaps:
 
     def put_parked(self, run: Record, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        heappush(self._parked.setdefault((run.lane, gate), []), (run.rank, run.number, run))
-        if gate.startswith("task:"):
+        order = self._parked.get((run.lane, gate))
+        if order is None:
+            order = self._parked[run.lane, gate] = Order()
+        run.shelf, run.spot = _PARKED, next(self._spots)
+        order.put((run.rank, run.number, run.spot, run))
+        if run.kind & ASIDE:
             self._aside.setdefault(run.lane, set()).add(run.task)
 
     def take_parked(self, lane: str, gate: str) -> Record:
         """Take the first of a parked set."""
-        heap = self._parked[lane, gate]
-        run = heappop(heap)[2]
-        if not heap:
-            del self._parked[lane, gate]
-            if gate.startswith("task:"):
-                self._aside[lane].discard(run.task)
+        order = self._parked[lane, gate]
+        run = order.take()
+        assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
+        self._forget_if_empty(order, lane, gate, run)
         return run
 
     def put_held(self, run: Record, place: int) -> None:
-        """Put the run behind its session; places only grow, so the order is that of the calls."""
+        """Put the run behind its session."""
         assert run.session is not None
-        self._held.setdefault(run.session, deque()).append(run)
+        order = self._held.get(run.session)
+        if order is None:
+            order = self._held[run.session] = Order()
+        run.shelf, run.spot = _HELD, next(self._spots)
+        order.put((place, run.number, run.spot, run))
 
     def take_held(self, session: str) -> Record:
         """Take the first of the session's held runs."""
-        held = self._held[session]
-        run = held.popleft()
-        if not held:
+        order = self._held[session]
+        run = order.take()
+        assert run is not None, f"the counts say that session {session} holds runs back"
+        if order.first() is None:
             del self._held[session]
         return run
 
     def put_due(self, run: Record) -> None:
         """Keep the run until its due time."""
-        heappush(self._due, (run.due_at, run.number, run))
+        run.shelf, run.spot = _DUE, next(self._spots)
+        self._due.put((run.due_at, run.number, run.spot, run))
 
     def take_due(self, now: int) -> Record | None:
         """Take the first run that is due by `now`."""
-        return heappop(self._due)[2] if self.is_due(now) else None
+        return self._due.take() if self.is_due(now) else None
 
     def is_due(self, now: int) -> bool:
         """Tell whether a future run is due by `now` and was not taken yet."""
-        return bool(self._due) and self._due[0][0] <= now
+        first = self._due.first()
+        return first is not None and first[0] <= now
 
     def next_due(self) -> int | None:
         """Return when the next future run is due."""
-        return self._due[0][0] if self._due else None
+        first = self._due.first()
+        return None if first is None else first[0]
+
+    def remove(self, run: Record) -> None:
+        """Take a run out from wherever it is."""
+        run.spot = 0
+        if run.shelf is _HELD and run.session is not None:
+            if self._held[run.session].first() is None:
+                del self._held[run.session]
+        elif run.shelf is _PARKED:
+            gate = f"task:{run.task}" if run.kind & ASIDE else f"user:{run.user}"
+            self._forget_if_empty(self._parked[run.lane, gate], run.lane, gate, run)
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
-        ready = {lane for lane, heap in self._ready.items() if heap}
+        ready = {lane for lane, order in self._ready.items() if order.first() is not None}
         return sorted(ready | {lane for lane, names in self._aside.items() if not names.isdisjoint(tasks)})
 
     def aside_in(self, lanes: Iterable[str]) -> set[str]:
         """Return the tasks of which runs are set aside in these lanes."""
         return {task for lane in lanes for task in self._aside.get(lane, ())}
 
+    def _forget_if_empty(self, order: Order, lane: str, gate: str, last: Record) -> None:
+        if order.first() is None:
+            del self._parked[lane, gate]
+            if gate.startswith("task:"):
+                self._aside[lane].discard(last.task)
+
     def _first_gate(self, ready: Ranked | None, lane: str, tasks: Set[str]) -> str | None:
         """Return the gate behind which the first run waits, None if it is in the ready order."""
         first, found = ready, None
         for gate in [f"task:{task}" for task in tasks]:
-            head = self._parked[lane, gate][0]
-            if first is None or head < first:
+            head = self._parked[lane, gate].first()
+            if head is not None and (first is None or head < first):
                 first, found = head, gate
         return found

@@ -16,18 +16,20 @@ from laneway.core.events import STARTED, Event, Stamped, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.instants import instant
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
-from laneway.core.outcome import STATES
+from laneway.core.outcome import STATES, overruled
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
 from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter
 from laneway.core.sessions import SessionBook
-from laneway.core.states import RunState
-from laneway.core.step import ReclaimReply, RenewReply, Result, Step, StepReply
+from laneway.core.states import TERMINAL, RunState
+from laneway.core.step import ReclaimReply, RenewReply, Requested, Result, Step, StepReply
 from laneway.core.turns import LaneBook, Ledger, Seat, Turn
 from laneway.errors import LeaseLost, UnknownRun
 from laneway.ports.clock import Clock
+from laneway.ports.control import Swept
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.stores.heaps import Batch, Heaps, Record
+from laneway.stores.steering import ABANDONED, Steering
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
@@ -59,6 +61,8 @@ class MemoryStore:
         self._sessions: Ledger[str, SessionBook] = Ledger(SessionBook)
         self._heaps = Heaps()
         self._flow: Flow[Record] = Flow(self._heaps, self._lanes, self._sessions)
+        self._steering = Steering(self._flow, self._heaps)
+        self._requested: set[int] = set()  # the numbers of running runs of which something was requested
         self._workers: dict[str, _Worker] = {}
         self._heartbeat = Heartbeat()
         self._watchers: list[Callable[[], None]] = []
@@ -112,6 +116,54 @@ class MemoryStore:
                 counts[record.state.value] = counts.get(record.state.value, 0) + 1
             return counts
 
+    # Control
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        """Cancel the run; see `ControlStore`."""
+        with self._lock:
+            run, now = self._known(run_id), self._clock.now()
+            if run.call != call and self._cancel(run, now, abandon=abandon):
+                run.call = call
+                self._after_control(run)
+            return self._run(run)
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        """Cancel the runs that fit; see `ControlStore`."""
+        with self._lock:
+            runs, now = self._records[max(after, 0) : until], self._clock.now()
+            done = [run for run in runs if run.call == call]
+            if not done:
+                for run in runs:
+                    if len(done) == limit:
+                        break
+                    if run.state not in TERMINAL and _fits(run, wanted) and self._cancel(run, now):
+                        run.call = call
+                        done.append(run)
+                        self._after_control(run)
+            return Swept(len(done), done[-1].number if len(done) == limit else None)
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        """Pause the run; see `ControlStore`."""
+        with self._lock:
+            run = self._known(run_id)
+            if run.call != call and self._steering.pause(run, self._clock.now()):
+                run.call = call
+                self._after_control(run)
+            return self._run(run)
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        """Resume the run; see `ControlStore`."""
+        with self._lock:
+            run, now = self._known(run_id), self._clock.now()
+            if run.call != call:
+                self._make_due(now)
+                self._steering.resume(run, now)
+                run.call = call
+                self._after_control(run)
+            return self._run(run)
+
     # Lanes, sessions, events
 
     async def set_lanes(self, lanes: Sequence[Lane]) -> None:
@@ -136,9 +188,7 @@ class MemoryStore:
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""
         with self._lock:
-            record = self._by_id.get(run_id)
-            if record is None:
-                raise UnknownRun(run_id)
+            record = self._known(run_id)
             page = list(islice(_events(record), after, after + limit))
             rows = [(kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in page]
             return numbered(record.id, after + 1, rows, _value(record))
@@ -167,18 +217,15 @@ class MemoryStore:
             if step.call <= worker.call:
                 return worker.reply
             now = self._clock.now()
-            refused = [(r.number, r.fence) for r in step.results if not self._settle(worker, r, now)]
-            for emitted in step.emitted:
-                run = worker.leases.get(emitted.number)
-                if run is None or run.fence != emitted.fence:
-                    refused.append((emitted.number, emitted.fence))
-                else:
-                    run.log = Batch(run.attempt, now, emitted.drafts, run.log)
+            # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
+            refused = self._write_meanwhile(worker, step, now)
+            refused += [(r.number, r.fence) for r in step.results if not self._settle(worker, r, now)]
             self._make_due(now)
             claimed, more = self._claim(worker, step.room, now)
             next_due = self._heaps.next_due()
             due_in = None if next_due is None else max(0, next_due - now)
-            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now)
+            requests = self._requests(worker)
+            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests)
             worker.idle = step.park and not more and len(claimed) < step.room
             worker.told = next_due
             self._wake_for_work()
@@ -190,7 +237,8 @@ class MemoryStore:
         with self._lock:
             now = self._clock.now()
             worker = self._renew(incarnation, now)
-            return RenewReply(now, [(run.number, run.fence) for run in worker.leases.values()])
+            leases = [(run.number, run.fence) for run in worker.leases.values()]
+            return RenewReply(now, leases, self._requests(worker))
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
@@ -287,15 +335,21 @@ class MemoryStore:
         if run is None or run.fence != result.fence:
             return False
         settlement = result.settlement
+        if run.request is not None:
+            settlement = overruled(settlement, run.request, run.attempt)
+            run.request = None
+            self._requested.discard(number)
         del worker.leases[number]
         run.log = Batch(run.attempt, now, settlement.drafts, run.log)
         run.state = state = STATES[settlement.move]
-        run.worker, run.lapsed = None, False
+        run.worker, run.lapsed, run.timed_out = None, False, False
         run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
         run.result, run.failure = settlement.result, settlement.failure
         self._flow.free(run)
         if state is _PENDING:
             self._return(run, now + settlement.delay, now)
+        elif state is RunState.PAUSED:
+            run.due_at = now + settlement.delay
         else:
             run.ended_at = now
             if run.session is not None:
@@ -308,6 +362,62 @@ class MemoryStore:
             self._heaps.put_due(run)
         else:
             self._flow.rejoin(run)
+
+    def _write_meanwhile(self, worker: _Worker, step: Step, now: int) -> list[tuple[int, int]]:
+        """Write what goes on under leases that are kept; return those that are not the worker's."""
+        refused = []
+        for emitted in step.emitted:
+            run = _leased(worker, emitted.number, emitted.fence)
+            if run is None:
+                refused.append((emitted.number, emitted.fence))
+            else:
+                run.log = Batch(run.attempt, now, emitted.drafts, run.log)
+        for saved in step.saved:
+            run = _leased(worker, saved.number, saved.fence)
+            if run is None:
+                refused.append((saved.number, saved.fence))
+            else:
+                run.checkpoint, run.crashes = saved.state, 0
+        for number, fence in step.overdue:
+            run = _leased(worker, number, fence)
+            if run is not None:
+                run.timed_out = True
+        return refused
+
+    # Control
+
+    def _known(self, run_id: str) -> Record:
+        run = self._by_id.get(run_id)
+        if run is None:
+            raise UnknownRun(run_id)
+        return run
+
+    def _cancel(self, run: Record, now: int, *, abandon: bool = False) -> bool:
+        if run.state is not RunState.RUNNING:
+            return self._steering.cancel(run, now)
+        holder = next(worker for worker in self._workers.values() if run.number in worker.leases)
+        if not abandon and not run.lapsed and not self._dead(holder, (), now):
+            return self._steering.request_cancel(run, now)
+        del holder.leases[run.number]
+        self._requested.discard(run.number)
+        if holder.left and not holder.leases:
+            del self._workers[holder.incarnation.id]
+        return self._steering.cancel(run, now, ABANDONED if abandon else None)
+
+    def _after_control(self, run: Record) -> None:
+        """Wake whoever has something to do now: the holder, or those who can start what goes on."""
+        if run.request is None:
+            self._requested.discard(run.number)
+        else:
+            self._requested.add(run.number)
+            if run.worker in self._workers:
+                self._workers[run.worker].wake()
+        self._wake_for_work()
+        self._tell_watchers()
+
+    def _requests(self, worker: _Worker) -> list[Requested]:
+        runs = [worker.leases[number] for number in sorted(self._requested) if number in worker.leases]
+        return [Requested(run.number, run.fence, run.request) for run in runs if run.request and not run.lapsed]
 
     # Liveness
 
@@ -392,6 +502,8 @@ class MemoryStore:
             error=record.failure,
             reason=record.reason,
             worker=record.worker,
+            request=record.request,
+            retry_of=record.retry_of,
         )
 
 
@@ -428,7 +540,16 @@ def _claimed(run: Record) -> Claimed:
         run.priority,
         run.worker or "",
         run.lapsed,
+        run.checkpoint,
+        run.timed_out,
     )
+
+
+def _leased(worker: _Worker, number: int, fence: int) -> Record | None:
+    run = worker.leases.get(number)
+    return run if run is not None and run.fence == fence else None
+
+
 
 
 def _fits(record: Record, wanted: RunFilter) -> bool:
