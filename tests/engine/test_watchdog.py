@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from laneway import Scheduler
 from laneway.core.status import LoopLag, ServiceHealth
 from laneway.engine import stacks, watchdog
 from laneway.engine.clock import SystemClock
@@ -83,6 +84,27 @@ async def test_a_stall_is_reported_once_with_the_stack_and_the_run_and_again_for
     assert "the handler of run run-1 is on it" in first
     assert "in block_until_heard" in second
     assert all("the event loop goes on after" in line for line in messages(caplog, logging.WARNING))
+
+
+async def test_the_run_whose_handler_blocks_a_real_worker_is_named(app: Scheduler) -> None:
+    alarm = Alarm()
+
+    @app.task
+    async def hog() -> None:
+        alarm.block_until_heard()
+
+    def run_of(task: asyncio.Task[Any]) -> str | None:
+        assert app._worker is not None
+        running = list(app._worker._executions._running.values())
+        return next((execution.run.id for execution in running if execution.handle is task), None)
+
+    async with watching(Watchdog(STALL_AFTER, run_of, alarm.hear)):
+        receipt = await hog.submit()
+        await app.drain()
+
+    [stall] = alarm.stalls
+    assert stall.run_id == receipt.run_id
+    assert "in hog" in stall.stack
 
 
 async def test_a_callback_that_stalls_belongs_to_no_run(caplog: pytest.LogCaptureFixture) -> None:
