@@ -221,7 +221,7 @@ class Child:
         """Tell it to stop, and how urgent that is."""
         if self.line is not None:
             with contextlib.suppress(OSError):  # it is gone, and its end is about to be known
-                self.line.send(bytes([urgency]))
+                self.line.send(bytes(range(DRAIN, urgency + 1)))  # step by step; what it knows already changes nothing
 
     def poll(self) -> int | None:
         """Return what it ended with, once."""

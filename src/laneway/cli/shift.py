@@ -128,14 +128,14 @@ class Shift:
 
     def _on_ready(self) -> None:
         self._is_ready = True
+        tasks, store = sorted(self._scheduler.tasks.names), without_password(self._scheduler.url)
         if self._lifeline is None:
             say(f"ready after {spoken(time.monotonic() - self._began)}; Ctrl-C stops it")
+        self._print("ready", pid=os.getpid(), store=store, tasks=tasks, concurrency=self._executes)
+        if self._lifeline is None:
             notify("READY=1")
         else:
             self._lifeline.tell_ready()
-        tasks = sorted(self._scheduler.tasks.names)
-        store = without_password(self._scheduler.url)
-        self._print("ready", pid=os.getpid(), store=store, tasks=tasks, concurrency=self._executes)
 
     def _tell_end(self) -> None:
         if self._left:
