@@ -19,19 +19,20 @@ from laneway.engine.supervisor import Supervisor
 from laneway.engine.watchdog import Stall, Watchdog
 from tests.engine.support import IN_TIME, until
 
-STALL_AFTER = 0.05
+STALL_AFTER = 0.1
 
 
 class Alarm:
-    """Hears of stalls, on the watchdog's thread."""
+    """Hears of stalls, on the watchdog's thread; of those that are a test's own, for a busy machine has others."""
 
     def __init__(self) -> None:
         self.stalls: list[Stall] = []
         self._heard = threading.Event()
 
     def hear(self, stall: Stall) -> None:
-        self.stalls.append(stall)
-        self._heard.set()
+        if not stall.stack or "in block_until_heard" in stall.stack:
+            self.stalls.append(stall)
+            self._heard.set()
 
     def block_until_heard(self) -> None:
         """Block the loop, as a handler should not, until that was noticed."""
@@ -72,14 +73,14 @@ async def test_a_stall_is_reported_once_with_the_stack_and_the_run_and_again_for
             handlers[task] = name
             await task
             ends = len(alarm.stalls)
-            await until(lambda ends=ends: len(messages(caplog, logging.WARNING)) == ends)  # type: ignore[misc]
+            await until(lambda ends=ends: len(messages(caplog, logging.WARNING)) >= ends)  # type: ignore[misc]
 
     assert [stall.run_id for stall in alarm.stalls] == ["run-1", "run-2"]
     for stall in alarm.stalls:
         assert stall.seconds >= STALL_AFTER
         assert "in block_until_heard" in stall.stack
         assert len(stall.stack) <= stacks.LIMIT
-    [first, second] = messages(caplog, logging.ERROR)
+    [first, second] = [line for line in messages(caplog, logging.ERROR) if "in block_until_heard" in line]
     assert "standing still" in first
     assert "the handler of run run-1 is on it" in first
     assert "in block_until_heard" in second
@@ -112,11 +113,31 @@ async def test_a_callback_that_stalls_belongs_to_no_run(caplog: pytest.LogCaptur
 
     async with watching(Watchdog(STALL_AFTER, lambda _: "a run", alarm.hear)):
         asyncio.get_running_loop().call_soon(alarm.block_until_heard)
-        await until(lambda: len(messages(caplog, logging.WARNING)) == 1)
+        await until(lambda: len(messages(caplog, logging.WARNING)) >= 1)
 
     [stall] = alarm.stalls
     assert stall.run_id is None
     assert "in block_until_heard" in stall.stack
+
+
+async def test_a_stall_that_held_the_watchdog_too_is_reported_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    alarm = Alarm()
+
+    def wait_as_long_as_it_takes(answer: watchdog._Answer, _: float) -> bool:
+        # As if SIGSTOP, or code that lets no other thread run, had stopped this thread with the loop's.
+        return answer._given.wait(IN_TIME)
+
+    monkeypatch.setattr(watchdog._Answer, "wait", wait_as_long_as_it_takes)
+    async with watching(Watchdog(STALL_AFTER, stalled=alarm.hear)):
+        threading.Event().wait(4 * STALL_AFTER)
+        await until(lambda: len(messages(caplog, logging.WARNING)) >= 1)
+
+    stall = alarm.stalls[-1]
+    assert (stall.stack, stall.run_id) == ("", None)
+    assert stall.seconds > STALL_AFTER
+    assert "perhaps the whole process stood still" in messages(caplog, logging.ERROR)[0]
 
 
 async def test_a_loop_that_turns_is_not_reported_and_its_lag_is_known(
@@ -158,10 +179,11 @@ async def test_a_watchdog_whose_thread_dies_is_started_again_and_health_says_so(
         await until(lambda: supervisor.health()[0].restarts == 1)
         health.extend(supervisor.health())
         alarm.block_until_heard()
+        count = len(alarm.stalls)
 
     assert [(one.name, one.alive, one.restarts) for one in health] == [("watchdog", True, 1)]
     assert health[0].last_error == "RuntimeError: the watchdog's own bug"
-    assert len(alarm.stalls) == 2
+    assert count == 2
 
 
 async def test_a_task_s_stack_shows_where_it_waits() -> None:
