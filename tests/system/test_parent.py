@@ -1,4 +1,4 @@
-"""`laneway worker --processes N`: a parent that keeps its children alive, and takes them with it."""
+"""`laneway worker --processes N`: a parent that keeps its workers alive, and takes them with it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ APP = "tests.system.app:app"
 
 
 def told(parent: Process, event: str) -> list[dict[str, Any]]:
-    """Return what parent and children have told of one kind, as far as it is written."""
+    """Return what parent and workers have told of one kind, as far as it is written."""
     lines = [json.loads(line) for line in parent.data.splitlines() if line.endswith("}")]
     return [line for line in lines if line["event"] == event]
 
 
 async def fleet(stage: Stage, *options: str, processes: int = 2, **settings: Any) -> Process:
-    """Start a parent and wait until all its children take work."""
+    """Start a parent and wait until all its workers take work."""
     parent = stage.laneway("worker", APP, "--json", "--processes", str(processes), *options, **settings)
     await stage.said(parent, "all are ready")
     return parent
@@ -48,7 +48,7 @@ def is_running(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-async def test_a_child_killed_with_9_is_replaced_and_its_runs_finish(stage: Stage) -> None:
+async def test_a_worker_killed_with_9_is_replaced_and_its_runs_finish(stage: Stage) -> None:
     parent = await fleet(stage, "--concurrency", "4", **SHORT_LEASE)
     async with stage.client() as client:
         receipts = await client.submit_many([Submission(hold, {"gate": stage.gate()}, user=f"u{n}") for n in range(8)])
@@ -74,14 +74,14 @@ async def test_a_child_killed_with_9_is_replaced_and_its_runs_finish(stage: Stag
     assert not any(map(is_running, [line["pid"] for line in told(parent, "started")]))
 
 
-async def test_the_first_signal_drains_every_child(stage: Stage) -> None:
+async def test_at_the_first_signal_what_runs_may_end(stage: Stage) -> None:
     parent = await fleet(stage, "--concurrency", "2")
     async with stage.client() as client:
         receipts = await client.submit_many([Submission(hold, {"gate": stage.gate()}, user=f"u{n}") for n in range(4)])
         for receipt in receipts:
             await stage.started(receipt.run_id)
 
-        # As systemd and a terminal do it: parent and children alike, before or after each other; it is one signal.
+        # As systemd and a terminal do it: parent and workers alike, before or after each other; it is one signal.
         for pid in pids(parent):
             os.kill(pid, signal.SIGTERM)
         parent.signal(signal.SIGTERM)
@@ -113,7 +113,7 @@ async def test_the_second_signal_gives_everything_back_at_once(stage: Stage) -> 
         assert {(run.state.value, run.attempt, run.crashes) for run in runs} == {("pending", 1, 0)}
 
 
-async def test_the_exit_code_is_1_if_a_child_leaves_something_behind(stage: Stage) -> None:
+async def test_the_exit_code_is_1_if_a_worker_leaves_something_behind(stage: Stage) -> None:
     parent = await fleet(stage)
     async with stage.client() as client:
         receipt = await client.submit(hold_in_thread, {"gate": stage.gate()})
@@ -130,7 +130,7 @@ async def test_the_exit_code_is_1_if_a_child_leaves_something_behind(stage: Stag
 
 async def test_a_third_signal_kills_what_is_left(stage: Stage) -> None:
     parent = await fleet(stage)
-    children = pids(parent)
+    workers = pids(parent)
     async with stage.client() as client:
         receipt = await client.submit(block, {"takes": 60})
         await stage.started(receipt.run_id)
@@ -139,21 +139,21 @@ async def test_a_third_signal_kills_what_is_left(stage: Stage) -> None:
             await until(lambda: "stopping 2 processes" in parent.talk, "it heeds the signal")
 
         assert await parent.ended(within=10) in (1, 128 + signal.SIGTERM)
-    assert not any(map(is_running, children))
+    assert not any(map(is_running, workers))
 
 
-async def test_a_parent_killed_with_9_leaves_no_children(stage: Stage) -> None:
+async def test_a_parent_killed_with_9_leaves_no_workers(stage: Stage) -> None:
     parent = await fleet(stage, "--concurrency", "2")
-    children = pids(parent)
+    workers = pids(parent)
     async with stage.client() as client:
         receipt = await client.submit(hold, {"gate": stage.gate()})
         await stage.started(receipt.run_id)
 
         parent.kill()
         stage.open_gate()
-        await until(lambda: not any(map(is_running, children)), "the children are gone")
+        await until(lambda: not any(map(is_running, workers)), "they are gone")
 
-        # They were drained: nothing was charged, nothing lost.
+        # They ended in order: nothing was charged, nothing lost.
         run = await client.get(receipt)
         assert (run.state.value, run.fence, run.crashes) == ("succeeded", 1, 0)
 
@@ -168,13 +168,13 @@ async def test_an_error_of_set_up_ends_the_fleet_with_its_code(stage: Stage) -> 
     assert "Traceback" not in parent.talk
 
 
-async def test_after_so_many_attempts_a_child_is_replaced_and_nothing_is_lost(stage: Stage) -> None:
+async def test_after_so_many_attempts_a_worker_is_replaced_and_nothing_is_lost(stage: Stage) -> None:
     parent = await fleet(stage, "--concurrency", "4", "--max-tasks", "20")
     async with stage.client() as client:
         await client.submit_many([Submission(stroll, {"takes": 0.01}, user=f"u{n % 7}") for n in range(100)])
 
         await stage.drained(client)
-        await until(lambda: len(told(parent, "ended")) >= 3, "children had their share")
+        await until(lambda: len(told(parent, "ended")) >= 3, "workers had their share")
         parent.signal(signal.SIGTERM)
 
         assert await parent.ended() == 0
@@ -213,9 +213,9 @@ async def test_one_exclusive_daemon_per_store(stage: Stage) -> None:
     await stage.stop(third, beside)
 
 
-async def test_the_children_of_a_dead_parent_keep_its_exclusive_hold(stage: Stage) -> None:
+async def test_the_workers_of_a_dead_parent_keep_its_exclusive_hold(stage: Stage) -> None:
     parent = await fleet(stage, "--exclusive", processes=1)
-    [child] = pids(parent)
+    [worker] = pids(parent)
     async with stage.client() as client:
         receipt = await client.submit(hold, {"gate": stage.gate()})
         await stage.started(receipt.run_id)
@@ -224,7 +224,7 @@ async def test_the_children_of_a_dead_parent_keep_its_exclusive_hold(stage: Stag
         refused = stage.laneway("worker", APP, "--exclusive")
         assert await refused.ended() == 5
         stage.open_gate()
-        await until(lambda: not is_running(child), "the child is gone")
+        await until(lambda: not is_running(worker), "it is gone")
 
         heir = stage.laneway("worker", APP, "--json", "--exclusive")
         await stage.said(heir, '"event":"ready"')

@@ -14,7 +14,7 @@ from laneway.cli.errors import CONFLICT, UNREACHABLE, Problem
 def held(url: str) -> Iterator[tuple[int, ...]]:
     """Hold the store during the block, or refuse and name who does; yield the descriptors that hold it.
 
-    A child that inherits them holds it too: as long as one of a dead parent's children goes on, nobody else may begin.
+    A process that inherits them holds it too: while a worker of a dead parent goes on, nobody else may begin.
     """
     if url.startswith(MEMORY):
         yield ()  # nobody else can see it

@@ -2,8 +2,8 @@
 
 The parent executes nothing. It starts this same command N times, without `--processes`, and keeps N of them alive: one
 that ended well (it had its share of `--max-tasks`) is replaced at once, one that crashed after a wait that grows with
-every crash in a row. It is tied to each by a lifeline, by which it passes on how urgent it is to stop; so children are
-drained when it is killed, and killed when they take longer than they said.
+every crash in a row. It is tied to each by a lifeline, by which it passes on how urgent it is to stop; so workers
+stop in good time when it is killed, and are killed when they take longer than they said.
 
 An error before any of them was ever ready is one of set-up, and would be the same again: it ends the fleet.
 """
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from laneway.cli.errors import FAILED, FINE, leave_now, say
-from laneway.cli.lifeline import DRAIN, NOW
+from laneway.cli.lifeline import NOW, SOON
 from laneway.cli.notify import SOCKET, notify
 from laneway.cli.output import print_ndjson
 from laneway.cli.phrases import spoken
@@ -30,16 +30,16 @@ from laneway.cli.shift import STOP_NOW_WITHIN, STOP_WITHIN
 from laneway.cli.signals import SIGNALS, receiving
 from laneway.core.backoff import Backoff
 
-SLACK = 5.0  # seconds that children get beyond what they allow themselves
+SLACK = 5.0  # seconds that workers get beyond what they allow themselves
 
 
 class Fleet:
-    """Keeps `processes` children alive that execute `command`; `inherited` are descriptors they get."""
+    """Keeps `processes` workers alive that execute `command`; `inherited` are descriptors they get."""
 
     def __init__(
         self, command: Sequence[str], processes: int, *, inherited: Sequence[int] = (), as_json: bool = False
     ) -> None:
-        self._children = [Child(number, command, inherited) for number in range(1, processes + 1)]
+        self._places = [Place(number, command, inherited) for number in range(1, processes + 1)]
         self._as_json = as_json
         self._urgency = 0
         self._kill_at: float | None = None
@@ -54,45 +54,45 @@ class Fleet:
                 while self._start_those_due():
                     self._wait(signals)
             finally:
-                for child in self._children:
-                    child.kill()
+                for place in self._places:
+                    place.kill()
         say("stopped")
         return self._code
 
     def _start_those_due(self) -> bool:
-        """Start the children whose time has come; tell whether there is any that lives or will."""
-        for child in self._children:
-            if child.starts_at is not None and child.starts_at <= time.monotonic():
-                self._start(child)
-        return any(child.alive or child.starts_at is not None for child in self._children)
+        """Start the workers whose time has come; tell whether there is any that lives or will."""
+        for place in self._places:
+            if place.starts_at is not None and place.starts_at <= time.monotonic():
+                self._start(place)
+        return any(place.alive or place.starts_at is not None for place in self._places)
 
-    def _start(self, child: Child) -> None:
+    def _start(self, place: Place) -> None:
         try:
-            child.start()
+            place.start()
         except OSError as error:
-            wait = child.start_after_crash(lived=0.0)
-            say(f"worker {child.number} cannot be started ({error.strerror}); once more in {spoken(wait)}")
+            wait = place.start_after_crash(lived=0.0)
+            say(f"worker {place.number} cannot be started ({error.strerror}); once more in {spoken(wait)}")
         else:
-            say(f"worker {child.number} started as process {child.pid}")
-            self._print("started", worker=child.number, pid=child.pid)
+            say(f"worker {place.number} started as process {place.pid}")
+            self._print("started", worker=place.number, pid=place.pid)
 
     def _wait(self, signals: int) -> None:
         waited_for: list[int | socket.socket] = [signals]
-        waited_for += [child.line for child in self._children if child.line is not None]
-        times = [child.starts_at for child in self._children if child.starts_at is not None]
+        waited_for += [place.line for place in self._places if place.line is not None]
+        times = [place.starts_at for place in self._places if place.starts_at is not None]
         times += [self._kill_at] if self._kill_at is not None else []
         left = max(0.0, min(times) - time.monotonic()) if times else None
         readable = select.select(waited_for, [], [], left)[0]
         for number in os.read(signals, 64) if signals in readable else b"":
             if number in SIGNALS:
                 self._stop(number)
-        for child in self._children:
-            if child.line in readable:
-                child.listen()
-            code = child.poll()
+        for place in self._places:
+            if place.line in readable:
+                place.listen()
+            code = place.poll()
             self._note_ready()
             if code is not None:
-                self._on_end(child, code)
+                self._on_end(place, code)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._kill_the_late()
@@ -100,57 +100,57 @@ class Fleet:
     # Stopping
 
     def _stop(self, number: int) -> None:
-        """Drain at the first signal, stop now at the second, without another word at the third."""
+        """Stop in good time at the first signal, now at the second, without another word at the third."""
         if self._urgency == 0:
             notify("STOPPING=1")
-            living = sum(child.alive for child in self._children)
+            living = sum(place.alive for place in self._places)
             say(f"stopping {living} process{'es' * (living != 1)} within {spoken(STOP_WITHIN)}; Ctrl-C again stops now")
         if self._urgency >= NOW:
-            for child in self._children:
-                child.kill()
+            for place in self._places:
+                place.kill()
             leave_now(128 + number)
         self._press(self._urgency + 1)
 
     def _press(self, urgency: int) -> None:
         self._urgency = urgency
-        self._kill_at = time.monotonic() + (STOP_WITHIN if urgency == DRAIN else STOP_NOW_WITHIN) + SLACK
-        for child in self._children:
-            child.starts_at = None
-            child.press(urgency)
+        self._kill_at = time.monotonic() + (STOP_WITHIN if urgency == SOON else STOP_NOW_WITHIN) + SLACK
+        for place in self._places:
+            place.starts_at = None
+            place.press(urgency)
 
     def _kill_the_late(self) -> None:
-        for child in self._children:
-            if child.alive:
-                say(f"worker {child.number} (process {child.pid}) has not ended in time; it is killed")
-                child.kill()
-                self._on_end(child, -signal.SIGKILL)
+        for place in self._places:
+            if place.alive:
+                say(f"worker {place.number} (process {place.pid}) has not ended in time; it is killed")
+                place.kill()
+                self._on_end(place, -signal.SIGKILL)
 
-    # What children do
+    # What workers do
 
     def _note_ready(self) -> None:
-        ready = [child.ready for child in self._children]
+        ready = [place.ready for place in self._places]
         self._was_ready = self._was_ready or any(ready)
         if all(ready) and not self._all_ready and not self._urgency:
             self._all_ready = True
             say("all are ready; Ctrl-C stops them")
             notify("READY=1")
 
-    def _on_end(self, child: Child, code: int) -> None:
-        lived = time.monotonic() - child.began
-        self._print("ended", worker=child.number, pid=child.pid, code=code)
-        said = f"worker {child.number} (process {child.pid}) {_end(code)} after {spoken(lived)}"
+    def _on_end(self, place: Place, code: int) -> None:
+        lived = time.monotonic() - place.began
+        self._print("ended", worker=place.number, pid=place.pid, code=code)
+        said = f"worker {place.number} (process {place.pid}) {_end(code)} after {spoken(lived)}"
         if self._urgency:
             self._code = self._code or (FAILED if code else FINE)
             say(said)
-        elif code == FINE and child.ready:
-            child.starts_at = time.monotonic()
+        elif code == FINE and place.ready:
+            place.starts_at = time.monotonic()
             say(f"{said}; another takes its place")
         elif code > 0 and not self._was_ready:
             say(f"{said}, and none was ever ready: the fleet stops")
             self._code = code
             self._press(NOW)
         else:
-            say(f"{said}; another takes its place in {spoken(child.start_after_crash(lived))}")
+            say(f"{said}; another takes its place in {spoken(place.start_after_crash(lived))}")
 
     def _print(self, event: str, **facts: Any) -> None:
         if self._as_json:
@@ -158,7 +158,7 @@ class Fleet:
             sys.stdout.flush()
 
 
-class Child:
+class Place:
     """A place in the fleet, and the process that has it now."""
 
     def __init__(self, number: int, command: Sequence[str], inherited: Sequence[int]) -> None:
@@ -221,7 +221,7 @@ class Child:
         """Tell it to stop, and how urgent that is."""
         if self.line is not None:
             with contextlib.suppress(OSError):  # it is gone, and its end is about to be known
-                self.line.send(bytes(range(DRAIN, urgency + 1)))  # step by step; what it knows already changes nothing
+                self.line.send(bytes(range(SOON, urgency + 1)))  # step by step; what it knows already changes nothing
 
     def poll(self) -> int | None:
         """Return what it ended with, once."""

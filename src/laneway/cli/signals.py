@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from laneway.cli.lifeline import DRAIN, Lifeline
+from laneway.cli.lifeline import SOON, Lifeline
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _OVER = b"\0"  # no signal has this number
@@ -32,8 +32,8 @@ class Inbox:
     def receive(self, timeout: float | None) -> int | None:
         """Return the signal that makes it more urgent, 0 when there will be none, or None if none came in time.
 
-        Each signal makes it more urgent; but to a child any number of them mean what one does, because the parent was
-        sent them too, and says by the lifeline how urgent it is.
+        Each signal makes it more urgent; but to a worker that has a parent any number of them mean what one does:
+        the parent was sent them too, and says by the lifeline how urgent it is.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -47,7 +47,7 @@ class Inbox:
                 urgency = self._lifeline.read()
             else:
                 number = os.read(self._reader, 1)[0]
-                urgency = self._urgency + 1 if self._lifeline is None else DRAIN
+                urgency = self._urgency + 1 if self._lifeline is None else SOON
             if not number or urgency > self._urgency:
                 self._urgency = urgency
                 return number
