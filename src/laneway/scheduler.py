@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
 from laneway.core.events import Event
-from laneway.core.instants import SECOND, duration, micros
+from laneway.core.instants import LONGEST, SECOND, duration, micros
 from laneway.core.policy import PRIORITIES, Lane, SessionPolicy, TaskPolicy, checked_count, checked_name
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
+from laneway.engine.allowance import Allowance
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
 from laneway.engine.ids import new_run_id
@@ -210,9 +211,21 @@ class Scheduler:
 
     # Working
 
-    async def work(self, *, concurrency: int | None = None, ready: Callable[[], None] | None = None) -> None:
-        """Execute runs in this process until `stop` is called or this call is cancelled."""
-        await self._worked(until_drained=False, concurrency=concurrency, ready=ready)
+    async def work(
+        self,
+        *,
+        concurrency: int | None = None,
+        attempts: int | None = None,
+        ready: Callable[[], None] | None = None,
+    ) -> None:
+        """Execute runs in this process until `stop` is called or this call is cancelled.
+
+        With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
+        is called once the worker is known to the store.
+        """
+        if attempts is not None:
+            checked_count(attempts, "attempts")
+        await self._worked(until_drained=False, concurrency=concurrency, attempts=attempts, ready=ready)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
         """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
@@ -257,7 +270,12 @@ class Scheduler:
         return [] if worker is None else worker.executing
 
     async def _worked(
-        self, *, until_drained: bool, concurrency: int | None, ready: Callable[[], None] | None = None
+        self,
+        *,
+        until_drained: bool,
+        concurrency: int | None,
+        attempts: int | None = None,
+        ready: Callable[[], None] | None = None,
     ) -> Mapping[str, int]:
         loop = asyncio.get_running_loop()
         if self._working_on is not None and not self._working_on.is_closed():
@@ -265,7 +283,7 @@ class Scheduler:
         settings = self.settings if concurrency is None else replace(self.settings, concurrency=concurrency)
         self._working_on = loop
         try:
-            worker = Worker(self._store, self.tasks, self._clock, settings)
+            worker = Worker(self._store_for(attempts), self.tasks, self._clock, settings)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
             self._worker, self._work = worker, work
             try:
@@ -279,6 +297,18 @@ class Scheduler:
             return worker.moves
         finally:
             self._worker = self._work = self._working_on = None
+
+    def _store_for(self, attempts: int | None) -> Store:
+        if attempts is None:
+            return self._store
+        ending: list[asyncio.Task[None]] = []
+
+        def spent() -> None:
+            if self._worker is not None:
+                # Held here, because the loop keeps only weak references to tasks.
+                ending.append(asyncio.create_task(self._worker.stop(LONGEST / SECOND)))
+
+        return cast("Store", Allowance(self._store, attempts, spent))
 
     async def _opened_and_run(self, worker: Worker, **how: Any) -> None:
         await self.open()

@@ -27,6 +27,7 @@ class Settings:
     lease: float = LEASE / SECOND  # a worker that has not renewed for so long has lapsed
     renew_every: float = RENEW_EVERY / SECOND
     grace: float = 10  # what a cancelled handler gets before it counts as stuck
+    stall_after: float = 1  # a loop that does not turn for so long is reported
     busy_timeout: float = 5  # how long one call waits for a locked SQLite file
     args_limit: int = ARGS_LIMIT  # bytes of JSON
     result_limit: int = RESULT_LIMIT  # bytes of JSON
@@ -34,7 +35,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("concurrency", "args_limit", "result_limit"):
             checked_count(getattr(self, name), name)
-        for name in ("lease", "renew_every", "busy_timeout", "grace"):
+        for name in ("lease", "renew_every", "stall_after", "busy_timeout", "grace"):
             length = duration(getattr(self, name), name)
             if length == 0 and name != "grace":
                 raise BadSetting(f"{name} is 0; it must be more (seconds)")

@@ -12,11 +12,14 @@ from __future__ import annotations
 import click
 
 from laneway.cli.commands import Root
+from laneway.cli.completion import completion
 from laneway.cli.demo import demo
 from laneway.cli.drain import drain
 from laneway.cli.runs import runs
 from laneway.cli.submit import submit
+from laneway.cli.tasks import tasks
 from laneway.cli.worker import worker
+from laneway.cli.workers import workers
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -48,7 +51,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, worker, submit, drain, runs):
+for command in (demo, worker, submit, drain, runs, tasks, workers, completion):
     cli.add_command(command)
 
 

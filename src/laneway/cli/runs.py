@@ -8,6 +8,7 @@ import click
 
 from laneway.cli.app import read_store, store_option
 from laneway.cli.commands import Command, Group, awaited, json_option, seconds
+from laneway.cli.completion import run_argument
 from laneway.cli.errors import say
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def _listed(store: str | None, limit: int, wanted: dict[str, Any]) -> tupl
 
 
 @runs.command("show", cls=Command, examples=("laneway runs show 0197f0c2a1b3", "laneway runs show 0197f0c2a1b3 --json"))
-@click.argument("run_id", metavar="ID")
+@run_argument
 @json_option("the run")
 @store_option
 def show(run_id: str, store: str | None, as_json: bool) -> None:
@@ -106,7 +107,7 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
         "laneway runs events 0197f0c2a1b3 --follow --after 12 --json",
     ),
 )
-@click.argument("run_id", metavar="ID")
+@run_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on with new events until the run is done.")
 @click.option(
     "--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only events with numbers greater than N."
@@ -132,7 +133,7 @@ def events(run_id: str, follow: bool, after: int, store: str | None, as_json: bo
         "laneway runs wait 0197f0c2a1b3 --json",
     ),
 )
-@click.argument("run_id", metavar="ID")
+@run_argument
 @click.option("--timeout", type=seconds, metavar="S", help="Give up after so long (30, 90s, 5m); the run goes on.")
 @json_option("the whole run instead of its result")
 @store_option

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from laneway.cli.app import MEMORY
 from laneway.cli.errors import FAILED, FINE, leave_now, say
+from laneway.cli.lifeline import Lifeline
+from laneway.cli.notify import notify
 from laneway.cli.output import print_ndjson
 from laneway.cli.phrases import spoken
 from laneway.cli.signals import Inbox, heeding
+from laneway.scheduler import without_password
 
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
@@ -33,8 +36,18 @@ SHOWN_TASKS = 8
 class Shift:
     """One scheduler at work in this process, under the control of signals."""
 
-    def __init__(self, scheduler: Scheduler, app: str, concurrency: int | None, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        app: str,
+        concurrency: int | None,
+        *,
+        as_json: bool,
+        attempts: int | None = None,
+        lifeline: Lifeline | None = None,
+    ) -> None:
         self._scheduler, self._app, self._concurrency, self._as_json = scheduler, app, concurrency, as_json
+        self._attempts, self._lifeline = attempts, lifeline
         self._began = time.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._working: asyncio.Task[None] | None = None
@@ -43,8 +56,9 @@ class Shift:
         self._left: list[str] = []
 
     def work(self) -> int:
-        """Work until a signal comes; return the exit code."""
-        self._introduce()
+        """Work until a signal comes, or all attempts were made; return the exit code."""
+        if self._lifeline is None:
+            introduce(self._scheduler, self._app, self._executes)
         run_fast(self._work())
         self._tell_end()
         if self._left:
@@ -54,9 +68,9 @@ class Shift:
 
     async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()
-        work = self._scheduler.work(concurrency=self._concurrency, ready=self._on_ready)
+        work = self._scheduler.work(concurrency=self._concurrency, attempts=self._attempts, ready=self._on_ready)
         self._working = self._loop.create_task(work)
-        with heeding(self._heed):
+        with heeding(self._heed, self._lifeline):
             try:
                 await asyncio.wait([self._working])
                 if self._stopping is not None:
@@ -83,7 +97,8 @@ class Shift:
             if patience is None:
                 leave_now(128 + number)
             busy, allowed = len(self._scheduler.executing), within
-            if patience and busy:
+            notify("STOPPING=1")
+            if patience and busy and self._lifeline is None:
                 say(f"stopping: {_runs(busy)} may end within {spoken(patience)}, then what is left is given back")
                 say("  Ctrl-C again stops now")
             assert self._loop is not None
@@ -111,44 +126,46 @@ class Shift:
 
     # Talking
 
-    def _introduce(self) -> None:
-        names = sorted(self._scheduler.tasks.names)
-        listed = ", ".join(names[:SHOWN_TASKS]) + (f" and {len(names) - SHOWN_TASKS} more" * (len(names) > SHOWN_TASKS))
-        say(f"laneway worker for {self._app}")
-        say(f"  store        {self._store}")
-        say(f"  tasks        {listed or 'none are registered, so nothing can be executed'}")
-        say(f"  concurrency  {self._executes}")
-        if self._store.startswith(MEMORY):
-            say("  memory:// ends with this process, and no other process can submit to it")
-
     def _on_ready(self) -> None:
         self._is_ready = True
-        say(f"ready after {spoken(time.monotonic() - self._began)}; Ctrl-C stops it")
-        tasks = sorted(self._scheduler.tasks.names)
-        self._print("ready", pid=os.getpid(), store=self._store, tasks=tasks, concurrency=self._executes)
+        tasks, store = sorted(self._scheduler.tasks.names), without_password(self._scheduler.url)
+        if self._lifeline is None:
+            say(f"ready after {spoken(time.monotonic() - self._began)}; Ctrl-C stops it")
+        self._print("ready", pid=os.getpid(), store=store, tasks=tasks, concurrency=self._executes)
+        if self._lifeline is None:
+            notify("READY=1")
+        else:
+            self._lifeline.tell_ready()
 
     def _tell_end(self) -> None:
         if self._left:
             say(f"left behind: {_runs(len(self._left))} whose handlers did not end: {', '.join(self._left)}")
             say("  this process ends now, and another worker takes them over; that is charged to them as a crash")
-        else:
+        elif self._lifeline is None:
             say("stopped")
         self._print("stopped", left=self._left)
 
     def _print(self, event: str, **facts: Any) -> None:
         if self._as_json:
-            print_ndjson([{"v": 1, "event": event, **facts}])
+            whose = {} if self._lifeline is None else {"pid": os.getpid()}
+            print_ndjson([{"v": 1, "event": event, **whose, **facts}])
             sys.stdout.flush()
-
-    @property
-    def _store(self) -> str:
-        from laneway.scheduler import without_password
-
-        return without_password(self._scheduler.url)
 
     @property
     def _executes(self) -> int:
         return self._concurrency or self._scheduler.settings.concurrency
+
+
+def introduce(scheduler: Scheduler, app: str, concurrency: int, processes: int | None = None) -> None:
+    """Say what is about to work on what."""
+    names, store = sorted(scheduler.tasks.names), without_password(scheduler.url)
+    listed = ", ".join(names[:SHOWN_TASKS]) + (f" and {len(names) - SHOWN_TASKS} more" * (len(names) > SHOWN_TASKS))
+    say(f"laneway worker for {app}")
+    say(f"  store        {store}")
+    say(f"  tasks        {listed or 'none are registered, so nothing can be executed'}")
+    say(f"  concurrency  {concurrency}" + (f" in each of {processes} processes" if processes else ""))
+    if store.startswith(MEMORY):
+        say("  memory:// ends with this process, and no other process can submit to it")
 
 
 def _runs(count: int) -> str:

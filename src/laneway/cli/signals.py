@@ -12,53 +12,83 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+
+from laneway.cli.lifeline import SOON, Lifeline
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _OVER = b"\0"  # no signal has this number
-_heeding = False
+_receiving = False
 
 
 class Inbox:
-    """The pipe's end that is read."""
+    """What may tell a worker to stop: signals and, if it has a parent, the parent."""
 
-    def __init__(self, reader: int) -> None:
-        self._reader = reader
+    def __init__(self, reader: int, lifeline: Lifeline | None = None) -> None:
+        self._reader, self._lifeline = reader, lifeline
+        self._urgency = 0
 
     def receive(self, timeout: float | None) -> int | None:
-        """Return the number of the next signal, 0 when there will be none, or None if none came in time."""
-        if not select.select([self._reader], [], [], timeout)[0]:
-            return None
-        return os.read(self._reader, 1)[0]
+        """Return the signal that makes it more urgent, 0 when there will be none, or None if none came in time.
+
+        Each signal makes it more urgent; but to a worker that has a parent any number of them mean what one does:
+        the parent was sent them too, and says by the lifeline how urgent it is.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            line = None if self._lifeline is None else self._lifeline.fileno()
+            ready = select.select([self._reader] if line is None else [self._reader, line], [], [], left)[0]
+            if not ready:
+                return None
+            number = int(signal.SIGTERM)
+            if line in ready and self._lifeline is not None:
+                urgency = self._lifeline.read()
+            else:
+                number = os.read(self._reader, 1)[0]
+                urgency = self._urgency + 1 if self._lifeline is None else SOON
+            if not number or urgency > self._urgency:
+                self._urgency = urgency
+                return number
 
 
 @contextlib.contextmanager
-def heeding(heed: Callable[[Inbox], None]) -> Iterator[None]:
-    """Have `heed` called on a thread, to receive the signals that come during the block. For the main thread only."""
-    global _heeding  # noqa: PLW0603  # there is one main thread
+def receiving(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
+    """Have these signals written into a pipe, a byte each; yield its two ends. For the main thread only."""
+    global _receiving  # noqa: PLW0603  # there is one main thread
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    watcher = threading.Thread(target=heed, args=(Inbox(reader),), name="laneway-signals", daemon=True)
-    watcher.start()
-    handlers = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    handlers = {number: signal.signal(number, lambda *_: None) for number in numbers}
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    _heeding = True
+    _receiving = True
     try:
-        yield
+        yield reader, writer
     finally:
-        _heeding = False
+        _receiving = False
         signal.set_wakeup_fd(before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        os.write(writer, _OVER)
-        watcher.join()
         os.close(reader)
         os.close(writer)
 
 
+@contextlib.contextmanager
+def heeding(heed: Callable[[Inbox], None], lifeline: Lifeline | None = None) -> Iterator[None]:
+    """Have `heed` called on a thread, to receive what comes during the block. For the main thread only."""
+    with receiving(*SIGNALS) as (reader, writer):
+        watcher = threading.Thread(target=heed, args=(Inbox(reader, lifeline),), name="laneway-signals", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            os.write(writer, _OVER)
+            watcher.join()
+
+
 def _forget_in_child() -> None:
     # A forked child has the pipe too: a SIGTERM for it would reach the parent instead.
-    if _heeding:
+    if _receiving:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

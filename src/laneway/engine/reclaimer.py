@@ -35,15 +35,12 @@ class Reclaimer:
         self.behind = True  # not all leases of the dead are known to be taken over
 
     async def run(self) -> None:
-        """Look every second, until cancelled or until this incarnation is itself lost."""
+        """Look every second until cancelled. Raises LeaseLost; the worker hears of that by its own next call, too."""
         looks = 0
         while True:
             looks += 1
             await self._clock.sleep(LOOK_EVERY)
-            try:
-                await self.look(read=looks % READ_EVERY == 0)
-            except LeaseLost:
-                return  # the worker hears of it by its own next call
+            await self.look(read=looks % READ_EVERY == 0)
 
     async def look(self, *, read: bool) -> None:
         """Look once: read the list of workers if told to or if something changed, and take over from the dead."""

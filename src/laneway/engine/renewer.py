@@ -6,11 +6,13 @@ slow, not dead, and must not be reclaimed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Set
 
 from laneway.core.step import RenewReply
+from laneway.engine.threads import on_thread
 from laneway.errors import LeaseLost, StoreError
 from laneway.ports.workers import WorkerStore
 
@@ -35,7 +37,11 @@ class Renewer:
         self._store, self._incarnation, self._every = store, incarnation, every
         self._held, self._lost = held, lost
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="laneway-renewer", daemon=True)
+        self._thread = threading.Thread(target=self._start, name="laneway-renewer", daemon=True)
+
+    async def run(self) -> None:
+        """Renew until cancelled, as a service. Raises LeaseLost, after `lost` has heard of it."""
+        await on_thread("laneway-renewer", self._run)
 
     def start(self) -> None:
         """Begin to renew."""
@@ -45,14 +51,18 @@ class Renewer:
         """Renew no more; does not wait for a renewal that is under way."""
         self._stopped.set()
 
-    def _run(self) -> None:
+    def _start(self) -> None:
+        with contextlib.suppress(LeaseLost):
+            self._run(self._stopped)
+
+    def _run(self, stopped: threading.Event) -> None:
         wait = self._every
-        while not self._stopped.wait(wait):
+        while not stopped.wait(wait):
             try:
                 wait = self._every if self._renew() else min(1.0, self._every / 2)
             except LeaseLost:
                 self._lost(None)
-                return
+                raise
 
     def _renew(self) -> bool:
         held = self._held()

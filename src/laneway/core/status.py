@@ -1,0 +1,78 @@
+"""How a scheduler at work is doing: what `app.status()` returns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+
+class ServiceHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """One service: whether it is alive, and since when that is so; how often it crashed and was started again."""
+
+    name: str
+    alive: bool
+    since: datetime
+    restarts: int = 0
+    last_error: str | None = None
+
+
+class LoopLag(msgspec.Struct, frozen=True):
+    """How late the event loop is, in seconds: now, and at its worst in the last minute."""
+
+    now: float = 0.0
+    worst: float = 0.0
+
+
+NO_LAG = LoopLag()
+
+
+class StuckRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose handler was told to stop, has not, and cannot be made to: how long ago that was, and where it is."""
+
+    run_id: str
+    task: str
+    seconds: float
+    stack: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler in this process, at this moment. `tasks` counts the handlers that are being executed, by task."""
+
+    running: bool
+    services: tuple[ServiceHealth, ...] = ()
+    tasks: Mapping[str, int] = {}
+    last_error: str | None = None
+    stuck: tuple[StuckRun, ...] = ()
+    loop_lag: LoopLag = NO_LAG
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        services: Iterable[ServiceHealth],
+        executing: Iterable[str],
+        stuck: Iterable[StuckRun] = (),
+        loop_lag: LoopLag = NO_LAG,
+        last_error: str | None = None,
+    ) -> Status:
+        """Return the status of a scheduler that works; `executing` names the task of each handler under way.
+
+        >>> Status.of(services=[], executing=["add", "fail", "add"]).tasks
+        {'add': 2, 'fail': 1}
+        """
+        return cls(
+            running=True,
+            services=tuple(services),
+            tasks=dict(sorted(Counter(executing).items())),
+            stuck=tuple(stuck),
+            loop_lag=loop_lag,
+            last_error=last_error,
+        )
+
+    @property
+    def healthy(self) -> bool:
+        """Tell whether it works, every service of it is alive, and nothing is stuck."""
+        return self.running and not self.stuck and all(service.alive for service in self.services)

@@ -1,0 +1,39 @@
+"""Services that live on a thread of their own, so that a loop that stands still does not stop them too."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+
+
+async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
+    """Run `work` on a daemon thread until it ends or this call is cancelled; raise what it raised.
+
+    `work` is given the event that is set when it should end; nobody waits for it to do so.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    stopped = threading.Event()
+
+    def tell(error: BaseException | None) -> None:
+        if not ended.done():
+            ended.set_result(None) if error is None else ended.set_exception(error)
+
+    def live() -> None:
+        error: BaseException | None = None
+        try:
+            work(stopped)
+        except BaseException as raised:  # noqa: BLE001  # whatever ends the thread must be heard of
+            # A future cannot carry StopIteration, nor may SystemExit in a service end the whole process.
+            carried = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
+            error = raised if carried else RuntimeError(f"{type(raised).__name__} ended the thread {name}")
+        with contextlib.suppress(RuntimeError):  # the loop has closed, and nobody is left to tell
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=live, name=name, daemon=True).start()
+    try:
+        await ended
+    finally:
+        stopped.set()
