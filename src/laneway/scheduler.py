@@ -18,6 +18,7 @@ from laneway.core.policy import PRIORITIES, Lane, SessionPolicy, TaskPolicy, che
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
+from laneway.core.status import Status
 from laneway.engine.allowance import Allowance
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
@@ -268,6 +269,11 @@ class Scheduler:
         """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
         worker = self._worker
         return [] if worker is None else worker.executing
+
+    def status(self) -> Status:
+        """Return how this scheduler is doing in this process; may be asked from any thread."""
+        worker = self._worker
+        return Status(running=False) if worker is None else worker.status()
 
     async def _worked(
         self,

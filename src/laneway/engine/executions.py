@@ -64,6 +64,14 @@ class Executions:
         """Return the ids of the runs being executed; may be called from any thread."""
         return [execution.run.id for execution in list(self._running.values())]
 
+    def tasks(self) -> list[str]:
+        """Return the tasks of the runs being executed, one for each; may be called from any thread."""
+        return [execution.run.task for execution in list(self._running.values())]
+
+    def run_of(self, handle: asyncio.Task[Any]) -> str | None:
+        """Return the id of the run whose handler this is on the loop, if it is one's; may be called from any thread."""
+        return next((e.run.id for e in list(self._running.values()) if e.handle is handle), None)
+
     def held(self) -> Set[tuple[int, int]]:
         """Return the leases of the runs being executed, as (number, fence); may be called from any thread."""
         # Race: copying the values first makes it a snapshot.

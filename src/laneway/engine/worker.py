@@ -30,6 +30,7 @@ from typing import TypeVar
 
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
+from laneway.core.status import Status
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions, from_thread
@@ -37,7 +38,9 @@ from laneway.engine.ids import new_run_id
 from laneway.engine.processes import mark
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
+from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
+from laneway.engine.watchdog import Watchdog
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -62,6 +65,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
         self._executions = Executions(registry, clock, settings, self._bell)
+        self._supervisor = Supervisor(clock)
+        self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = self._asked_at = 0.0
         self._incarnation = ""
@@ -80,6 +85,15 @@ class Worker:
     def moves(self) -> Mapping[str, int]:
         """How the attempts it executed or took over were settled."""
         return {move.value: times for move, times in self._executions.moves.items()}
+
+    def status(self) -> Status:
+        """Return how it is doing; may be asked from any thread."""
+        return Status.of(
+            services=self._supervisor.health(),
+            executing=self._executions.tasks(),
+            loop_lag=self._watchdog.lag,
+            last_error=self._supervisor.last_error,
+        )
 
     async def run(self, *, until_drained: bool = False, ready: Callable[[], None] | None = None) -> None:
         """Work until stopped; with `until_drained`, until nothing is due and nothing is running.
@@ -124,6 +138,7 @@ class Worker:
     async def _lives(self, ready: Callable[[], None] | None, *, until_drained: bool) -> None:
         if self._stopping:
             return
+        self._supervisor.add("watchdog", self._watchdog.run)
         try:
             self._incarnation = await self._register()
             if ready is not None:
@@ -136,6 +151,7 @@ class Worker:
             self._executions.close()
             if self._alarm is not None:
                 self._alarm.cancel()
+            await self._supervisor.stop()
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
@@ -143,8 +159,8 @@ class Worker:
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(self._store, me, self._settings.renew_every, self._executions.held, lost)
         reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
-        watch = self._loop.create_task(reclaimer.run(), name="laneway-reclaimer")
-        renewer.start()
+        self._supervisor.add("renewer", renewer.run)
+        self._supervisor.add("reclaimer", reclaimer.run)
         try:
             await reclaimer.look(read=True)
             await self._work(reclaimer, until_drained=until_drained)
@@ -154,9 +170,7 @@ class Worker:
             self._executions.lose_all()
             return False
         finally:
-            renewer.stop()
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+            await self._supervisor.stop("renewer", "reclaimer")
 
     async def _register(self) -> str:
         incarnation = Incarnation(
