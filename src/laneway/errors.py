@@ -8,7 +8,8 @@ LanewayError
 │   ├── BadURL               the store's address is not one laneway knows
 │   ├── UnknownTask          no such task is registered
 │   ├── UnknownRun           no such run (or a prefix that fits several)
-│   └── WrongState           the run's state does not allow this
+│   ├── WrongState           the run's state does not allow this
+│   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
 │   ├── RunFailed
 │   ├── RunCancelled
@@ -93,6 +94,10 @@ class WrongState(UsageError):
     def __init__(self, state: str, move: str) -> None:
         super().__init__(f"a {state} run cannot {move}")
         self.state, self.move = state, move
+
+
+class WrongThread(UsageError):
+    """A blocking call on a thread whose event loop is running: await the scheduler's own call there."""
 
 
 class RunEnded(LanewayError):

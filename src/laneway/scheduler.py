@@ -28,6 +28,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
 from laneway.stores.memory import MemoryStore
+from laneway.sync import Sync
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,7 +58,7 @@ class Scheduler:
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
     tests. The store is opened by the first call, on whatever loop that comes from. `lanes` adds or changes lanes; the
-    other settings are those of `laneway.settings.Settings`.
+    other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Scheduler:
         self._worker: Worker | None = None
         self._work: asyncio.Task[None] | None = None
         self._working_on: asyncio.AbstractEventLoop | None = None
+        # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._forget_worker)
 
     # Tasks
 
@@ -255,6 +258,10 @@ class Scheduler:
         """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
         worker = self._worker
         return [] if worker is None else worker.executing
+
+    def _forget_worker(self) -> None:
+        """In a forked child: the worker's loop and thread are the parent's."""
+        self._worker = self._work = self._working_on = None
 
     async def _worked(
         self, *, until_drained: bool, concurrency: int | None, ready: Callable[[], None] | None = None
