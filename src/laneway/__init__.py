@@ -14,18 +14,22 @@ if TYPE_CHECKING:
     from laneway.core.retry import Retry
     from laneway.core.run import Reason, Receipt, Run
     from laneway.engine.context import Context
+    from laneway.engine.submissions import Submission
     from laneway.errors import (
         BadArguments,
         BadSetting,
+        GiveUp,
         LanewayError,
         RunCancelled,
         RunDropped,
         RunFailed,
+        Snooze,
         StoreUnavailable,
         UnknownRun,
         UnknownTask,
+        WrongState,
     )
-    from laneway.scheduler import Scheduler, Submission
+    from laneway.scheduler import Scheduler
 else:
     # A name is imported when it is first asked for, so that `laneway --help` need not wait for the engine.
     def __getattr__(name: str) -> object:
@@ -44,6 +48,7 @@ __all__ = [
     "BadSetting",
     "Context",
     "Event",
+    "GiveUp",
     "Lane",
     "LanewayError",
     "Reason",
@@ -55,10 +60,12 @@ __all__ = [
     "RunFailed",
     "Scheduler",
     "SessionPolicy",
+    "Snooze",
     "StoreUnavailable",
     "Submission",
     "UnknownRun",
     "UnknownTask",
+    "WrongState",
 ]
 
 _NAMES = {
@@ -70,14 +77,18 @@ _NAMES = {
     "errors": (
         "BadArguments",
         "BadSetting",
+        "GiveUp",
         "LanewayError",
         "RunCancelled",
         "RunDropped",
         "RunFailed",
+        "Snooze",
         "StoreUnavailable",
         "UnknownRun",
         "UnknownTask",
+        "WrongState",
     ),
-    "scheduler": ("Scheduler", "Submission"),
+    "engine.submissions": ("Submission",),
+    "scheduler": ("Scheduler",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -8,7 +8,8 @@ LanewayError
 │   ├── BadURL               the store's address is not one laneway knows
 │   ├── UnknownTask          no such task is registered
 │   ├── UnknownRun           no such run (or a prefix that fits several)
-│   └── WrongState           the run's state does not allow this
+│   ├── WrongState           the run's state does not allow this
+│   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
 │   ├── RunFailed
 │   ├── RunCancelled
@@ -17,7 +18,9 @@ LanewayError
 │   ├── StoreUnavailable     cannot be reached or written now; `maybe_done` tells if the call may have happened
 │   ├── StoreTooNew          made by a newer laneway
 │   └── NotAStore            the file or server holds something else
-└── LeaseLost                nobody: another worker has the run now
+├── LeaseLost                nobody: another worker has the run now
+├── GiveUp                   a handler raises it: trying again cannot help
+└── Snooze                   a handler raises it: run me later, nothing is charged
 ```
 
 Facts are attributes; a driver's own error is the `__cause__`.
@@ -27,6 +30,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from datetime import timedelta
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -95,7 +99,11 @@ class WrongState(UsageError):
         self.state, self.move = state, move
 
 
-_DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "claim": "claimed", "drop": "dropped"}
+_DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "retry": "tried again", "drop": "dropped"}
+
+
+class WrongThread(UsageError):
+    """A blocking call on a thread whose event loop is running: await the scheduler's own call there."""
 
 
 class RunEnded(LanewayError):
@@ -152,3 +160,15 @@ class NotAStore(StoreError):
 
 class LeaseLost(LanewayError):
     """The store knows this incarnation no more; what it held belongs to others now."""
+
+
+class GiveUp(LanewayError):
+    """Raised by a handler to fail its run for good: trying again cannot help."""
+
+
+class Snooze(LanewayError):
+    """Raised by a handler to be run again after a delay (seconds or a timedelta); no attempt is charged."""
+
+    def __init__(self, delay: timedelta | float) -> None:
+        super().__init__(f"to be run again after {delay}")
+        self.delay = delay

@@ -7,51 +7,42 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-import msgspec
-
 from laneway.core.events import Event
-from laneway.core.instants import LONGEST, SECOND, duration, micros
-from laneway.core.policy import PRIORITIES, Lane, SessionPolicy, TaskPolicy, checked_count, checked_name
+from laneway.core.instants import LONGEST, SECOND, duration
+from laneway.core.policy import Lane, TaskPolicy, checked_count
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
-from laneway.core.status import Status
+from laneway.core.status import Status, StuckRun
 from laneway.engine.allowance import Allowance
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
+from laneway.engine.control import Control, Workers
+from laneway.engine.finding import refuse_inside_child
 from laneway.engine.ids import new_run_id
-from laneway.engine.tasks import Registry, Task
+from laneway.engine.resources import Resources
+from laneway.engine.submissions import Submission, parts_of, with_options
+from laneway.engine.tasks import Manner, Registry, Task
 from laneway.engine.worker import Worker
 from laneway.errors import BadSetting, BadURL
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
 from laneway.stores.memory import MemoryStore
+from laneway.sync import Sync
 
 P = ParamSpec("P")
 R = TypeVar("R")
 AnyTask = Task[..., Any]
+SHUT = "this scheduler is shut: it takes no new runs"
 DEFAULT_RETRY = Retry()
-TASK_OPTIONS = ("name", "lane", "timeout", "retry", "max_crashes")
-_NO_OPTIONS: Mapping[str, Any] = {}
-SUBMIT_OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy")
-
-
-class Submission(msgspec.Struct, frozen=True):
-    """One item for `submit_many`: a task, its arguments, and the options of `submit`."""
-
-    task: Any
-    args: Mapping[str, Any] = {}
-    user: str | None = None
-    session: str | None = None
-    priority: int = 0
-    delay: timedelta | float = 0
-    at: datetime | None = None
-    lane: str | None = None
-    session_policy: SessionPolicy | None = None
+TASK_OPTIONS = (
+    *("name", "lane", "timeout", "retry", "max_crashes"),
+    *("process", "transient", "transient_tries", "transient_wait", "validate"),
+)
 
 
 class Scheduler:
@@ -59,7 +50,7 @@ class Scheduler:
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
     tests. The store is opened by the first call, on whatever loop that comes from. `lanes` adds or changes lanes; the
-    other settings are those of `laneway.settings.Settings`.
+    other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
     """
 
     def __init__(
@@ -72,10 +63,17 @@ class Scheduler:
         self._declared = tuple(lanes)
         self._store = store_at(self.url, self._clock, self.settings)
         self._client = Client(self._store, self._clock)
+        self._control = Control(self._store, self._client)
+        self.workers = Workers(self.open, self._client)
+        self._resources = Resources()
+        self._shut = False
         self._opened = False
         self._worker: Worker | None = None
         self._work: asyncio.Task[None] | None = None
         self._working_on: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._forget_worker)
 
     # Tasks
 
@@ -90,6 +88,11 @@ class Scheduler:
         timeout: timedelta | float | None = None,
         retry: Retry | int | None = DEFAULT_RETRY,
         max_crashes: int = 3,
+        process: bool = False,
+        transient: type[Exception] | tuple[type[Exception], ...] = (),
+        transient_tries: int = 3,
+        transient_wait: timedelta | float = 5,
+        validate: Callable[[Any], Any] | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(  # type: ignore[misc]  # mypy takes the ParamSpec of the decorator it returns for parameters
         self,
@@ -101,22 +104,44 @@ class Scheduler:
         timeout: timedelta | float | None = None,
         retry: Retry | int | None = DEFAULT_RETRY,
         max_crashes: int = 3,
+        process: bool = False,
+        transient: type[Exception] | tuple[type[Exception], ...] = (),
+        transient_tries: int = 3,
+        transient_wait: timedelta | float = 5,
+        validate: Callable[[Any], Any] | None = None,
         **unknown: Any,
     ) -> Any:
-        """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called."""
+        """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called.
+
+        `process=True` executes it in a child process. Errors listed as `transient` get `transient_tries` quick tries
+        inside the attempt, `transient_wait` apart or as their `retry_after` says. `validate` is called with the result
+        and refuses it by raising or returning False: the attempt has failed then.
+        """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
         if self._worker is not None:
             raise BadSetting("this scheduler is working already; register its tasks before it starts")
         policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes)
+        manner = Manner.of(
+            process=process, transient=transient, tries=transient_tries, wait=transient_wait, validate=validate
+        )
 
         def register(function: Callable[..., Any]) -> AnyTask:
             called = getattr(function, "__name__", "") if name is None else name
-            task = Task(called, function, policy, self.submit)
+            task = Task(called, function, policy, self.submit, manner, self._resources.names)
             self.tasks.add(task)
             return task
 
         return register if function is None else register(function)
+
+    def resource(self, function: Callable[[], R], /) -> Callable[[], R]:
+        """Register what handlers share while a worker works: `@app.resource`, before the tasks that use it.
+
+        The function yields it (plain or async generator), or returns it, and is called once per worker, on its loop. A
+        handler's parameter of the function's name receives it.
+        """
+        self._resources.add(function)
+        return function
 
     # Submitting
 
@@ -127,6 +152,8 @@ class Scheduler:
         `lane` (instead of the task's), `session_policy`. Raises UnknownTask, BadArguments or BadSetting, and then
         nothing is stored; StoreUnavailable says by `maybe_done` whether the run may have been stored all the same.
         """
+        if self._shut:
+            raise BadSetting(SHUT)
         new = self._checked(task, args or {}, options, new_run_id())
         if not self._opened:
             await self.open()
@@ -134,7 +161,9 @@ class Scheduler:
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
         """Accept many runs; return a receipt for each, in order. All are checked before any is stored."""
-        parts = [_parts(item) for item in items]
+        if self._shut:
+            raise BadSetting(SHUT)
+        parts = [parts_of(item) for item in items]
         ids = new_run_id.many(len(parts))
         batch = [self._checked(*part, id_) for part, id_ in zip(parts, ids, strict=True)]
         await self.open()
@@ -145,10 +174,7 @@ class Scheduler:
         text = known.parameters.pack(args, self.settings.args_limit)
         if not options:
             return NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane)
-        for option in options:
-            if option not in SUBMIT_OPTIONS:
-                raise BadSetting.unknown("option of submit", option, SUBMIT_OPTIONS)
-        return _with_options(known, text, options, new_id)
+        return with_options(known, text, options, new_id)
 
     def _known(self, task: Any) -> AnyTask:
         if isinstance(task, str):
@@ -210,6 +236,53 @@ class Scheduler:
         async for event in self._client.events(run_id(run), after):
             yield event
 
+    # Control
+
+    async def cancel(self, run: Receipt | Run | str, *, abandon: bool = False) -> Run:
+        """Cancel the run, in whatever stage it is, also while no worker is up; return it as it stands then.
+
+        One that is running is told to stop, and ends when it has; `abandon=True` ends it at once, frees its slots and
+        refuses whatever its handler still writes. Raises WrongState if it has ended otherwise.
+        """
+        await self.open()
+        return await self._control.cancel(run_id(run), abandon=abandon)
+
+    async def cancel_where(
+        self,
+        *,
+        state: RunState | str | None = None,
+        task: str | None = None,
+        lane: str | None = None,
+        user: str | None = None,
+        session: str | None = None,
+    ) -> int:
+        """Cancel all runs that fit and have not ended; return how many that were. At least one filter must be given."""
+        if all(given is None for given in (state, task, lane, user, session)):
+            raise BadSetting("cancel_where without a filter would cancel everything; give state, task, lane, ...")
+        chosen = None if state is None else RunState.named(state)
+        await self.open()
+        wanted = RunFilter(state=chosen, task=task, lane=lane, user=user, session=session)
+        return await self._control.cancel_where(wanted)
+
+    async def pause(self, run: Receipt | Run | str) -> Run:
+        """Pause the run: at once while it is pending, at its next checkpoint while it is running."""
+        await self.open()
+        return await self._control.pause(run_id(run))
+
+    async def resume(self, run: Receipt | Run | str) -> Run:
+        """Let a paused run go on; its handler finds in `ctx.state` what its last checkpoint saved."""
+        await self.open()
+        return await self._control.resume(run_id(run))
+
+    async def retry(self, run: Receipt | Run | str) -> Receipt:
+        """Submit a run that has ended once more, as a new run whose `retry_of` names it."""
+        await self.open()
+        return await self._control.retry(run_id(run))
+
+    def shut(self) -> None:
+        """Refuse new runs from here on in this process; what was accepted goes on. Closing ends it."""
+        self._shut = True
+
     # Working
 
     async def work(
@@ -218,15 +291,16 @@ class Scheduler:
         concurrency: int | None = None,
         attempts: int | None = None,
         ready: Callable[[], None] | None = None,
+        stuck: Callable[[StuckRun], None] | None = None,
     ) -> None:
         """Execute runs in this process until `stop` is called or this call is cancelled.
 
         With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
-        is called once the worker is known to the store.
+        is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
         """
         if attempts is not None:
             checked_count(attempts, "attempts")
-        await self._worked(until_drained=False, concurrency=concurrency, attempts=attempts, ready=ready)
+        await self._worked(until_drained=False, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
         """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
@@ -254,13 +328,21 @@ class Scheduler:
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
 
-        Returns the ids of runs left behind: their handlers, in threads, have not ended and keep their lease.
+        Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
+        another loop. From inside a handler it only begins the stop, and returns at once.
         """
         seconds = duration(timeout, "timeout") / SECOND
-        worker, work = self._worker, self._work
-        if worker is None or work is None:
+        worker, work, loop = self._worker, self._work, self._working_on
+        if worker is None or work is None or loop is None:
             return []
-        await worker.stop(seconds, self.settings.grace if seconds else 0)
+        if loop is not asyncio.get_running_loop():
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.stop(timeout), loop))
+        stopping = asyncio.create_task(worker.stop(seconds, self.settings.grace if seconds else 0))
+        if worker.is_inside():
+            # A handler that waited for this would wait for itself.
+            self._stopping = stopping
+            return worker.executing
+        await stopping
         await asyncio.wait([work])
         return worker.executing
 
@@ -275,6 +357,10 @@ class Scheduler:
         worker = self._worker
         return Status(running=False) if worker is None else worker.status()
 
+    def _forget_worker(self) -> None:
+        """In a forked child: the worker's loop and thread are the parent's."""
+        self._worker = self._work = self._working_on = None
+
     async def _worked(
         self,
         *,
@@ -282,14 +368,16 @@ class Scheduler:
         concurrency: int | None,
         attempts: int | None = None,
         ready: Callable[[], None] | None = None,
+        stuck: Callable[[StuckRun], None] | None = None,
     ) -> Mapping[str, int]:
+        refuse_inside_child()
         loop = asyncio.get_running_loop()
         if self._working_on is not None and not self._working_on.is_closed():
             raise BadSetting("this scheduler is working already; stop it first, or use another one")
         settings = self.settings if concurrency is None else replace(self.settings, concurrency=concurrency)
         self._working_on = loop
         try:
-            worker = Worker(self._store_for(attempts), self.tasks, self._clock, settings)
+            worker = Worker(self._store_for(attempts), self.tasks, self._clock, settings, self._resources, stuck)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
             self._worker, self._work = worker, work
             try:
@@ -334,7 +422,7 @@ class Scheduler:
     async def aclose(self) -> None:
         """Stop working and let go of the store. The scheduler can be used again: the next call opens it."""
         await self.stop()
-        self._opened = False
+        self._opened = self._shut = False
         await self._store.close()
 
     async def __aenter__(self) -> Scheduler:
@@ -380,49 +468,5 @@ def run_id(run: Receipt | Run | str) -> str:
     return run
 
 
-def _parts(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
-    if type(item) is tuple and len(item) == 2:
-        return (*item, _NO_OPTIONS)
-    if isinstance(item, Submission):
-        options = {name: value for name in SUBMIT_OPTIONS if (value := getattr(item, name)) is not None}
-        return item.task, item.args, options
-    raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
-
-
 def _seconds(timeout: timedelta | float | None) -> float | None:
     return None if timeout is None else duration(timeout, "timeout") / SECOND
-
-
-def _with_options(task: AnyTask, args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
-    given = {name: value for name, value in options.items() if value is not None}
-    priority, policy = given.get("priority", 0), given.get("session_policy")
-    if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITIES:
-        raise BadSetting(f"priority is {priority!r}; it must be a whole number from -100 to 100")
-    if policy is not None and not isinstance(policy, SessionPolicy):
-        raise BadSetting(f"session_policy is {policy!r}; it must be a SessionPolicy")
-    if policy is not None and "session" not in given:
-        raise BadSetting("session_policy is given without a session")
-    names = {what: checked_name(given[what], what) for what in ("lane", "user", "session") if what in given}
-    return NewRun(
-        id=new_id,
-        task=task.name,
-        args=args,
-        lane=names.get("lane", task.policy.lane),
-        user=names.get("user"),
-        session=names.get("session"),
-        max_concurrent=None if policy is None else policy.max_concurrent,
-        priority=priority,
-        delay=duration(given.get("delay", 0), "delay"),
-        due_at=_due_at(given),
-    )
-
-
-def _due_at(given: Mapping[str, Any]) -> int | None:
-    at = given.get("at")
-    if at is None:
-        return None
-    if given.get("delay"):
-        raise BadSetting("give delay or at, not both")
-    if not isinstance(at, datetime):
-        raise BadSetting(f"at is {at!r}; it must be a datetime with a time zone")
-    return micros(at)

@@ -37,6 +37,14 @@ async def test_the_guide_s_examples_run() -> None:
         await example()
 
 
+def test_the_examples_for_code_that_cannot_await_run() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks("docs/sync.md", "python")), "docs/sync.md", "exec"), names)
+
+    assert names["view"](doc="42") == "accepted"
+    assert names["script"]() == ["summary of 42", "summary of 43"]
+
+
 def test_the_picture_of_a_run_s_life_is_the_table() -> None:
     assert blocks("ARCHITECTURE.md", "mermaid") == [diagram() + "\n"]
 

@@ -6,7 +6,6 @@ checkpoint is answered while the handler computes, and the child leaves with its
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -18,11 +17,9 @@ from functools import partial
 from queue import SimpleQueue
 from signal import SIG_BLOCK, SIG_UNBLOCK
 from types import FrameType
-from typing import Any
 
-from laneway.core import codec
 from laneway.core.events import Draft
-from laneway.engine.context import Context
+from laneway.engine.context import Context, Unwound, current
 from laneway.engine.wire import (
     Answer,
     Cancel,
@@ -37,10 +34,6 @@ from laneway.engine.wire import (
     receive,
 )
 from laneway.errors import LanewayError
-
-
-class Unwound(BaseException):
-    """Raised by a checkpoint that is saved and not to be gone on from; no `except Exception` holds it up."""
 
 
 class Terminated(SystemExit):
@@ -131,9 +124,11 @@ class Attempt:
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
 
-    def context(self) -> ChildContext:
+    def context(self) -> Context:
         """Return the handler's context."""
-        return ChildContext(self, self._drafts)
+        context = Context(self.run, self._drafts, self.say, self)
+        current.set(context)
+        return context
 
     def cancel(self) -> None:
         """Hear that the handler shall stop."""
@@ -170,37 +165,6 @@ class Attempt:
         with self._line.lock:
             self._over = True
             self._line.send(message)
-
-
-class ChildContext(Context):
-    """The context of a handler in a child process."""
-
-    __slots__ = ("_attempt",)
-
-    def __init__(self, attempt: Attempt, drafts: list[Draft]) -> None:
-        super().__init__(attempt.run, drafts, attempt.say)
-        self._attempt = attempt
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the handler shall stop; for code that can look, and stop by itself."""
-        return self._attempt.cancelled
-
-    @property
-    def state(self) -> Any:
-        """What the last checkpoint saved, None if there was none."""
-        state = self._attempt.order.state
-        return None if state is None else codec.from_json(state)
-
-    def checkpoint(self, state: object) -> Any:
-        """Save `state`, and stop here if the run is to be paused. Awaited where a loop runs; else it blocks."""
-        limit = self._attempt.order.result_limit
-        saved = self._attempt.save(codec.to_json(state, "the state of a checkpoint", limit, plural=False))
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return saved.result()
-        return asyncio.wrap_future(saved)
 
 
 def _pass_on(answer: Answer, to: Future[None]) -> None:

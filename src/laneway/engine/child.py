@@ -29,7 +29,8 @@ from typing import Any, NoReturn
 from laneway.core.outcome import Outcome
 from laneway.core.policy import TaskPolicy
 from laneway.engine import finding
-from laneway.engine.attempt import Attempt, Line, Terminated, Unwound
+from laneway.engine.attempt import Attempt, Line, Terminated
+from laneway.engine.context import Unwound
 from laneway.engine.endings import after_raise, after_return, failed
 from laneway.engine.tasks import Task
 from laneway.engine.wire import Begun, ended

@@ -13,6 +13,8 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from laneway.core.events import Draft
 from laneway.core.outcome import Failed, Outcome
 from laneway.core.run import Claimed, Failure
@@ -52,7 +54,9 @@ class Children:
         checkpoint saved; `carried` is readable in the child as `laneway.engine.child.carried`.
         """
         refuse_inside_child()
-        order = Execute(run, place_of(function), self._result_limit, state, dict(carried or {}))
+        if state is not None:
+            run = msgspec.structs.replace(run, state=state)
+        order = Execute(run, place_of(function), self._result_limit, dict(carried or {}))
         return ChildExecution(self, order, drafted, checkpoint)
 
     async def take(self) -> tuple[ChildProcess, bool]:

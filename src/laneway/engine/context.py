@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 from laneway.core import codec, events
 from laneway.core.events import Draft, drafted
@@ -14,6 +18,21 @@ from laneway.errors import BadSetting
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
+class Unwound(BaseException):
+    """Raised by a checkpoint that is saved and not to be gone on from; no `except Exception` holds it up."""
+
+
+class Link(Protocol):
+    """What a context needs of its attempt, wherever that is executed."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop."""
+
+    def save(self, state: str) -> Future[None]:
+        """Save a checkpoint; the future ends when it is stored, or raises what unwinds the handler."""
+
+
 class Context:
     """A handler's view of its own run. A parameter annotated `Context` receives it.
 
@@ -21,10 +40,10 @@ class Context:
     and with the outcome at the latest.
     """
 
-    __slots__ = ("_buffered", "_drafts", "_run")
+    __slots__ = ("_buffered", "_drafts", "_link", "_run")
 
-    def __init__(self, run: Claimed, drafts: list[Draft], buffered: Callable[[], None]) -> None:
-        self._run, self._drafts, self._buffered = run, drafts, buffered
+    def __init__(self, run: Claimed, drafts: list[Draft], buffered: Callable[[], None], link: Link) -> None:
+        self._run, self._drafts, self._buffered, self._link = run, drafts, buffered, link
 
     @property
     def run_id(self) -> str:
@@ -56,6 +75,29 @@ class Context:
         """The session the run belongs to."""
         return self._run.session
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop: cancelled, timed out, or its worker stops. For code that can only look."""
+        return self._link.cancelled
+
+    @property
+    def state(self) -> Any:
+        """What the last checkpoint of this run saved, None if there was none."""
+        return None if self._run.state is None else codec.from_json(self._run.state)
+
+    def checkpoint(self, state: object) -> Any:
+        """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.
+
+        Awaited where an event loop runs; in a plain handler it blocks until the state is stored.
+        """
+        text = codec.to_json(state, "the state of a checkpoint", codec.RESULT_LIMIT, plural=False)
+        saved = self._link.save(text)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return saved.result()
+        return asyncio.wrap_future(saved)
+
     def emit(self, kind: str, data: object = None) -> None:
         """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""
         if not isinstance(kind, str) or not _KIND.fullmatch(kind):
@@ -85,3 +127,7 @@ class Context:
 def _printable(text: object) -> str:
     # Another program's output may hold what UTF-8 cannot; a line for people must not fail the run.
     return str(text).encode(errors="replace").decode()
+
+
+current: ContextVar[Context] = ContextVar("laneway_context")
+"""The context of the handler that is being executed, if it asked for one; also in what the handler calls."""

@@ -1,31 +1,34 @@
-"""Time-outs: one shared sweep instead of a timer per run."""
+"""Deadlines of handlers, time-outs and graces: one shared sweep instead of a timer per run."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from laneway.engine.executor import Execution, Stop
+from laneway.engine.execution import Execution
 from laneway.ports.clock import Clock
+
+Passed = Callable[[Execution], None]
 
 
 class Deadlines:
-    """Stops handlers that run longer than their task allows."""
+    """Calls somebody about handlers that have not ended by their deadline."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Execution]] = []  # the number only breaks ties
+        self._heap: list[tuple[float, int, Execution, Passed]] = []  # the number only breaks ties
         self._added = 0
         self._ended = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
 
-    def add(self, execution: Execution, timeout: int) -> None:
-        """Stop this execution after `timeout` microseconds, unless it has ended by then."""
-        execution.deadline = self._clock.monotonic() + timeout / 1_000_000
+    def add(self, execution: Execution, seconds: float, passed: Passed) -> None:
+        """Call `passed` with this execution after so many seconds, unless it has ended by then."""
+        deadline = self._clock.monotonic() + seconds
         self._added += 1
-        heappush(self._heap, (execution.deadline, self._added, execution))
-        if self._sweeper is None or self._sweeper.done() or execution.deadline < self._wakes_at:
+        heappush(self._heap, (deadline, self._added, execution, passed))
+        if self._sweeper is None or self._sweeper.done() or deadline < self._wakes_at:
             self._sweep_at(self._heap[0][0])
 
     def ended(self) -> None:
@@ -54,9 +57,9 @@ class Deadlines:
             await self._clock.sleep(max(0.0, self._wakes_at - self._clock.monotonic()))
             now = self._clock.monotonic()
             while self._heap and self._heap[0][0] <= now:
-                execution = heappop(self._heap)[2]
+                _, _, execution, passed = heappop(self._heap)
                 if not _has_ended(execution):
-                    execution.stop(Stop.TIMED_OUT)
+                    passed(execution)
 
 
 def _has_ended(execution: Execution) -> bool:

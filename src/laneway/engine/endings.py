@@ -6,10 +6,11 @@ import traceback
 from typing import Any
 
 from laneway.core import codec
-from laneway.core.outcome import Failed, Outcome, Succeeded
+from laneway.core.instants import duration
+from laneway.core.outcome import Failed, Outcome, Snoozed, Succeeded
 from laneway.core.run import Failure
 from laneway.engine.tasks import Task
-from laneway.errors import BadArguments
+from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze
 
 TRACEBACK_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 2 * 1024
@@ -25,6 +26,10 @@ def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
 
 def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcome:
     """Return the outcome of a handler that raised, when called with these arguments (JSON text)."""
+    if isinstance(error, Snooze):
+        return _snoozed(error)
+    if isinstance(error, GiveUp):
+        return Failed(failure("gave_up", error))
     if isinstance(error, (TypeError, ValueError)):
         # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
         try:
@@ -32,6 +37,19 @@ def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcom
         except BadArguments as misfit:
             return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
     return failed(error)
+
+
+def _snoozed(error: Snooze) -> Outcome:
+    try:
+        return Snoozed(duration(error.delay, "the delay of Snooze"))
+    except BadSetting as wrong:
+        return Failed(failure("gave_up", wrong))
+
+
+def refused_by(error: Exception) -> Failure:
+    """Return the failure of a result that a validator refused by raising this."""
+    found = failure("bad_output", error)
+    return Failure(found.kind, "BadOutput", f"the validator refused the result: {found.message}", found.traceback)
 
 
 def failed(error: BaseException) -> Failed:

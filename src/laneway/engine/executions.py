@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Coroutine, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Set
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, settle
-from laneway.core.run import Claimed
+from laneway.core import events
+from laneway.core.events import draft
+from laneway.core.instants import SECOND
+from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, Snoozed, settle
+from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
-from laneway.core.step import Emitted, Result
+from laneway.core.step import Emitted, Requested, Result, Saved
 from laneway.engine.bell import Bell
+from laneway.engine.context import Unwound
 from laneway.engine.deadlines import Deadlines
-from laneway.engine.executor import Execution, Executor, Stop
+from laneway.engine.execution import Execution, Stop
+from laneway.engine.executor import Executor
+from laneway.engine.stuck import Stuck
 from laneway.engine.tasks import Registry
+from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
 
@@ -25,15 +33,19 @@ log = logging.getLogger("laneway.worker")
 
 FLUSH_AFTER = 0.05  # seconds an event may wait for company
 FLUSH_AT = 64  # events of one run that are company enough
+ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
+
+Save = tuple[Execution, str, "Future[None]"]
 
 
 class Executions:
     """What is under way. It rings the worker's bell when there is something to tell the store."""
 
     def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
-        self._registry, self._clock, self._bell = registry, clock, bell
-        self._executor = Executor(settings.concurrency, settings.result_limit, self._buffered, self._ended)
-        self._execute = self._executor.execute
+        self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
+        limits = (settings.concurrency, settings.result_limit)
+        self.executor = Executor(clock, *limits, self._buffered, self._ended, self._to_be_saved)
+        self._execute = self.executor.execute
         self._deadlines = Deadlines(clock)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -41,9 +53,13 @@ class Executions:
         self._running: dict[int, Execution] = {}
         self._results: list[Result] = []
         self._talking: set[Execution] = set()
+        self._saves: list[Save] = []
+        self._overdue: list[tuple[int, int]] = []
+        self._pausing: list[Execution] = []
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._flush: asyncio.Task[None] | None = None
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
+        self.stuck = Stuck(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
 
     def __len__(self) -> int:
@@ -77,9 +93,15 @@ class Executions:
         # Race: copying the values first makes it a snapshot.
         return {(execution.run.number, execution.run.fence) for execution in list(self._running.values())}
 
+    # Starting
+
     def start(self, run: Claimed) -> None:
         """Execute a claimed run."""
         task = self._registry.get(run.task)
+        if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
+            # A poison run must not take another one on its last chance with it.
+            self._settle(run, settle(run, Snoozed(ELSEWHERE), task.policy))
+            return
         execution = self._running[run.number] = Execution(run, task)
         if self._talkative:
             log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
@@ -88,19 +110,33 @@ class Executions:
         execution.handle = spawn(self._execute(execution), loop=self._loop, name=run.id)
         timeout = task.policy.timeout
         if timeout is not None:
-            self._deadlines.add(execution, timeout)
+            self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
 
     def give_back(self, run: Claimed) -> None:
         """Release a claimed run that was not started: it came when the worker was already stopping."""
         self._settle(run, settle(run, Released(), self._registry.policy(run.task)))
 
     def take_over(self, lapsed: list[Claimed]) -> None:
-        """Settle leases of the dead."""
-        for run in lapsed:
-            if (run.number, run.fence) not in self._taken_over:
+        """Settle leases of the dead. If one of a dead worker's runs was on its last chance, it alone is charged."""
+        fresh = [run for run in lapsed if (run.number, run.fence) not in self._taken_over]
+        by_worker: defaultdict[str, list[Claimed]] = defaultdict(list)
+        for run in fresh:
+            by_worker[run.worker].append(run)
+        for worker, runs in by_worker.items():
+            poison = [run for run in runs if run.crashes and self._is_on_last_chance(run)]
+            for run in runs:
                 self._taken_over.add((run.number, run.fence))
-                log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
-                self._settle(run, settle(run, Lapsed(), self._registry.policy(run.task)))
+                log.warning("worker %s is gone; its run %s is taken over", worker, run.id)
+                outcome = Lapsed(charged=not poison or run in poison)
+                self._settle(run, settle(run, outcome, self._registry.policy(run.task)))
+
+    def _claims(self) -> Iterable[Claimed]:
+        return (execution.run for execution in self._running.values() if execution.run.crashes)
+
+    def _is_on_last_chance(self, run: Claimed) -> bool:
+        return run.crashes + 1 >= self._registry.policy(run.task).max_crashes
+
+    # Stopping
 
     def lose(self, number: int, fence: int) -> None:
         """Stop a handler whose lease belongs to another worker now; nothing of it is written."""
@@ -114,20 +150,67 @@ class Executions:
         """Stop every handler and forget every result: the incarnation is lost."""
         for number, fence in self.held():
             self.lose(number, fence)
+        for _, _, saved in self._saves:
+            saved.set_exception(LeaseLost("this worker's leases were lost; the checkpoint was not saved"))
         self._results.clear()
         self._talking.clear()
         self._taken_over.clear()
+        self._saves.clear()
+        self._overdue.clear()
+
+    def hear(self, requests: Iterable[Requested]) -> None:
+        """Take note of what stands requested of the runs; a pause that is not among it any more was taken back."""
+        pausing, self._pausing = self._pausing, []
+        for execution in pausing:
+            execution.request = None
+        for requested in requests:
+            asked = self._running.get(requested.number)
+            if asked is None or asked.run.fence != requested.fence:
+                continue
+            if requested.request is Request.PAUSE:
+                asked.request = Request.PAUSE
+                self._pausing.append(asked)
+            elif asked.request is not Request.CANCEL:
+                asked.request = Request.CANCEL
+                self._tell(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
 
     async def finish(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for the handlers."""
-        handles = [execution.handle for execution in self._running.values() if execution.handle is not None]
+        """Wait up to `timeout` seconds for the handlers, but for those that do not listen."""
+        handles = [e.handle for e in self._running.values() if e.handle is not None and not e.stuck]
         if handles:
             await asyncio.wait(handles, timeout=timeout)
 
     def release(self) -> None:
         """Stop all handlers; what has stopped is given back uncharged."""
-        for execution in self._running.values():
-            execution.stop(Stop.RELEASED)
+        for execution in list(self._running.values()):
+            execution.stop(Stop.RELEASED, self._grace)
+
+    async def close(self) -> None:
+        """Start nothing any more."""
+        self._deadlines.close()
+        if self._flush is not None:
+            self._flush.cancel()
+        await self.executor.close()
+
+    def _is_overdue(self, execution: Execution) -> None:
+        self._overdue.append((execution.run.number, execution.run.fence))
+        self._tell(execution, Stop.TIMED_OUT, events.OVERDUE)
+
+    def _tell(self, execution: Execution, why: Stop, kind: str) -> None:
+        """Stop a handler, say so in its log, and see to it that it is noticed if it does not stop."""
+        execution.say(draft(kind, {}))
+        self._talking.add(execution)
+        execution.stop(why, self._grace)
+        self._deadlines.add(execution, self._grace, self._is_stuck)
+        self._bell.ring()
+
+    def _is_stuck(self, execution: Execution) -> None:
+        stuck = self.stuck.add(execution, self._grace)
+        execution.say(draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
+        self._talking.add(execution)
+        self._bell.ring()
+
+    # Telling the store
 
     def take_results(self) -> list[Result]:
         """Return the results so far and forget them."""
@@ -151,17 +234,50 @@ class Executions:
             if execution.drafts and self._running.get(execution.run.number) is execution
         ]
 
-    def close(self) -> None:
-        """Start nothing any more."""
-        self._deadlines.close()
-        self._executor.close()
-        if self._flush is not None:
-            self._flush.cancel()
+    def take_overdue(self) -> list[tuple[int, int]]:
+        """Return the leases whose time-out was decided, and forget them."""
+        overdue, self._overdue = self._overdue, []
+        return overdue
+
+    def take_saves(self) -> list[Save]:
+        """Return the checkpoints that wait to be saved, and forget them."""
+        saves, self._saves = self._saves, []
+        return saves
+
+    def saved(self, saves: list[Save]) -> None:
+        """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
+        for execution, _, future in saves:
+            if self._running.get(execution.run.number) is not execution:
+                future.set_exception(LeaseLost(f"run {execution.run.id} belongs to another worker now"))
+            elif execution.stopped is None and execution.request is not Request.PAUSE:
+                future.set_result(None)
+            else:
+                execution.stopped = execution.stopped or Stop.PAUSED
+                future.set_exception(Unwound())
+
+    @staticmethod
+    def as_saved(saves: list[Save]) -> list[Saved]:
+        """Return checkpoints as a step has them."""
+        return [Saved(execution.run.number, execution.run.fence, state) for execution, state, _ in saves]
+
+    def _to_be_saved(self, execution: Execution, state: str) -> Future[None]:
+        # Called from the loop's thread or a handler's.
+        future = Future[None]()
+        future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
+
+        def add() -> None:
+            self._saves.append((execution, state, future))
+            self._bell.ring()
+
+        from_thread(self._loop, add)
+        return future
 
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
         run, policy = execution.run, execution.task.policy
         if policy.timeout is not None:
             self._deadlines.ended()
+        if execution.stuck:
+            self.stuck.ended(execution)
         if self._running.get(run.number) is execution:
             del self._running[run.number]
             drafts = execution.take_drafts() if execution.drafts else ()

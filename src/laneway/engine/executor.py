@@ -1,86 +1,75 @@
-"""Executing one attempt: call the handler, say what it ended in. It decides nothing and writes nothing."""
+"""Executing one attempt: call the handler, say what it ended in. It decides nothing and writes nothing.
+
+Async handlers run on the loop, plain ones in threads, those of `process=True` tasks in child processes. The plainest
+case, an async handler that is called once and returns, takes the shortest way through `execute`; everything else (other
+places, quick tries, validators) goes through `_carefully`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import traceback
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
-from inspect import CORO_CREATED, getcoroutinestate, isawaitable
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import isawaitable
 from typing import Any
 
-import msgspec
-
 from laneway.core import codec
-from laneway.core.events import Draft
-from laneway.core.outcome import Failed, Outcome, Released, Succeeded
-from laneway.core.run import Claimed, Failure
-from laneway.engine.context import Context
-from laneway.engine.tasks import Task
-from laneway.errors import BadArguments
+from laneway.core.events import Draft, drafted
+from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Succeeded, timed_out
+from laneway.core.run import Failure
+from laneway.engine.children import Children
+from laneway.engine.context import Context, Unwound, current
+from laneway.engine.endings import after_raise, after_return, failed, refused_by
+from laneway.engine.execution import Execution, Stop
+from laneway.ports.clock import Clock
 
-TRACEBACK_LIMIT = 16 * 1024
-MESSAGE_LIMIT = 2 * 1024
-
-
-class Stop(Enum):
-    """Why the engine stopped a handler before it was done."""
-
-    TIMED_OUT = "timed out"
-    RELEASED = "released"
-    LOST = "lost"
+inside: contextvars.ContextVar[bool] = contextvars.ContextVar("laneway_inside")
+"""Set where a plain handler is executed: what it calls knows that it would wait for itself."""
 
 
-class Execution(msgspec.Struct, eq=False, gc=False):
-    """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
+class Link:
+    """What a context needs of its attempt: whether it shall stop, and a way to save a checkpoint."""
 
-    It and its handle hold each other only until the handler has ended, so the garbage collector need not know it.
-    """
+    __slots__ = ("_execution", "_save")
 
-    run: Claimed
-    task: Task[..., Any]
-    drafts: list[Draft] | tuple[()] = ()  # a list once the handler has a context to add to it
-    handle: asyncio.Task[None] | None = None
-    stopped: Stop | None = None
-    deadline: float = 0.0
+    def __init__(self, execution: Execution, save: Callable[[Execution, str], Future[None]]) -> None:
+        self._execution, self._save = execution, save
 
-    def stop(self, why: Stop) -> None:
-        """Stop the handler, once; the first reason is the one that counts."""
-        if self.stopped is None:
-            self.stopped = why
-            # Race: a task cancelled before its first turn never runs, and then nobody would settle the run. One that
-            # has not begun is left to see for itself that it need not.
-            if self.handle is not None and getcoroutinestate(self.handle.get_coro()) != CORO_CREATED:  # type: ignore[arg-type]  # a task made from a coroutine has one
-                self.handle.cancel()
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop."""
+        return self._execution.stopped is not None
 
-    def take_drafts(self) -> tuple[Draft, ...]:
-        """Return the buffered events and forget them."""
-        # Race: a handler in a thread may add to the list between the copy and the cut; what it adds stays.
-        drafts = tuple(self.drafts)
-        if isinstance(self.drafts, list):
-            del self.drafts[: len(drafts)]
-        return drafts
+    def save(self, state: str) -> Future[None]:
+        """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler is not to go on."""
+        return self._save(self._execution, state)
 
 
 class Executor:
-    """Calls handlers: async ones on the loop, plain ones in threads."""
+    """Calls handlers. `ended` hears of each outcome, `buffered` of events, `save` of checkpoints."""
 
     def __init__(
         self,
+        clock: Clock,
         threads: int,
         result_limit: int,
         buffered: Callable[[Execution], None],
         ended: Callable[[Execution, Outcome], None],
+        save: Callable[[Execution, str], Future[None]],
     ) -> None:
+        self._clock = clock
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="laneway-handler")
+        self._children = Children(clock, result_limit)
         self._result_limit = result_limit
-        self._buffered, self._ended = buffered, ended
+        self._buffered, self._ended, self._save = buffered, ended, save
+        self.resources: Mapping[str, Any] = {}
 
-    def close(self) -> None:
-        """Take no more handlers; threads that still run go on."""
+    async def close(self) -> None:
+        """Take no more handlers; threads that still run go on, children end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        await self._children.close()
 
     async def execute(self, execution: Execution) -> None:
         """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
@@ -89,23 +78,78 @@ class Executor:
         try:
             args = parameters.unpack(execution.run.args)
             if parameters.context is not None:
-                execution.drafts = drafts = list[Draft]()
-                args[parameters.context] = Context(execution.run, drafts, lambda: self._buffered(execution))
+                args[parameters.context] = self._context(execution)
             if execution.stopped is not None:
                 outcome = self._after_stop(execution)  # before it had begun
-            elif task.is_async:
+            elif task.is_simple:
                 outcome = self._after_return(execution, await task.function(**args))
             else:
-                outcome = self._after_return(execution, await self._in_thread(task.function, args))
+                outcome = await self._carefully(execution, args)
         except asyncio.CancelledError as error:
             # Nobody stopped it: the handler let a cancellation of its own escape.
-            outcome = self._after_stop(execution) if execution.stopped else Failed(_failure("error", error))
+            outcome = self._after_stop(execution) if execution.stopped else failed(error)
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
             outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
         self._ended(execution, outcome)
 
-    async def _in_thread(self, function: Callable[..., Any], args: dict[str, Any]) -> Any:
-        call = self._pool.submit(contextvars.copy_context().run, _carried, function, args)
+    def _context(self, execution: Execution) -> Context:
+        execution.drafts = drafts = list[Draft]()
+        context = Context(execution.run, drafts, lambda: self._buffered(execution), Link(execution, self._save))
+        current.set(context)
+        return context
+
+    # What is not simple
+
+    async def _carefully(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+        task = execution.task
+        args.update({name: self.resources[name] for name in task.parameters.resources})
+        manner = task.manner
+        for left in reversed(range(manner.tries)):
+            try:
+                outcome = await self._in_its_place(execution, args)
+            except manner.transient as error:
+                if not left or execution.stopped is not None:
+                    raise
+                await self._wait(execution, error)
+            else:
+                return outcome
+        raise AssertionError("the last try returns or raises")
+
+    async def _in_its_place(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+        task = execution.task
+        if task.manner.process:
+            outcome = await self._in_child(execution)
+        elif task.is_async:
+            outcome = self._after_return(execution, await task.function(**args))
+        else:
+            outcome = self._after_return(execution, await self._in_thread(execution, args))
+        if task.manner.validate is not None and isinstance(outcome, Succeeded):
+            return await self._validated(task.manner.validate, outcome)
+        return outcome
+
+    async def _wait(self, execution: Execution, error: BaseException) -> None:
+        """Wait as long as the error says, or the task, before the next quick try."""
+        wait = getattr(error, "retry_after", None)
+        seconds = float(wait) if isinstance(wait, (int, float)) and wait >= 0 else execution.task.manner.wait
+        text = codec.to_json({"text": f"{type(error).__name__}: {error}; trying again in {seconds:g} s"}, "", 1 << 20)
+        execution.say(drafted("log", text))
+        self._buffered(execution)
+        await self._clock.sleep(seconds)
+
+    async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
+        try:
+            verdict = validate(codec.from_json(outcome.result))
+            verdict = await verdict if isawaitable(verdict) else verdict
+        except Exception as error:  # noqa: BLE001  # that is how a validator says no
+            return Failed(refused_by(error))
+        if verdict is False:
+            return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
+        return outcome
+
+    async def _in_thread(self, execution: Execution, args: dict[str, Any]) -> Any:
+        context = contextvars.copy_context()
+        context.run(inside.set, True)
+        call = self._pool.submit(context.run, _carried, execution, args)
         ended = asyncio.wrap_future(call)
         try:
             value = await asyncio.shield(ended)
@@ -118,33 +162,51 @@ class Executor:
         # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
         return await value if isawaitable(value) else value
 
+    async def _in_child(self, execution: Execution) -> Outcome:
+        execution.drafts = drafts = list[Draft]()
+
+        def heard(draft: Draft) -> None:
+            drafts.append(draft)
+            self._buffered(execution)
+
+        async def saved(state: str) -> bool:
+            try:
+                await asyncio.wrap_future(self._save(execution, state))
+            except Unwound:
+                return False
+            return True
+
+        execution.child = self._children.execution(
+            execution.task.function, execution.run, heard, saved, state=execution.run.state
+        )
+        try:
+            outcome = await execution.child.outcome()
+        finally:
+            execution.child = None
+        if outcome is None or execution.stopped is Stop.TIMED_OUT:
+            return self._after_stop(execution)
+        return outcome
+
+    # Endings
+
     def _after_return(self, execution: Execution, value: Any) -> Outcome:
         if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
             return self._after_stop(execution)
-        try:
-            return Succeeded(codec.to_json(value, execution.task.result_words, self._result_limit, plural=False))
-        except BadArguments as error:
-            return Failed(Failure("bad_result", "BadResult", str(error)))
+        return after_return(execution.task, value, self._result_limit)
 
     def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
-        if isinstance(error, _RaisedInThread):
-            error = error.error
-        if isinstance(error, (TypeError, ValueError)):
-            # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
-            try:
-                execution.task.parameters.check(execution.run.args)
-            except BadArguments as misfit:
-                return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
-        return Failed(_failure("error", error))
+        return after_raise(execution.task, execution.run.args, error.error if isinstance(error, Raised) else error)
 
     def _after_stop(self, execution: Execution) -> Outcome:
-        if execution.stopped is Stop.TIMED_OUT:
-            seconds = (execution.task.policy.timeout or 0) / 1_000_000
-            return Failed(Failure("timed_out", "TimeoutError", f"the handler took longer than {seconds:g} s"))
-        return Released()
+        stopped = execution.stopped
+        if stopped is Stop.TIMED_OUT:
+            return Failed(timed_out(execution.task.policy))
+        if stopped is Stop.CANCELLED:
+            return Cancelled()
+        return Paused() if stopped is Stop.PAUSED else Released()
 
 
-class _RaisedInThread(Exception):
+class Raised(Exception):
     """What a handler raised in its thread, wrapped: a future cannot carry StopIteration, nor a coroutine raise it."""
 
     def __init__(self, error: BaseException) -> None:
@@ -152,25 +214,13 @@ class _RaisedInThread(Exception):
         self.error = error
 
 
-def _carried(function: Callable[..., Any], args: dict[str, Any]) -> Any:
+def _carried(execution: Execution, args: dict[str, Any]) -> Any:
+    execution.thread = threading.get_ident()
     try:
-        return function(**args)
+        return execution.task.function(**args)
+    except execution.task.manner.transient:
+        raise
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
-        raise _RaisedInThread(error) from None
-
-
-def _failure(kind: str, error: BaseException) -> Failure:
-    trace = "".join(traceback.format_exception(error))
-    return Failure(kind, type(error).__name__, _message(error)[:MESSAGE_LIMIT], _printable(trace[-TRACEBACK_LIMIT:]))
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return _printable(str(error))
-    except Exception as broken:  # noqa: BLE001  # an exception whose __str__ raises is still only a failed attempt
-        return f"(its message cannot be shown: {type(broken).__name__})"
-
-
-def _printable(text: str) -> str:
-    # A lone surrogate cannot be written as UTF-8, and a failure must always be writable.
-    return text.encode(errors="replace").decode()
+        raise Raised(error) from None
+    finally:
+        execution.thread = None

@@ -8,7 +8,7 @@ converted; a parameter without an annotation takes any JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -21,13 +21,17 @@ EXACT = 2**53  # up to here every whole number is a float
 
 
 class Parameters:
-    """The parameters of one handler, without the one that receives the Context."""
+    """The parameters of one handler, without those that the worker gives: the Context, and resources by their names."""
 
-    def __init__(self, task: str, function: Callable[..., Any], context_type: type) -> None:
+    def __init__(
+        self, task: str, function: Callable[..., Any], context_type: type, resources: Collection[str] = ()
+    ) -> None:
         self._task, self._what = task, f"the arguments of {task}"
         parameters, hints = signature_of(task, function), hints_of(function)
         self.context = next((p.name for p in parameters if mentions(hints.get(p.name), context_type)), None)
-        named = [p for p in parameters if p.name != self.context and p.kind is not p.VAR_POSITIONAL]
+        self.resources = [p.name for p in parameters if p.name in resources and p.name != self.context]
+        given = {self.context, *self.resources}
+        named = [p for p in parameters if p.name not in given and p.kind is not p.VAR_POSITIONAL]
         self._open = any(p.kind is p.VAR_KEYWORD for p in named)
         named = [p for p in named if p.kind is not p.VAR_KEYWORD]
         self.names = [p.name for p in named]

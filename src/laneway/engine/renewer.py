@@ -23,7 +23,8 @@ class Renewer:
     """Renews one incarnation until stopped.
 
     `held` tells which leases the worker believed to have before the call; `lost` hears of those the store does not know
-    (a set of (number, fence)), or of None when the whole incarnation is lost. Both are called on the renewer's thread.
+    (a set of (number, fence)), or of None when the whole incarnation is lost; `asked` is called while something stands
+    requested of its runs, for the wake-up that got lost. All are called on the renewer's thread.
     """
 
     def __init__(
@@ -33,9 +34,10 @@ class Renewer:
         every: float,
         held: Callable[[], Set[tuple[int, int]]],
         lost: Callable[[Set[tuple[int, int]] | None], None],
+        asked: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._incarnation, self._every = store, incarnation, every
-        self._held, self._lost = held, lost
+        self._held, self._lost, self._asked = held, lost, asked
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._start, name="laneway-renewer", daemon=True)
 
@@ -73,6 +75,8 @@ class Renewer:
         except Exception as error:  # whatever it is: a worker that stops renewing loses everything it holds
             log.warning("cannot renew: %s; trying again", error, exc_info=not isinstance(error, StoreError))
             return False
+        if reply.requests:
+            self._asked()
         # Race: what was claimed after `held` was taken is missing there too, and so never taken for lost.
         unknown = held - set(reply.leases)
         if unknown:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from laneway.core.policy import TaskPolicy, checked_name
+from laneway.core.instants import SECOND, duration
+from laneway.core.policy import TaskPolicy, checked_count, checked_name
 from laneway.core.run import Receipt
 from laneway.engine.context import Context
+from laneway.engine.finding import check_importable
 from laneway.engine.parameters import Parameters
 from laneway.errors import BadSetting, UnknownTask
 
@@ -23,17 +25,54 @@ class Submit(Protocol):
         """Submit a run of the task."""
 
 
+class Manner(NamedTuple):
+    """How a handler is called, beside what its policy says of its runs."""
+
+    process: bool = False  # in a child process
+    transient: tuple[type[BaseException], ...] = ()  # what gets quick tries inside the attempt
+    tries: int = 3
+    wait: float = 5.0  # seconds before the next of them
+    validate: Callable[[Any], Any] | None = None  # looks at the result; raises, or returns False, to refuse it
+
+    @classmethod
+    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> Manner:
+        """Return the manner for what a user wrote at `@app.task`."""
+        kinds = transient if isinstance(transient, tuple) else (transient,)
+        if not isinstance(process, bool):
+            raise BadSetting(f"process is {process!r}; it must be True or False")
+        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise BadSetting(f"transient is {transient!r}; it must be an exception class, or a tuple of them")
+        if validate is not None and not callable(validate):
+            raise BadSetting(f"validate is {validate!r}; it must be a function that takes the result")
+        length = duration(wait, "transient_wait") / SECOND  # type: ignore[arg-type]  # it checks that itself
+        return cls(process, kinds, checked_count(tries, "transient_tries"), length, validate)
+
+
+AT_ONCE = Manner()
+
+
 class Task(Generic[P, R]):
     """A handler that can be submitted. Calling it calls the function, here and now, as if it were not registered."""
 
-    def __init__(self, name: str, function: Callable[P, R], policy: TaskPolicy, submit: Submit) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        policy: TaskPolicy,
+        submit: Submit,
+        manner: Manner = AT_ONCE,
+        resources: Collection[str] = (),
+    ) -> None:
         self.name = checked_name(name, "task")
         self.result_words = f"the result of {name}"  # for messages
         self.function = function
         self.policy = policy
-        self.parameters = Parameters(name, function, Context)
+        self.parameters = Parameters(name, function, Context, resources)
+        self.manner = manner
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
+        self.is_simple = self.is_async and manner == AT_ONCE and not self.parameters.resources
         self._submit = submit
         self.__name__, self.__doc__ = name, function.__doc__
         self.__wrapped__ = function
@@ -60,10 +99,13 @@ class Task(Generic[P, R]):
             raise BadSetting(
                 f"task {self.name!r} is a generator; a handler returns its result, and reports by ctx.emit"
             )
-        if self.policy.timeout is not None and not self.is_async:
-            raise BadSetting(
-                f"task {self.name!r}: timeout is for async handlers; a plain function in a thread cannot be stopped"
-            )
+        if self.manner.process:
+            check_importable(self.function)
+            if self.parameters.resources:
+                raise BadSetting(
+                    f"task {self.name!r}: resource {self.parameters.resources[0]!r} is the worker's; a child process"
+                    " cannot have it: open what it needs inside the handler"
+                )
 
 
 class BoundTask:

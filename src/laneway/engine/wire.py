@@ -31,12 +31,11 @@ LENGTH = 4
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Execute an attempt of this run; `state` is the last checkpoint's, `carried` what the worker wants known there."""
+    """Execute an attempt of this run; `carried` is what the worker wants known there."""
 
     run: Claimed
     place: Place
     result_limit: int
-    state: str | None = None
     carried: dict[str, str] = {}
 
 

@@ -30,14 +30,16 @@ from typing import TypeVar
 
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
-from laneway.core.status import Status
+from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions, from_thread
+from laneway.engine.executor import inside
 from laneway.engine.ids import new_run_id
 from laneway.engine.processes import mark
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
+from laneway.engine.resources import Resources
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
 from laneway.engine.watchdog import Watchdog
@@ -60,11 +62,21 @@ _lingering: set[asyncio.Task[None]] = set()
 class Worker:
     """Executes the tasks of a registry from a store. One object, one event loop, one incarnation at a time."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        settings: Settings,
+        resources: Resources | None = None,
+        stuck: Callable[[StuckRun], None] | None = None,
+    ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
+        self._resources = resources or Resources()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
         self._executions = Executions(registry, clock, settings, self._bell)
+        self._executions.stuck.heard = stuck
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
         self._alarm: asyncio.Task[None] | None = None
@@ -91,6 +103,7 @@ class Worker:
         return Status.of(
             services=self._supervisor.health(),
             executing=self._executions.tasks(),
+            stuck=self._executions.stuck.runs(),
             loop_lag=self._watchdog.lag,
             last_error=self._supervisor.last_error,
         )
@@ -113,6 +126,11 @@ class Worker:
             raise
         finally:
             gave_up.cancel()
+
+    def is_inside(self) -> bool:
+        """Tell whether the caller is a handler that this worker executes."""
+        task = asyncio.current_task()
+        return inside.get(False) or (task is not None and self._executions.run_of(task) is not None)
 
     async def stop(self, timeout: float, grace: float = 0) -> None:
         """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and give them `grace` seconds."""
@@ -140,24 +158,28 @@ class Worker:
             return
         self._supervisor.add("watchdog", self._watchdog.run)
         try:
-            self._incarnation = await self._register()
-            if ready is not None:
-                ready()
-            while not await self._life(until_drained=until_drained):
-                log.warning("this worker's leases were lost; it goes on as a new incarnation")
-                self._lost, self._incarnation = False, ""
-                self._incarnation = await self._answered(self._register)
+            async with self._resources.opened() as resources:
+                self._executions.executor.resources = resources
+                self._incarnation = await self._register()
+                if ready is not None:
+                    ready()
+                while not await self._life(until_drained=until_drained):
+                    log.warning("this worker's leases were lost; it goes on as a new incarnation")
+                    self._lost, self._incarnation = False, ""
+                    self._incarnation = await self._answered(self._register)
         finally:
-            self._executions.close()
             if self._alarm is not None:
                 self._alarm.cancel()
+            await self._executions.close()
             await self._supervisor.stop()
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
         me, self._call = self._incarnation, 0
         lost = partial(self._hear_of_loss, me)
-        renewer = Renewer(self._store, me, self._settings.renew_every, self._executions.held, lost)
+        renewer = Renewer(
+            self._store, me, self._settings.renew_every, self._executions.held, lost, self._bell.ring_from_thread
+        )
         reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
@@ -219,16 +241,19 @@ class Worker:
     async def _step(self) -> StepReply:
         self._bell.hush()
         executions = self._executions
-        results, emitted = executions.take_results(), executions.take_events()
+        results, emitted, saves = executions.take_results(), executions.take_events(), executions.take_saves()
         room = 0 if self._stopping else self._settings.concurrency - len(executions)
         self._call += 1
-        step = Step(self._incarnation, self._call, results, emitted, room, park=room > 0)
+        more = (executions.as_saved(saves), executions.take_overdue())
+        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more)
         self._asked_at = self._clock.monotonic()
         reply = await self._answered(partial(self._store.step, step))
         executions.settled(results)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
             executions.lose(number, fence)
+        executions.hear(reply.requests)
+        executions.saved(saves)
         return reply
 
     async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:

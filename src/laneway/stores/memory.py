@@ -7,9 +7,11 @@ settlements arrive decided.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from weakref import WeakSet
 
 from laneway.core import codec
 from laneway.core.events import STARTED, Event, Stamped, draft, numbered
@@ -67,6 +69,7 @@ class MemoryStore:
         self._heartbeat = Heartbeat()
         self._watchers: list[Callable[[], None]] = []
         self._put_lanes(DEFAULT_LANES)
+        _STORES.add(self)
 
     async def open(self) -> None:
         """Do nothing: memory is always open."""
@@ -550,11 +553,30 @@ def _leased(worker: _Worker, number: int, fence: int) -> Record | None:
     return run if run is not None and run.fence == fence else None
 
 
-
-
 def _fits(record: Record, wanted: RunFilter) -> bool:
     return all(
         want is None or want == getattr(record, name)
         for name in ("state", "task", "lane", "user", "session")
         for want in [getattr(wanted, name)]
     )
+
+
+# A forked child has a copy of the records, and none of the threads that may have been in the middle of changing them.
+_STORES: WeakSet[MemoryStore] = WeakSet()
+_QUIET: list[threading.Lock] = []
+
+
+def _come_to_rest() -> None:
+    for lock in [store._lock for store in _STORES]:  # noqa: SLF001  # it is ours
+        lock.acquire()
+        _QUIET.append(lock)
+
+
+def _go_on() -> None:
+    while _QUIET:
+        _QUIET.pop().release()
+
+
+# Not on Windows, which cannot fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_come_to_rest, after_in_parent=_go_on, after_in_child=_go_on)

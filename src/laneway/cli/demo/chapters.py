@@ -16,7 +16,7 @@ from laneway.cli.demo.screen import Row
 from laneway.cli.demo.stage import COMMAND, CONCURRENCY
 from laneway.cli.phrases import spoken
 from laneway.core.run import Run
-from laneway.scheduler import Submission
+from laneway.engine.submissions import Submission
 
 T = TypeVar("T")
 FLOOD = 200

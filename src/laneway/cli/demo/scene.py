@@ -13,7 +13,8 @@ from laneway.cli.demo.screen import Row, Screen
 from laneway.cli.demo.stage import Stage, WorkerProcess
 from laneway.cli.phrases import spoken
 from laneway.core.events import Event
-from laneway.scheduler import Scheduler, Submission
+from laneway.engine.submissions import Submission
+from laneway.scheduler import Scheduler
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""One attempt in progress, and how it is made to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any
+
+import msgspec
+
+from laneway.core.events import Draft
+from laneway.core.run import Claimed, Request
+from laneway.engine.children import ChildExecution
+from laneway.engine.tasks import Task
+
+
+class Stop(Enum):
+    """Why the engine stopped a handler before it was done."""
+
+    TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+class Execution(msgspec.Struct, eq=False, gc=False):
+    """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
+
+    It and its handle hold each other only until the handler has ended, so the garbage collector need not know it.
+    """
+
+    run: Claimed
+    task: Task[..., Any]
+    drafts: list[Draft] | tuple[()] = ()  # a list once there is something to add to it
+    handle: asyncio.Task[None] | None = None
+    stopped: Stop | None = None
+    request: Request | None = None  # what was asked of it from outside
+    thread: int | None = None  # where a plain handler is executed
+    child: ChildExecution | None = None
+    stuck: bool = False
+
+    def stop(self, why: Stop, grace: float = 0) -> None:
+        """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""
+        if self.stopped is not None:
+            return
+        self.stopped = why
+        if self.child is not None:
+            self.child.stop(grace / 2, grace)
+        # Race: a task cancelled before its first turn never runs, and then nobody would settle the run. One that has
+        # not begun is left to see for itself that it need not.
+        elif self.handle is not None and getcoroutinestate(self.handle.get_coro()) != CORO_CREATED:  # type: ignore[arg-type]  # a task made from a coroutine has one
+            self.handle.cancel()
+
+    def say(self, draft: Draft) -> None:
+        """Add an event of the engine's own."""
+        if isinstance(self.drafts, list):
+            self.drafts.append(draft)
+        else:
+            self.drafts = [draft]
+
+    def take_drafts(self) -> tuple[Draft, ...]:
+        """Return the buffered events and forget them."""
+        # Race: a handler in a thread may add to the list between the copy and the cut; what it adds stays.
+        drafts = tuple(self.drafts)
+        if isinstance(self.drafts, list):
+            del self.drafts[: len(drafts)]
+        return drafts

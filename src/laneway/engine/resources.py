@@ -1,0 +1,53 @@
+"""Resources: what handlers share for as long as their worker works, such as a pooled client.
+
+Each is opened when the worker starts, on its loop, and closed when it has stopped; a handler's parameter of that name
+receives it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+from laneway.core.policy import checked_name
+from laneway.errors import BadSetting
+
+
+class Resources:
+    """The resources of one scheduler, by name."""
+
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[[], Any]] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all resources."""
+        return frozenset(self._makers)
+
+    def add(self, function: Callable[[], Any]) -> None:
+        """Register a resource under its function's name."""
+        name = checked_name(getattr(function, "__name__", None), "resource")
+        if name in self._makers:
+            raise BadSetting(f"resource {name!r} is registered twice; give one of the functions another name")
+        if not name.isidentifier() or inspect.signature(function).parameters:
+            raise BadSetting(f"resource {name!r}: write a function without parameters that yields or returns it")
+        self._makers[name] = function
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Open all, in the order they were registered; close them in the opposite one."""
+        async with AsyncExitStack() as stack:
+            yield {name: await _entered(stack, maker) for name, maker in self._makers.items()}
+
+
+async def _entered(stack: AsyncExitStack, maker: Callable[[], Any]) -> Any:
+    if inspect.isasyncgenfunction(maker):
+        return await stack.enter_async_context(asynccontextmanager(maker)())
+    if inspect.isgeneratorfunction(maker):
+        return stack.enter_context(contextmanager(maker)())
+    made = maker()
+    if hasattr(made, "__aenter__"):
+        return await stack.enter_async_context(made)
+    return await made if inspect.isawaitable(made) else made

@@ -1,0 +1,81 @@
+"""What a caller wrote, made into a checked submission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from laneway.core.instants import duration, micros
+from laneway.core.policy import PRIORITIES, SessionPolicy, checked_name
+from laneway.core.run import NewRun
+from laneway.engine.tasks import Task
+from laneway.errors import BadSetting
+
+OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy")
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """One item for `submit_many`: a task, its arguments, and the options of `submit`."""
+
+    task: Any
+    args: Mapping[str, Any] = {}
+    user: str | None = None
+    session: str | None = None
+    priority: int = 0
+    delay: timedelta | float = 0
+    at: datetime | None = None
+    lane: str | None = None
+    session_policy: SessionPolicy | None = None
+
+
+def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
+    """Return the task, the arguments and the options of an item of `submit_many`."""
+    if type(item) is tuple and len(item) == 2:
+        return (*item, _NO_OPTIONS)
+    if isinstance(item, Submission):
+        options = {name: value for name in OPTIONS if (value := getattr(item, name)) is not None}
+        return item.task, item.args, options
+    raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
+
+
+def with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
+    """Return a submission with options; raise BadSetting for one that is unknown or wrong."""
+    for option in options:
+        if option not in OPTIONS:
+            raise BadSetting.unknown("option of submit", option, OPTIONS)
+    given = {name: value for name, value in options.items() if value is not None}
+    priority, policy = given.get("priority", 0), given.get("session_policy")
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITIES:
+        raise BadSetting(f"priority is {priority!r}; it must be a whole number from -100 to 100")
+    if policy is not None and not isinstance(policy, SessionPolicy):
+        raise BadSetting(f"session_policy is {policy!r}; it must be a SessionPolicy")
+    if policy is not None and "session" not in given:
+        raise BadSetting("session_policy is given without a session")
+    names = {what: checked_name(given[what], what) for what in ("lane", "user", "session") if what in given}
+    return NewRun(
+        id=new_id,
+        task=task.name,
+        args=args,
+        lane=names.get("lane", task.policy.lane),
+        user=names.get("user"),
+        session=names.get("session"),
+        max_concurrent=None if policy is None else policy.max_concurrent,
+        priority=priority,
+        delay=duration(given.get("delay", 0), "delay"),
+        due_at=_due_at(given),
+    )
+
+
+def _due_at(given: Mapping[str, Any]) -> int | None:
+    at = given.get("at")
+    if at is None:
+        return None
+    if given.get("delay"):
+        raise BadSetting("give delay or at, not both")
+    if not isinstance(at, datetime):
+        raise BadSetting(f"at is {at!r}; it must be a datetime with a time zone")
+    return micros(at)
