@@ -107,7 +107,8 @@ def test_two_schedulers_may_each_have_a_task_of_the_same_name(app: Scheduler) ->
         ({"timout": 5}, "unknown option of @app.task 'timout', did you mean 'timeout'?"),
         (
             {"zzz": 5},
-            "unknown option of @app.task 'zzz'; it can be lane, max_crashes, name, retry, timeout",
+            "unknown option of @app.task 'zzz'; it can be lane, max_crashes, name, process, retry, timeout, transient,"
+            " transient_tries, transient_wait, validate",
         ),
         ({"timeout": -1}, "timeout is -1; it must be 0 or more (seconds or a timedelta)"),
         ({"timeout": 0}, "timeout is 0; leave it out for none, or give the seconds an attempt may take"),
@@ -138,7 +139,7 @@ def test_a_wrong_option_is_refused_with_what_to_change(app: Scheduler, options: 
 
 @pytest.mark.parametrize(
     "option",
-    ["process", "transient", "validate", "merge", "before_start", "activity", "schedule", "key", "breaker"],
+    ["merge", "before_start", "activity", "schedule", "key", "breaker"],
 )
 def test_an_option_of_a_later_laneway_is_refused_not_ignored(app: Scheduler, option: str) -> None:
     later: dict[str, Any] = {option: True}
@@ -171,17 +172,6 @@ def test_a_positional_only_parameter_is_refused(app: Scheduler) -> None:
         app.task(work)
 
     assert str(caught.value) == "task 'work': parameter 'doc' is positional-only; arguments have names"
-
-
-def test_a_timeout_is_refused_for_a_plain_function(app: Scheduler) -> None:
-    def work() -> None: ...
-
-    with pytest.raises(BadSetting) as caught:
-        app.task(timeout=5)(work)
-
-    assert str(caught.value) == (
-        "task 'work': timeout is for async handlers; a plain function in a thread cannot be stopped"
-    )
 
 
 def test_a_callable_without_a_name_must_be_given_one(app: Scheduler) -> None:

@@ -12,7 +12,7 @@ from laneway.core.run import Claimed
 from laneway.core.states import RunState
 from laneway.core.step import Step, StepReply
 from laneway.engine.deadlines import Deadlines
-from laneway.engine.executor import Execution, Stop
+from laneway.engine.execution import Execution, Stop
 from laneway.engine.tasks import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
@@ -147,7 +147,7 @@ class Stopwatch:
         run = Claimed(number, str(number), "endless", "{}", 1, 1, 0, "main", None, None, 0, "w")
         execution = Execution(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
         execution.handle = asyncio.get_running_loop().create_task(self._watched(execution))
-        self.deadlines.add(execution, round(seconds * 1_000_000))
+        self.deadlines.add(execution, seconds, lambda late: late.stop(Stop.TIMED_OUT))
         return execution
 
     async def _watched(self, execution: Execution) -> None:

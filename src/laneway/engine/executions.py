@@ -274,6 +274,8 @@ class Executions:
 
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
         run, policy = execution.run, execution.task.policy
+        # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
+        execution.handle = None
         if policy.timeout is not None:
             self._deadlines.ended()
         if execution.stuck:
