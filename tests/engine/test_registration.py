@@ -107,8 +107,10 @@ def test_two_schedulers_may_each_have_a_task_of_the_same_name(app: Scheduler) ->
         ({"timout": 5}, "unknown option of @app.task 'timout', did you mean 'timeout'?"),
         (
             {"zzz": 5},
-            "unknown option of @app.task 'zzz'; it can be lane, max_crashes, name, process, retry, timeout, transient,"
-            " transient_tries, transient_wait, validate",
+            (
+                "unknown option of @app.task 'zzz'; it can be lane, max_crashes, name, process, retry, timeout,"
+                " transient, transient_tries, transient_wait, validate"
+            ),
         ),
         ({"timeout": -1}, "timeout is -1; it must be 0 or more (seconds or a timedelta)"),
         ({"timeout": 0}, "timeout is 0; leave it out for none, or give the seconds an attempt may take"),
