@@ -164,8 +164,16 @@ class Scheduler:
         if self._shut:
             raise BadSetting(SHUT)
         parts = [parts_of(item) for item in items]
-        ids = new_run_id.many(len(parts))
-        batch = [self._checked(*part, id_) for part, id_ in zip(parts, ids, strict=True)]
+        batch, limit = list[NewRun](), self.settings.args_limit
+        known = same = None
+        for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
+            if known is None or task is not same:  # most are of one task
+                known, same = self._known(task), task
+            text = known.parameters.pack(args, limit)
+            if options:
+                batch.append(with_options(known, text, options, new_id))
+            else:
+                batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         await self.open()
         return await self._client.submit_all(batch)
 

@@ -39,8 +39,8 @@ class Parameters:
         self.types = {name: checkable(hints.get(name, Any)) for name in self.names}
         self._decoder = msgspec.json.Decoder(self._form(), dec_hook=_convert)
         # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
-        self._numbers = {name: type_ for name, type_ in self.types.items() if type_ in (int, float)}
-        native = all(is_native(type_) for name, type_ in self.types.items() if name not in self._numbers)
+        self._numbers = tuple((name, type_) for name, type_ in self.types.items() if type_ in (int, float))
+        native = all(is_native(type_) for type_ in self.types.values() if type_ not in (int, float))
         # Text that was checked when it was submitted needs no second check unless values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
 
@@ -55,7 +55,7 @@ class Parameters:
         return text
 
     def _as_annotated(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name, wanted in self._numbers.items():
+        for name, wanted in self._numbers:
             value: Any = args.get(name)
             given = type(value)
             if given is not wanted and given in (int, float) and abs(value) < EXACT and value == int(value):
