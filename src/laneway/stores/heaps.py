@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from heapq import heappop, heappush
+from itertools import chain
 
 import msgspec
 
+from laneway.core.audit import DUE, HELD, PARKED, READY
 from laneway.core.events import Draft
 from laneway.core.run import Failure, NewRun
 from laneway.core.states import RunState
@@ -78,6 +80,10 @@ class ReadyOrder:
     def __bool__(self) -> bool:
         """Tell whether anything is in it."""
         return bool(self._line or self._heap)
+
+    def __iter__(self) -> Iterator[Ranked]:
+        """Go through it, in no order."""
+        return chain(self._line, self._heap)
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
@@ -179,6 +185,20 @@ class Heaps:
     def aside_in(self, lanes: Iterable[str]) -> set[str]:
         """Return the tasks of which runs are set aside in these lanes."""
         return {task for lane in lanes for task in self._aside.get(lane, ())}
+
+    def everything(self) -> Iterator[tuple[str, str | None, Record]]:
+        """Go through all runs: the shelf, the gate if it is parked, the run."""
+        yield from ((READY, None, run) for order in self._ready.values() for _, _, run in order)
+        yield from ((PARKED, gate, run) for (_, gate), heap in self._parked.items() for _, _, run in heap)
+        yield from ((HELD, None, run) for held in self._held.values() for run in held)
+        yield from ((DUE, None, run) for _, _, run in self._due)
+
+    def parked_sets(self) -> Iterator[tuple[tuple[str, str], int]]:
+        """Go through the parked sets a claim can find: lane and gate, and how many runs."""
+        for (lane, gate), heap in self._parked.items():
+            task = gate.removeprefix("task:")
+            if task == gate or task in self._aside[lane]:
+                yield (lane, gate), len(heap)
 
     def _first_gate(self, ready: Ranked | None, lane: str, tasks: Set[str]) -> str | None:
         """Return the gate behind which the first run waits, None if it is in the ready order."""

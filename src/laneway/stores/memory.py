@@ -8,10 +8,12 @@ settlements arrive decided.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 
 from laneway.core import codec
+from laneway.core.audit import Finding
 from laneway.core.events import STARTED, Event, Stamped, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.instants import instant
@@ -27,6 +29,8 @@ from laneway.errors import LeaseLost, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
+from laneway.ports.upkeep import Examination
+from laneway.stores import upkeep
 from laneway.stores.heaps import Batch, Heaps, Record
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
@@ -53,7 +57,8 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._records: list[Record] = []  # by acceptance number - 1
+        self._numbers = count(1)
+        self._records: list[Record] = []  # by acceptance number, with gaps where runs were pruned
         self._by_id: dict[str, Record] = {}
         self._lanes: dict[str, LaneBook] = {}
         self._sessions: Ledger[str, SessionBook] = Ledger(SessionBook)
@@ -95,9 +100,9 @@ class MemoryStore:
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
         with self._lock:
-            last = len(self._records) if before is None else before - 1
+            end = None if before is None else bisect_left(self._records, before, key=lambda record: record.number)
             found: list[Run] = []
-            for record in reversed(self._records[: max(last, 0)]):
+            for record in reversed(self._records[:end]):
                 if len(found) == limit:
                     break
                 if _fits(record, wanted):
@@ -233,6 +238,37 @@ class MemoryStore:
         """Say no: wake-ups do not get lost within a process."""
         return False
 
+    # Upkeep
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        with self._lock:
+            old = upkeep.outdated(self._records, keep, self._clock.now(), limit)
+            gone = {self._by_id.pop(record.id).number for record in old}
+            if gone:
+                self._records = [record for record in self._records if record.number not in gone]
+            return len(gone)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Compare the counts with what they count; see `UpkeepStore`."""
+        with self._lock:
+            return self._check(repair=repair)
+
+    async def examine(self) -> Examination:
+        """Tell how the store fares; see `UpkeepStore`."""
+        runs, workers = await self.count(), await self.workers()
+        with self._lock:
+            return Examination(
+                engine="memory", layout=1, newest_layout=1, findings=self._check(), runs=runs, workers=workers
+            )
+
+    def _check(self, *, repair: bool = False) -> list[Finding]:
+        leased = (run for worker in self._workers.values() for run in worker.leases.values())
+        findings = upkeep.check(self._flow, self._heaps, leased, repair=repair)
+        if repair:
+            self._wake_for_work()
+        return findings
+
     # Accepting and claiming
 
     def _put_lanes(self, lanes: Iterable[Lane]) -> None:
@@ -248,7 +284,7 @@ class MemoryStore:
             return _accepted(known, new)
         due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
         lane = new.lane if new.lane in self._lanes else MAIN
-        record = Record.of(len(self._records) + 1, new, lane, now, due_at)
+        record = Record.of(next(self._numbers), new, lane, now, due_at)
         self._records.append(record)
         self._by_id[new.id] = record
         if due_at > now or (new.session is not None and self._heaps.is_due(now)):

@@ -1,0 +1,52 @@
+"""How long runs are kept after they ended, per terminal state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from laneway.core.instants import duration
+from laneway.core.states import TERMINAL, RunState
+from laneway.errors import BadSetting
+
+KEEP = timedelta(days=7)
+
+Length = timedelta | float | None
+Retention = Length | Mapping[str, Length]
+
+
+def kept_for(retention: Retention) -> dict[RunState, int]:
+    """Return for how many microseconds runs of each state are kept; a state that is absent is kept for ever.
+
+    One length holds for all four terminal states. A mapping names some of them; the others are kept for seven days.
+    None and 0 mean for ever.
+
+    >>> {state.value: length // 1_000_000 for state, length in kept_for({"failed": 60, "dropped": None}).items()}
+    {'cancelled': 604800, 'failed': 60, 'succeeded': 604800}
+    >>> kept_for({"faild": 60})
+    Traceback (most recent call last):
+    laneway.errors.BadSetting: unknown state in retention 'faild', did you mean 'failed'?
+    >>> kept_for({"running": 60})
+    Traceback (most recent call last):
+    laneway.errors.BadSetting: retention of 'running' cannot be set: such a run has not ended, so it is kept
+    """
+    given = dict(retention) if isinstance(retention, Mapping) else dict.fromkeys(_ENDINGS, retention)
+    for name in given:
+        _refuse_unknown(name)
+    lengths = {RunState(name): _length(name, given.get(name, KEEP)) for name in _ENDINGS}
+    return {state: length for state, length in lengths.items() if length}
+
+
+_ENDINGS = sorted(state.value for state in TERMINAL)
+
+
+def _refuse_unknown(name: object) -> None:
+    if name in _ENDINGS:
+        return
+    if name in list(RunState):
+        raise BadSetting(f"retention of {str(name)!r} cannot be set: such a run has not ended, so it is kept")
+    raise BadSetting.unknown("state in retention", str(name), _ENDINGS)
+
+
+def _length(name: str, given: Length) -> int:
+    return 0 if given is None else duration(given, f"retention of {name}")

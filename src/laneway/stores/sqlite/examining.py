@@ -1,0 +1,91 @@
+"""Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
+
+It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps from being
+read is left out and named among the damage.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from laneway.ports.upkeep import Examination
+from laneway.stores.sqlite import checking, reading
+from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
+from laneway.stores.sqlite.statements import load
+
+_SQL = load("examining")
+T = TypeVar("T")
+
+
+def examine(place: Place) -> Examination:
+    """Return how the file fares; see `UpkeepStore.examine`."""
+    try:
+        with closing(connect_to_look(place)) as db:
+            layout = layout_of(db, place)
+            db.execute("BEGIN")
+            return _examined(db, place, layout)
+    except sqlite3.Error as error:
+        raise translated(error, place) from error
+
+
+def _examined(db: sqlite3.Connection, place: Place, layout: int) -> Examination:
+    current = layout == newest_layout()
+    sight = _Sight(db)
+    damage = sight.of(_damage, ["its pages cannot be read"])
+    return Examination(
+        engine=f"SQLite {sqlite3.sqlite_version}",
+        layout=layout,
+        newest_layout=newest_layout(),
+        sizes=_sizes(db, place.path),
+        # An older layout may lack what these ask for; it is migrated first.
+        findings=sight.of(checking.look, None) if current else None,
+        runs=sight.of(reading.count, {}) if current else {},
+        workers=sight.of(reading.workers, []) if current else [],
+        newest_at=sight.of(_newest, None) if current else None,
+        set_back=sight.of(_set_back, 0) if current else 0,
+        damage=damage + sight.trouble,
+    )
+
+
+class _Sight:
+    """Answers questions as far as the file can be read; `trouble` is what kept it from more."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.trouble: list[str] = []
+
+    def of(self, question: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """Return the answer, or `otherwise` if what it needs is damaged."""
+        try:
+            return question(self._db)
+        except sqlite3.DatabaseError as error:
+            if str(error) not in self.trouble:
+                self.trouble.append(str(error))
+            return otherwise
+
+
+def _damage(db: sqlite3.Connection) -> list[str]:
+    return [text for (text,) in db.execute("PRAGMA integrity_check(20)") if text != "ok"]
+
+
+def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
+    [[page], [free]] = [db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")]
+    log = Path(f"{path}-wal")
+    return {
+        "file": path.stat().st_size,
+        "unused": page * free,
+        "log": log.stat().st_size if log.exists() else 0,
+    }
+
+
+def _newest(db: sqlite3.Connection) -> int | None:
+    return max((at for (at,) in db.execute(_SQL["newest"]) if at), default=None)
+
+
+def _set_back(db: sqlite3.Connection) -> int:
+    [[most]] = db.execute(_SQL["set_back"])
+    return max(0, most or 0)
