@@ -16,7 +16,7 @@ Retention = Length | Mapping[str, Length]
 
 
 def kept_for(retention: Retention) -> dict[RunState, int]:
-    """Return for how many microseconds runs of each state are kept; a state that is absent is kept for ever.
+    """Return for how many microseconds runs of each state are kept; those of a state that is absent, for ever.
 
     One length holds for all four terminal states. A mapping names some of them; the others are kept for seven days.
     None and 0 mean for ever.
@@ -28,25 +28,27 @@ def kept_for(retention: Retention) -> dict[RunState, int]:
     laneway.errors.BadSetting: unknown state in retention 'faild', did you mean 'failed'?
     >>> kept_for({"running": 60})
     Traceback (most recent call last):
-    laneway.errors.BadSetting: retention of 'running' cannot be set: such a run has not ended, so it is kept
+    laneway.errors.BadSetting: retention['running'] cannot be set: such a run has not ended, so it is kept
     """
-    given = dict(retention) if isinstance(retention, Mapping) else dict.fromkeys(_ENDINGS, retention)
-    for name in given:
-        _refuse_unknown(name)
-    lengths = {RunState(name): _length(name, given.get(name, KEEP)) for name in _ENDINGS}
+    if isinstance(retention, Mapping):
+        for name in retention:
+            _refuse_unknown(name)
+        lengths = {state: _length(f"retention[{state.value!r}]", retention.get(state, KEEP)) for state in _ENDINGS}
+    else:
+        lengths = dict.fromkeys(_ENDINGS, _length("retention", retention))
     return {state: length for state, length in lengths.items() if length}
 
 
-_ENDINGS = sorted(state.value for state in TERMINAL)
+_ENDINGS = sorted(TERMINAL)
 
 
 def _refuse_unknown(name: object) -> None:
     if name in _ENDINGS:
         return
     if name in list(RunState):
-        raise BadSetting(f"retention of {str(name)!r} cannot be set: such a run has not ended, so it is kept")
-    raise BadSetting.unknown("state in retention", str(name), _ENDINGS)
+        raise BadSetting(f"retention[{str(name)!r}] cannot be set: such a run has not ended, so it is kept")
+    raise BadSetting.unknown("state in retention", str(name), [state.value for state in _ENDINGS])
 
 
 def _length(name: str, given: Length) -> int:
-    return 0 if given is None else duration(given, f"retention of {name}")
+    return 0 if given is None else duration(given, name)
