@@ -13,7 +13,9 @@ import click
 
 from laneway.cli.commands import Root
 from laneway.cli.demo import demo
+from laneway.cli.doctor import doctor
 from laneway.cli.drain import drain
+from laneway.cli.migrate import migrate
 from laneway.cli.runs import runs
 from laneway.cli.submit import submit
 from laneway.cli.worker import worker
@@ -48,7 +50,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, worker, submit, drain, runs):
+for command in (demo, worker, submit, drain, runs, doctor, migrate):
     cli.add_command(command)
 
 

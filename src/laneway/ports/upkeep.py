@@ -49,9 +49,10 @@ class UpkeepStore(Protocol):
         """
         ...
 
-    async def examine(self) -> Examination:
+    async def examine(self, *, deep: bool = True) -> Examination:
         """Return how the store fares. It changes nothing and needs no `open`: also a damaged store can be examined.
 
+        `deep` reads everything there is; without it, `damage` and `findings` are left out.
         Raises NotAStore, StoreTooNew or StoreUnavailable if there is nothing to examine.
         """
         ...

@@ -252,22 +252,17 @@ class MemoryStore:
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
         with self._lock:
-            return self._check(repair=repair)
+            leased = (run for worker in self._workers.values() for run in worker.leases.values())
+            findings = upkeep.check(self._flow, self._heaps, leased, repair=repair)
+            if repair:
+                self._wake_for_work()
+            return findings
 
-    async def examine(self) -> Examination:
+    async def examine(self, *, deep: bool = True) -> Examination:
         """Tell how the store fares; see `UpkeepStore`."""
-        runs, workers = await self.count(), await self.workers()
-        with self._lock:
-            return Examination(
-                engine="memory", layout=1, newest_layout=1, findings=self._check(), runs=runs, workers=workers
-            )
-
-    def _check(self, *, repair: bool = False) -> list[Finding]:
-        leased = (run for worker in self._workers.values() for run in worker.leases.values())
-        findings = upkeep.check(self._flow, self._heaps, leased, repair=repair)
-        if repair:
-            self._wake_for_work()
-        return findings
+        findings = await self.check() if deep else None
+        counts, workers = await self.count(), await self.workers()
+        return Examination(engine="memory", layout=1, newest_layout=1, findings=findings, runs=counts, workers=workers)
 
     # Accepting and claiming
 

@@ -100,5 +100,5 @@ class ManyDoors:
     async def check(self, *, repair: bool = False) -> list[Finding]:
         return await self._next().check(repair=repair)
 
-    async def examine(self) -> Examination:
-        return await self._next().examine()
+    async def examine(self, *, deep: bool = True) -> Examination:
+        return await self._next().examine(deep=deep)

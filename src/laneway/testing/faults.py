@@ -119,8 +119,8 @@ class LossyStore:
     async def check(self, *, repair: bool = False) -> list[Finding]:
         return await self._call("check", lambda: self.store.check(repair=repair))
 
-    async def examine(self) -> Examination:
-        return await self._call("examine", self.store.examine)
+    async def examine(self, *, deep: bool = True) -> Examination:
+        return await self._call("examine", lambda: self.store.examine(deep=deep))
 
     # Going wrong
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +30,7 @@ def back_up(path: Path, target: Path) -> int:
     _reserve(target)
     try:
         _copy(Place(path, WAIT), Place(partial, WAIT))
+        shutil.copymode(path, partial)
         # Crash here, or before: an empty file of that name is left, and no store.
         partial.replace(target)
     except BaseException:

@@ -21,28 +21,28 @@ _SQL = load("examining")
 T = TypeVar("T")
 
 
-def examine(place: Place) -> Examination:
+def examine(place: Place, *, deep: bool) -> Examination:
     """Return how the file fares; see `UpkeepStore.examine`."""
     try:
         with closing(connect_to_look(place)) as db:
             layout = layout_of(db, place)
             db.execute("BEGIN")
-            return _examined(db, place, layout)
+            return _examined(db, place, layout, deep=deep)
     except sqlite3.Error as error:
         raise translated(error, place) from error
 
 
-def _examined(db: sqlite3.Connection, place: Place, layout: int) -> Examination:
+def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
     current = layout == newest_layout()
     sight = _Sight(db)
-    damage = sight.of(_damage, ["its pages cannot be read"])
+    damage: list[str] = sight.of(_damage, []) if deep else []
     return Examination(
         engine=f"SQLite {sqlite3.sqlite_version}",
         layout=layout,
         newest_layout=newest_layout(),
         sizes=_sizes(db, place.path),
         # An older layout may lack what these ask for; it is migrated first.
-        findings=sight.of(checking.look, None) if current else None,
+        findings=sight.of(checking.look, None) if current and deep else None,
         runs=sight.of(reading.count, {}) if current else {},
         workers=sight.of(reading.workers, []) if current else [],
         newest_at=sight.of(_newest, None) if current else None,

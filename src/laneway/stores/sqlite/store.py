@@ -149,9 +149,9 @@ class SQLiteStore:
             return await self._read(checking.look)
         return await self._write(lambda db, effects: checking.repair(db, effects, self._clock.now()))
 
-    async def examine(self) -> Examination:
+    async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the file from outside; see `UpkeepStore`."""
-        return await asyncio.to_thread(examining.examine, self._place)
+        return await asyncio.to_thread(examining.examine, self._place, deep=deep)
 
     # Threads
 
