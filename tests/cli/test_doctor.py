@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from laneway.cli import diagnosis
+from laneway.stores.sqlite import examining
 from laneway.stores.sqlite.connection import APPLICATION_ID, newest_layout
 from tests.cli.conftest import Invoke
 
@@ -101,7 +102,7 @@ def test_programs_get_json(invoke: Invoke) -> None:
 def test_a_sqlite_with_the_wal_reset_bug_is_warned_of(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, engine: str, warned: bool
 ) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version", engine)
+    monkeypatch.setattr(examining, "_ENGINE", f"SQLite {engine}")
 
     result = invoke("doctor", "--json")
 

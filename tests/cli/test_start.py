@@ -50,6 +50,8 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "runs show",
         "runs events",
         "runs wait",
+        "doctor",
+        "migrate",
     ]
 
 

@@ -37,6 +37,11 @@ async def test_the_guide_s_examples_run() -> None:
         await example()
 
 
+def test_the_examples_of_operating_are_accepted() -> None:
+    for block in blocks("docs/operating.md", "python"):
+        exec(compile(block, "docs/operating.md", "exec"), {})
+
+
 def test_the_picture_of_a_run_s_life_is_the_table() -> None:
     assert blocks("ARCHITECTURE.md", "mermaid") == [diagram() + "\n"]
 

@@ -83,6 +83,8 @@ def test_a_state_can_be_kept_for_its_own_time() -> None:
         ("7d", r"^retention is '7d'; it must be seconds or a timedelta$"),
         (-1, r"^retention is -1; it must be 0 or more \(seconds or a timedelta\)$"),
         (True, r"^retention is True; it must be seconds or a timedelta$"),
+        (0.5, r"^retention is 0\.5; the shortest is a minute \(0 and None keep for ever\)$"),
+        ({"failed": timedelta(seconds=59)}, r"^retention\['failed'\] is 0:00:59; the shortest is a minute"),
         ({"failed": -1}, r"^retention\['failed'\] is -1; it must be 0 or more"),
         ({"fialed": 1}, r"^unknown state in retention 'fialed', did you mean 'failed'\?$"),
         ({"zzz": 1}, r"^unknown state in retention 'zzz'; it can be cancelled, dropped, failed, succeeded$"),

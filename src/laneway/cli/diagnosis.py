@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.cli.output import console, is_terminal, one_line, speaks_unicode
 from laneway.cli.phrases import size, span
+from laneway.core.instants import SECOND
 
 if TYPE_CHECKING:
     from laneway.core.audit import Finding
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 FINE, WARNING, WRONG = "fine", "warning", "wrong"
 MARKS = {FINE: ("✓", "+", "green"), WARNING: ("!", "!", "yellow"), WRONG: ("✗", "x", "red")}
 
-SECOND = 1_000_000
 AHEAD = 2 * SECOND  # an instant so far ahead of the clock is no accident of two processes
 WITHOUT_BUG = (3, 51, 3)
 LONG_LOG = 256 * 2**20  # bytes: many times what is left after a checkpoint
@@ -77,6 +77,8 @@ class Diagnosis:
         yield _engine(found.engine)
         if found.layout == found.newest_layout:
             yield Fact("layout", FINE, str(found.layout))
+        elif not found.layout:
+            yield Fact("layout", WRONG, "cannot be read")
         else:
             text = f"{found.layout}; this laneway uses {found.newest_layout}: `laneway migrate` moves it forward"
             yield Fact("layout", WARNING, text)

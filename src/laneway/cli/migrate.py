@@ -44,7 +44,8 @@ async def _migrated(url: str, *, dry_run: bool) -> tuple[int, int]:
     store = store_at(url, SystemClock(), Settings())
     try:
         found = await store.examine(deep=False)
-        if not dry_run:
+        # What cannot be examined cannot be opened either; that says why.
+        if not dry_run or not found.layout:
             await store.open()
         return found.layout, found.newest_layout
     finally:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from laneway.core.instants import duration
+from laneway.core.instants import SECOND, duration
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import BadSetting
 
 KEEP = timedelta(days=7)
+# A submission that got no answer is repeated for up to half a minute. If its run were pruned by then, it would be taken
+# for a new one and executed twice.
+SHORTEST = 60 * SECOND
 
 Length = timedelta | float | None
 Retention = Length | Mapping[str, Length]
@@ -19,7 +22,7 @@ def kept_for(retention: Retention) -> dict[RunState, int]:
     """Return for how many microseconds runs of each state are kept; those of a state that is absent, for ever.
 
     One length holds for all four terminal states. A mapping names some of them; the others are kept for seven days.
-    None and 0 mean for ever.
+    None and 0 mean for ever, the shortest is a minute.
 
     >>> {state.value: length // 1_000_000 for state, length in kept_for({"failed": 60, "dropped": None}).items()}
     {'cancelled': 604800, 'failed': 60, 'succeeded': 604800}
@@ -51,4 +54,7 @@ def _refuse_unknown(name: object) -> None:
 
 
 def _length(name: str, given: Length) -> int:
-    return 0 if given is None else duration(given, name)
+    length = 0 if given is None else duration(given, name)
+    if 0 < length < SHORTEST:
+        raise BadSetting(f"{name} is {given}; the shortest is a minute (0 and None keep for ever)")
+    return length

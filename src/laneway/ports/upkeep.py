@@ -16,7 +16,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """What a store is and how it fares. `findings` is None where it could not be counted (see `damage`, `layout`)."""
 
     engine: str  # "SQLite 3.51.3"
-    layout: int
+    layout: int  # 0 where it cannot be told
     newest_layout: int  # this laneway's
     sizes: Mapping[str, int] = {}  # bytes, by what takes them
     damage: list[str] = []  # what the engine itself finds wrong with its data

@@ -81,10 +81,11 @@ def newest_layout() -> int:
 
 def translated(error: sqlite3.Error, place: Place, *, maybe_done: bool = False) -> StoreError:
     """Return SQLite's error as ours: what is wrong with which file, and what to do about it."""
-    path, code = place.path, getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_NOTADB:
+    path, code = place.path, getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF == sqlite3.SQLITE_NOTADB:
         return NotAStore(f"{path} is not a SQLite database; give another path, or move that file away")
-    advice = _ADVICE.get(code, "{error}").format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
+    known = _ADVICE.get(code) or _ADVICE.get(code & 0xFF, "{error}")
+    advice = known.format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
     return StoreUnavailable(f"{path}: {advice}", maybe_done=maybe_done)
 
 
@@ -95,6 +96,8 @@ _ADVICE = {
     sqlite3.SQLITE_READONLY: "it cannot be written; give this user the right to write it and its folder {folder}",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; give this user the right to write it and its folder {folder}",
     sqlite3.SQLITE_PERM: "it cannot be opened; give this user the right to write it and its folder {folder}",
+    sqlite3.SQLITE_IOERR_WRITE: "it cannot be written ({error}): the disk is full or failing, or the file would become"
+    " larger than this process may make one (`ulimit -f`); make room",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write it ({error}); look at the disk and the system's log",
     sqlite3.SQLITE_CORRUPT: "the file is damaged ({error}); stop all workers and restore it from a backup",
 }

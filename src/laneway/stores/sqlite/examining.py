@@ -12,12 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
+from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite import checking, reading
 from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
 from laneway.stores.sqlite.statements import load
 
 _SQL = load("examining")
+_ENGINE = f"SQLite {sqlite3.sqlite_version}"
 T = TypeVar("T")
 
 
@@ -28,8 +30,14 @@ def examine(place: Place, *, deep: bool) -> Examination:
             layout = layout_of(db, place)
             db.execute("BEGIN")
             return _examined(db, place, layout, deep=deep)
-    except sqlite3.Error as error:
-        raise translated(error, place) from error
+    except (sqlite3.Error, StoreError) as error:
+        cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+            # Not even its tables can be told.
+            return Examination(engine=_ENGINE, layout=0, newest_layout=newest_layout(), damage=[str(cause)])
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, place) from error
+        raise
 
 
 def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
@@ -37,7 +45,7 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) 
     sight = _Sight(db)
     damage: list[str] = sight.of(_damage, []) if deep else []
     return Examination(
-        engine=f"SQLite {sqlite3.sqlite_version}",
+        engine=_ENGINE,
         layout=layout,
         newest_layout=newest_layout(),
         sizes=_sizes(db, place.path),
