@@ -34,13 +34,20 @@ def check(flow: Flow[Record], heaps: Heaps, leased: Iterable[Record], *, repair:
             _set(flow, key, count)
         for name, book in flow.lanes.items():
             flow.reopen(name, set(book.seats))
-        for session, seats in flow.sessions.items():
-            if seats.held and seats.admits():
-                # From the due shelf they join anew, in the order they had.
-                for _ in range(seats.held):
-                    heaps.put_due(heaps.take_held(session))
-                seats.held = 0
+        for session in list(flow.sessions):
+            _reopen(flow, heaps, session)
     return [miscounted(*difference) for difference in wrong]
+
+
+def _reopen(flow: Flow[Record], heaps: Heaps, session: str) -> None:
+    counts = flow.sessions[session]
+    if counts.held and counts.admits():
+        # From the due shelf they join anew, in the order they had.
+        for _ in range(counts.held):
+            heaps.put_due(heaps.take_held(session))
+        counts.held = 0
+    if counts.idle:
+        flow.sessions.emptied(session)
 
 
 def _spot(run: Record, shelf: str, gate: str | None) -> Spot:

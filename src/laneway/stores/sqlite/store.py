@@ -141,7 +141,8 @@ class SQLiteStore:
 
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         """Delete old runs; see `UpkeepStore`."""
-        return await self._write(lambda db, _: pruning.prune(db, keep, limit, self._clock.now()))
+        # Not durable: what a crash of the machine brings back is pruned again.
+        return await self._write(lambda db, _: pruning.prune(db, keep, limit, self._clock.now()), durable=False)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""

@@ -1,7 +1,7 @@
 -- Does everything agree? Asked by people, rarely: most of these read the shelves whole, some of them the history too.
 --
--- A `find_` brings, of everything that is wrong in one way, its name for people and then the parameters of the statements
--- that set it right.
+-- A `find_` brings, of everything that is wrong in one way, its name for people and then the parameters of the
+-- statements that set it right.
 
 -- name: find_unknown
 -- Find leases and entries of shelves that belong to no run. It reads the shelves.
@@ -35,7 +35,7 @@ WHERE coalesce(state, 'pending') = 'pending' AND run.number NOT IN (
 );
 
 -- name: find_unheld
--- Find the holders of leases that are no known incarnation, so that nobody would take over from them. It reads all leases.
+-- Find holders of leases that are no known incarnation, so that nobody would take over from them. It reads all leases.
 SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELECT id FROM worker);
 
 -- name: find_orphans
@@ -92,7 +92,7 @@ VALUES (?1, json_object('id', ?1, 'host', '', 'tasks', json('[]'),
     'process', json_object('boot', '', 'namespace', '', 'pid', 0, 'started', 0)), 1, 1, 1);
 
 -- name: join_anew
--- Put what a session holds back onto the due shelf, from where it joins again in the same order. Index: the primary key.
+-- Put what a session holds back onto the due shelf, to join again in the same order. Index: the primary key.
 INSERT INTO due (rank, number, kind)
 SELECT due_at, held.number, 0 FROM held CROSS JOIN run ON run.number = held.number WHERE held.session = ?;
 

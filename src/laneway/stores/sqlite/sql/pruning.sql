@@ -1,12 +1,14 @@
 -- Deleting ended runs that are old.
 
 -- name: outdated
--- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age, which covers it.
+-- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age, which
+-- covers it.
 SELECT ended_at, number FROM outcome INDEXED BY outcome_age
 WHERE state = ? AND ended_at < ? ORDER BY ended_at, number LIMIT ?;
 
 -- name: keep_number
--- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary keys.
+-- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary
+-- keys.
 UPDATE counter SET accepted = max(accepted, (SELECT max(number) FROM run)) WHERE one = 1;
 
 -- name: drop_events
