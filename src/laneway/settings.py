@@ -9,6 +9,8 @@ from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
 from laneway.core.instants import SECOND, duration
 from laneway.core.liveness import LEASE, RENEW_EVERY
 from laneway.core.policy import checked_count
+from laneway.core.retention import KEEP, Retention, kept_for
+from laneway.core.states import RunState
 from laneway.errors import BadSetting
 
 DEFAULT_URL = "sqlite:///laneway.db"
@@ -16,7 +18,7 @@ DEFAULT_URL = "sqlite:///laneway.db"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a scheduler can be told beside its store. Durations are seconds.
+    """What a scheduler can be told beside its store. Durations are seconds, given so or as a `timedelta`.
 
     >>> Settings.of({"concurency": 3})
     Traceback (most recent call last):
@@ -31,6 +33,7 @@ class Settings:
     busy_timeout: float = 5  # how long one call waits for a locked SQLite file
     args_limit: int = ARGS_LIMIT  # bytes of JSON
     result_limit: int = RESULT_LIMIT  # bytes of JSON
+    retention: Retention = KEEP  # since a run's end; by state: {"failed": timedelta(days=30)}; None or 0: for ever
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "args_limit", "result_limit"):
@@ -41,11 +44,17 @@ class Settings:
                 raise BadSetting(f"{name} is 0; it must be more (seconds)")
             # The record is frozen for everybody else; a timedelta becomes seconds once, here.
             object.__setattr__(self, name, length / SECOND)
+        kept_for(self.retention)
         if self.renew_every * 2 > self.lease:
             raise BadSetting(
                 f"renew_every is {self.renew_every} s and lease {self.lease} s;"
                 " a lease must be at least two renewals long, or one late renewal loses it"
             )
+
+    @property
+    def kept_for(self) -> dict[RunState, int]:
+        """For how many microseconds runs of each state are kept; those of a state that is absent, for ever."""
+        return kept_for(self.retention)
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Settings:

@@ -52,6 +52,13 @@ def test_a_duration_is_read_with_or_without_units(text: str, length: float) -> N
     assert seconds(text) == length
 
 
+def test_sizes_have_one_unit() -> None:
+    sizes = (0, 1023, 1024, 4300, 2**20 - 1, 5 * 2**20, 3 * 2**30, 7 * 2**40)
+    assert [phrases.size(size) for size in sizes] == [
+        *("0 bytes", "1023 bytes", "1.0 KiB", "4.2 KiB", "1.0 MiB", "5.0 MiB", "3.0 GiB", "7.0 TiB")
+    ]
+
+
 def test_ages_have_one_unit() -> None:
     ages = [phrases.age(NOW - timedelta(seconds=n), NOW) for n in (-3, 0, 59, 60, 7199, 86_400)]
 

@@ -55,6 +55,8 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "workers",
         "workers list",
         "completion",
+        "doctor",
+        "migrate",
     ]
 
 

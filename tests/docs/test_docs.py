@@ -45,6 +45,11 @@ def test_the_examples_for_code_that_cannot_await_run() -> None:
     assert names["script"]() == ["summary of 42", "summary of 43"]
 
 
+def test_the_examples_of_operating_are_accepted() -> None:
+    for block in blocks("docs/operating.md", "python"):
+        exec(compile(block, "docs/operating.md", "exec"), {})
+
+
 def test_the_picture_of_a_run_s_life_is_the_table() -> None:
     assert blocks("ARCHITECTURE.md", "mermaid") == [diagram() + "\n"]
 

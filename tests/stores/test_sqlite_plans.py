@@ -19,6 +19,7 @@ STATEMENTS = [(file, name) for file in FILES for name in load(file)]
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
 LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users")}
+LONG |= {("checking", name) for name in load("checking")}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,19 @@ def test_what_was_taken_is_deleted_as_a_range(db: sqlite3.Connection, name: str)
 @pytest.mark.parametrize("name", ["any", "running", "ended"])
 def test_runs_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
     assert not [step for step in plan(db, load("reading")[name]) if "TEMP B-TREE" in step]
+
+
+def test_what_is_old_is_found_by_its_age_and_nothing_young_is_read(db: sqlite3.Connection) -> None:
+    [step] = plan(db, load("pruning")["outdated"])
+
+    assert step == "SEARCH outcome USING COVERING INDEX outcome_age (state=? AND ended_at<?)"
+
+
+@pytest.mark.parametrize("name", ["drop_events", "drop_outcomes", "drop_runs"])
+def test_what_is_pruned_is_found_by_its_number(db: sqlite3.Connection, name: str) -> None:
+    first, *_ = plan(db, load("pruning")[name])
+
+    assert re.match(r"SEARCH \w+ USING .*(PRIMARY KEY|INDEX sqlite_autoindex_\w+) \((rowid|number)=\?\)", first)
 
 
 def test_every_statement_says_what_it_does() -> None:

@@ -161,8 +161,8 @@ class Stage:
     # Processes
 
     def worker(self, **options: Any) -> Process:
-        """Start a worker. `lossy` and `unseen` are told to `tests.system.worker`, the rest are scheduler settings."""
-        faults = {name: options.pop(name) for name in ("lossy", "unseen") if name in options}
+        """Start a worker. `lossy`, `unseen`, `clock` are told to `tests.system.worker`, the rest are settings."""
+        faults = {name: options.pop(name) for name in ("lossy", "unseen", "clock") if name in options}
         return self.python("worker", "-m", "tests.system.worker", msgspec.json.encode(faults).decode(), **options)
 
     def producer(self, **plan: Any) -> Process:

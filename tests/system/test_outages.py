@@ -81,6 +81,32 @@ async def test_a_worker_out_of_file_descriptors_takes_nobody_for_dead(stage: Sta
     assert figures.taken_over == 0
 
 
+async def test_nobody_is_reclaimed_and_nothing_pruned_when_the_clock_steps(stage: Stage) -> None:
+    clock = stage.folder / "clock"
+    clock.write_text("0")
+    # Nobody is seen to be gone, so everything hangs on the lapse, which is judged by the clock.
+    fleet = [stage.worker(concurrency=5, clock=str(clock), unseen=True, **SHORT_LEASE) for _ in range(2)]
+    await stage.ready(*fleet)
+    async with stage.client() as client:
+        ended = [await client.result(await client.submit(stroll), timeout=30) for _ in range(3)]
+        held = [await client.submit(hold, {"gate": stage.gate()}) for _ in range(8)]
+        for receipt in held:
+            await stage.started(receipt.run_id)
+
+        for step in (-3600, 86_400, 0):
+            (new := stage.folder / "clock.new").write_text(str(step))
+            new.replace(clock)
+            await asyncio.sleep(sized(5, 30))  # longer than a lease
+        stage.open_gate()
+        await stage.drained(client)
+
+        await stage.stop(*fleet)
+        figures = await ledger.check(stage, client)
+        fences = {(await client.get(receipt)).fence for receipt in held}
+    assert fences == {1}
+    assert (figures.runs, figures.taken_over, figures.twice) == (len(ended) + len(held), 0, 0)
+
+
 @pytest.mark.parametrize("task", [hold, hold_in_thread], ids=lambda task: task.name)
 async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
     stage: Stage, task: Task[..., Any]

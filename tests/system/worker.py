@@ -4,6 +4,7 @@ It does what `laneway worker` does, and has the faults it is told to have:
 
     lossy     the share of its calls to the store that go wrong, before or after they took effect
     unseen    true: it registers as a process of another machine, so that its death cannot be seen, only its lapse
+    clock     a file with the seconds by which this machine's clock is wrong, read each time it is asked
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import logging
 import os
 import signal
 import sys
+import time
+from functools import partial
+from pathlib import Path
 from random import Random
 from unittest import mock
 
@@ -20,6 +24,7 @@ import msgspec
 
 from laneway.core.liveness import ProcessMark
 from laneway.engine import processes
+from laneway.engine.clock import SystemClock
 from tests.system.app import app, pen
 from tests.system.faults import put_behind_lossy_line
 from tests.system.journal import What
@@ -30,12 +35,15 @@ class Faults(msgspec.Struct, frozen=True):
 
     lossy: float = 0
     unseen: bool = False
+    clock: str = ""
 
 
 async def main(faults: Faults) -> None:
     """Work until told to stop."""
     if faults.unseen:
         mock.patch("laneway.engine.worker.mark", _mark_of_elsewhere).start()
+    if faults.clock:
+        mock.patch.object(SystemClock, "now", side_effect=partial(_wrong_by, Path(faults.clock))).start()
     line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None
 
     def on_ready() -> None:
@@ -55,6 +63,10 @@ async def main(faults: Faults) -> None:
 
 def _mark_of_elsewhere() -> ProcessMark:
     return msgspec.structs.replace(processes.mark(), boot="another boot of another machine")
+
+
+def _wrong_by(file: Path) -> int:
+    return time.time_ns() // 1000 + round(float(file.read_text()) * 1_000_000)
 
 
 if __name__ == "__main__":

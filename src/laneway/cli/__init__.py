@@ -14,7 +14,9 @@ import click
 from laneway.cli.commands import Root
 from laneway.cli.completion import completion
 from laneway.cli.demo import demo
+from laneway.cli.doctor import doctor
 from laneway.cli.drain import drain
+from laneway.cli.migrate import migrate
 from laneway.cli.runs import runs
 from laneway.cli.submit import submit
 from laneway.cli.tasks import tasks
@@ -51,7 +53,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, worker, submit, drain, runs, tasks, workers, completion):
+for command in (demo, worker, submit, drain, runs, tasks, workers, doctor, migrate, completion):
     cli.add_command(command)
 
 

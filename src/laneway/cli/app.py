@@ -62,18 +62,25 @@ def read_store(url: str | None) -> Scheduler:
     """Return a scheduler for reading a store that is there already; it knows no tasks."""
     from laneway.scheduler import Scheduler
 
-    scheduler = Scheduler(url)
-    if scheduler.url.startswith(MEMORY):
+    return Scheduler(url_of(url))
+
+
+def url_of(url: str | None) -> str:
+    """Return the address of a store that is there already: the one given, else the default."""
+    from laneway.scheduler import Scheduler
+
+    address = Scheduler(url).url
+    if address.startswith(MEMORY):
         raise Problem("memory:// lives inside one process; from here there is nothing to see in it")
-    path = file_of(scheduler.url)
+    path = file_of(address)
     if path is not None and not path.exists():
         hint = "" if url else "; another one? give --store URL or set LANEWAY_STORE"
         raise Problem(
-            f"there is no store at {scheduler.url}",
+            f"there is no store at {address}",
             hint=f"looked for {path.absolute()}{hint}",
             code=UNREACHABLE,
         )
-    return scheduler
+    return address
 
 
 def file_of(url: str) -> Path | None:

@@ -41,6 +41,18 @@ def spoken(length: timedelta | float) -> str:
     return re.sub(r"([a-z]+)(\d)", r"\1 \2", re.sub(r"(\d)([a-z])", r"\1 \2", span(length)))
 
 
+def size(count: int) -> str:
+    """Say a number of bytes: 812 bytes, 4.2 KiB, 1.3 GiB."""
+    if count < 1024:
+        return f"{count} bytes"
+    amount = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1023.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"
+
+
 def age(instant: datetime, now: datetime) -> str:
     """Say in one unit how long ago something was: 0s, 34s, 4m, 3h, 12d."""
     seconds = max(0, int((now - instant).total_seconds()))

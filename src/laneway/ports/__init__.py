@@ -15,16 +15,19 @@ from laneway.ports.lanes import LaneState, LaneStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionState, SessionStore
 from laneway.ports.store import Store
+from laneway.ports.upkeep import Examination, UpkeepStore
 from laneway.ports.workers import WorkerStore
 
 __all__ = [
     "Clock",
     "EventStore",
+    "Examination",
     "LaneState",
     "LaneStore",
     "RunStore",
     "SessionState",
     "SessionStore",
     "Store",
+    "UpkeepStore",
     "WorkerStore",
 ]

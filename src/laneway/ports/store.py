@@ -9,10 +9,11 @@ from laneway.ports.events import EventStore
 from laneway.ports.lanes import LaneStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
+from laneway.ports.upkeep import UpkeepStore
 from laneway.ports.workers import WorkerStore
 
 
-class Store(RunStore, ControlStore, LaneStore, SessionStore, EventStore, WorkerStore, Protocol):
+class Store(RunStore, ControlStore, LaneStore, SessionStore, EventStore, WorkerStore, UpkeepStore, Protocol):
     """Everything the engine asks of a store."""
 
     async def open(self) -> None:

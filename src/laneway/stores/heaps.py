@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 
 import msgspec
 
+from laneway.core.audit import DUE, HELD, PARKED, READY
 from laneway.core.events import Draft
 from laneway.core.flow import Shelf
 from laneway.core.run import Failure, NewRun, Request
@@ -88,6 +89,10 @@ class Order:
     def __init__(self) -> None:
         self._line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
         self._heap: list[Ranked] = []  # everything else
+
+    def __iter__(self) -> Iterator[Record]:
+        """Go through it, in no order."""
+        return (run for _, _, spot, run in chain(self._line, self._heap) if run.spot == spot)
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
@@ -235,6 +240,20 @@ class Heaps:
             del self._parked[lane, gate]
             if gate.startswith("task:"):
                 self._aside[lane].discard(last.task)
+
+    def everything(self) -> Iterator[tuple[str, str | None, Record]]:
+        """Go through all runs: the shelf, the gate if it is parked, the run."""
+        yield from ((READY, None, run) for order in self._ready.values() for run in order)
+        yield from ((PARKED, gate, run) for (_, gate), order in self._parked.items() for run in order)
+        yield from ((HELD, None, run) for order in self._held.values() for run in order)
+        yield from ((DUE, None, run) for run in self._due)
+
+    def parked_sets(self) -> Iterator[tuple[tuple[str, str], int]]:
+        """Go through the parked sets a claim can find: lane and gate, and how many runs."""
+        for (lane, gate), order in self._parked.items():
+            task = gate.removeprefix("task:")
+            if task == gate or task in self._aside[lane]:
+                yield (lane, gate), len(list(order))
 
     def _first_gate(self, ready: Ranked | None, lane: str, tasks: Set[str]) -> str | None:
         """Return the gate behind which the first run waits, None if it is in the ready order."""

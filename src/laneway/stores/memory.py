@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 from weakref import WeakSet
 
 from laneway.core import codec
+from laneway.core.audit import Finding
 from laneway.core.events import STARTED, Event, Stamped, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.instants import instant
@@ -30,6 +32,8 @@ from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
+from laneway.ports.upkeep import Examination
+from laneway.stores import upkeep
 from laneway.stores.heaps import Batch, Heaps, Record
 from laneway.stores.steering import ABANDONED, Steering
 
@@ -57,7 +61,8 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._records: list[Record] = []  # by acceptance number - 1
+        self._numbers = count(1)
+        self._records: list[Record] = []  # by acceptance number, with gaps where runs were pruned
         self._by_id: dict[str, Record] = {}
         self._lanes: dict[str, LaneBook] = {}
         self._sessions: Ledger[str, SessionBook] = Ledger(SessionBook)
@@ -102,9 +107,9 @@ class MemoryStore:
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
         with self._lock:
-            last = len(self._records) if before is None else before - 1
+            end = None if before is None else bisect_left(self._records, before, key=lambda record: record.number)
             found: list[Run] = []
-            for record in reversed(self._records[: max(last, 0)]):
+            for record in reversed(self._records[:end]):
                 if len(found) == limit:
                     break
                 if _fits(record, wanted):
@@ -135,7 +140,9 @@ class MemoryStore:
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         with self._lock:
-            runs, now = self._records[max(after, 0) : until], self._clock.now()
+            now = self._clock.now()
+            first = bisect_left(self._records, after + 1, key=lambda record: record.number)
+            runs = [run for run in self._records[first:] if until is None or run.number <= until]
             done = [run for run in runs if run.call == call]
             if not done:
                 for run in runs:
@@ -284,6 +291,32 @@ class MemoryStore:
         """Say no: wake-ups do not get lost within a process."""
         return False
 
+    # Upkeep
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        with self._lock:
+            old = upkeep.outdated(self._records, keep, self._clock.now(), limit)
+            gone = {self._by_id.pop(record.id).number for record in old}
+            if gone:
+                self._records = [record for record in self._records if record.number not in gone]
+            return len(gone)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Compare the counts with what they count; see `UpkeepStore`."""
+        with self._lock:
+            leased = (run for worker in self._workers.values() for run in worker.leases.values())
+            findings = upkeep.check(self._flow, self._heaps, leased, repair=repair)
+            if repair:
+                self._wake_for_work()
+            return findings
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        """Tell how the store fares; see `UpkeepStore`."""
+        findings = await self.check() if deep else None
+        counts, workers = await self.count(), await self.workers()
+        return Examination(engine="memory", layout=1, newest_layout=1, findings=findings, runs=counts, workers=workers)
+
     # Accepting and claiming
 
     def _put_lanes(self, lanes: Iterable[Lane]) -> None:
@@ -299,7 +332,7 @@ class MemoryStore:
             return _accepted(known, new)
         due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
         lane = new.lane if new.lane in self._lanes else MAIN
-        record = Record.of(len(self._records) + 1, new, lane, now, due_at)
+        record = Record.of(next(self._numbers), new, lane, now, due_at)
         self._records.append(record)
         self._by_id[new.id] = record
         if due_at > now or (new.session is not None and self._heaps.is_due(now)):

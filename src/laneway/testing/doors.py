@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 
+from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
+from laneway.ports.upkeep import Examination
 
 
 class ManyDoors:
@@ -90,3 +93,12 @@ class ManyDoors:
 
     def look(self) -> bool:
         return any(store.look() for store in self.stores)
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        return await self._next().prune(keep, limit=limit)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        return await self._next().check(repair=repair)
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        return await self._next().examine(deep=deep)

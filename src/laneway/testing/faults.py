@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from random import Random
 from typing import TypeVar
 
+from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import StoreUnavailable
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
+from laneway.ports.upkeep import Examination
 
 T = TypeVar("T")
 
@@ -109,6 +112,15 @@ class LossyStore:
 
     def look(self) -> bool:
         return self.store.look()
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        return await self._call("prune", lambda: self.store.prune(keep, limit=limit))
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        return await self._call("check", lambda: self.store.check(repair=repair))
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        return await self._call("examine", lambda: self.store.examine(deep=deep))
 
     # Going wrong
 

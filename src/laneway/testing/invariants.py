@@ -38,6 +38,7 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
     """
     runs = await all_runs(store)
     await check_counts(store, runs)
+    assert await store.check() == []
     for run in runs if logs else ():
         await check_log(store, run)
 

@@ -27,11 +27,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from laneway.core.events import Event, draft
-from laneway.core.instants import instant
+from laneway.core.instants import SECOND, instant
 from laneway.core.liveness import Incarnation, ProcessMark, WorkerInfo
 from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
 from laneway.core.policy import Lane, TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun, Run
+from laneway.core.states import TERMINAL, RunState
 from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.sessions import SessionState
@@ -97,6 +98,7 @@ WEIGHTS = {
     "register": 1,
     "register_again": 1,
     "set_clock": 1,
+    "prune": 1,
 }
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "submit": st.tuples(st.lists(SHAPES, min_size=1, max_size=5)),
@@ -116,6 +118,9 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "register": st.tuples(st.sampled_from([TASKS, TASKS, TASKS[:2], TASKS[1:]])),
     "register_again": st.tuples(WHO),
     "set_clock": st.tuples(st.sampled_from([-3600, -5, 5, 3600])),
+    "prune": st.tuples(
+        st.dictionaries(st.sampled_from(sorted(TERMINAL)), st.sampled_from([0, 5, 60])), st.integers(0, 6)
+    ),
 }
 COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(
     lambda name: st.tuples(st.just(name), ARGUMENTS[name])
@@ -259,6 +264,12 @@ class StoreMachine(RuleBasedStateMachine):
     async def _set_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._same(lambda store: store.set_lanes(lanes))
 
+    async def _prune(self, keep: dict[RunState, int], limit: int) -> None:
+        lengths = {state: seconds * SECOND for state, seconds in keep.items()}
+        await self._same(lambda store: store.prune(lengths, limit=limit))
+        left = {run.id for run in await all_runs(self.memory)}
+        self.seen = {run_id: events for run_id, events in self.seen.items() if run_id in left}
+
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
@@ -327,6 +338,8 @@ class StoreMachine(RuleBasedStateMachine):
         await self._same(lambda store: store.workers(), _plain_workers)
         check_somebody_is_awake(lanes or [], await self.store.workers())
         await check_counts(self.memory, runs)
+        for store in (self.memory, self.store):
+            assert await store.check() == []
         for run in runs:
             await self._compare_new_events(run)
 

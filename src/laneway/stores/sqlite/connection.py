@@ -58,12 +58,34 @@ def connect_to_read(place: Place) -> sqlite3.Connection:
         raise translated(error, place) from error
 
 
+def connect_to_look(place: Place) -> sqlite3.Connection:
+    """Open the file to look at it from outside, whatever its layout. It must be there; nothing is changed."""
+    _refuse_bad_path(place.path)
+    if not place.path.exists():
+        raise StoreUnavailable(f"there is no file {place.path}")
+    return connect_to_read(place)
+
+
+def layout_of(db: sqlite3.Connection, place: Place) -> int:
+    """Return the number of the file's layout. Raises NotAStore, also for an empty file, and StoreTooNew."""
+    _refuse_foreign(db, place.path)
+    if layout := _pragma(db, "user_version"):
+        return layout
+    raise NotAStore(f"{place.path} is empty; a store is made when a scheduler first uses it")
+
+
+def newest_layout() -> int:
+    """Return the number of the layout that this laneway uses."""
+    return max(_migrations())
+
+
 def translated(error: sqlite3.Error, place: Place, *, maybe_done: bool = False) -> StoreError:
     """Return SQLite's error as ours: what is wrong with which file, and what to do about it."""
-    path, code = place.path, getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_NOTADB:
+    path, code = place.path, getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF == sqlite3.SQLITE_NOTADB:
         return NotAStore(f"{path} is not a SQLite database; give another path, or move that file away")
-    advice = _ADVICE.get(code, "{error}").format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
+    known = _ADVICE.get(code) or _ADVICE.get(code & 0xFF, "{error}")
+    advice = known.format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
     return StoreUnavailable(f"{path}: {advice}", maybe_done=maybe_done)
 
 
@@ -74,6 +96,8 @@ _ADVICE = {
     sqlite3.SQLITE_READONLY: "it cannot be written; give this user the right to write it and its folder {folder}",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; give this user the right to write it and its folder {folder}",
     sqlite3.SQLITE_PERM: "it cannot be opened; give this user the right to write it and its folder {folder}",
+    sqlite3.SQLITE_IOERR_WRITE: "it cannot be written ({error}): the disk is full or failing, or the file would become"
+    " larger than this process may make one (`ulimit -f`); make room",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write it ({error}); look at the disk and the system's log",
     sqlite3.SQLITE_CORRUPT: "the file is damaged ({error}); stop all workers and restore it from a backup",
 }
@@ -111,9 +135,10 @@ def _tuned(place: Place) -> sqlite3.Connection:
 def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
     ours, version = _pragma(db, "application_id"), _pragma(db, "user_version")
     if ours == APPLICATION_ID:
-        if version > _newest():
+        if version > newest_layout():
             raise StoreTooNew(
-                f"{path} has layout {version}, made by a newer laneway; this one knows up to {_newest()}: upgrade it"
+                f"{path} has layout {version}, made by a newer laneway;"
+                f" this one knows up to {newest_layout()}: upgrade it"
             )
     elif ours or version or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         raise NotAStore(f"{path} is a database of another program; give another path")
@@ -126,13 +151,13 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    if _pragma(db, "user_version") == _newest():
+    if _pragma(db, "user_version") == newest_layout():
         return
     db.execute("BEGIN IMMEDIATE")
     try:
         # Race: another process may have migrated, even beyond us, before we got the lock.
         _refuse_foreign(db, path)
-        for version in range(_pragma(db, "user_version") + 1, _newest() + 1):
+        for version in range(_pragma(db, "user_version") + 1, newest_layout() + 1):
             _apply(db, version)
         db.execute("COMMIT")
     except BaseException:
@@ -161,10 +186,6 @@ def _migrations() -> dict[int, str]:
         file for file in files(__package__).joinpath("schema").iterdir() if re.match(r"\d{4}_\w+\.sql$", file.name)
     ]
     return {int(file.name[:4]): file.read_text(encoding="utf-8") for file in names}
-
-
-def _newest() -> int:
-    return max(_migrations())
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

@@ -117,6 +117,10 @@ class LaneBooks(dict[str, LaneBook]):
         stored = {name for (name,) in self._db.execute(_SQL["ready_lanes"]) if name not in self}
         return stored | {name for name, book in self.items() if book.ready()}
 
+    def startable(self) -> bool:
+        """Tell whether anything can start in a lane that this transaction has touched."""
+        return any(book.room() > 0 and book.ready() for book in self.values())
+
     def users_parked(self, name: str) -> set[str]:
         """Return the users of a lane who have parked runs, as the transaction found them."""
         return {user for (user,) in self._db.execute(_SQL["parked_users"], (name,))}

@@ -47,8 +47,9 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
     reply = _answer(transaction, step, claimed, settling.refused, more=more)
-    # The one who asks has just looked for itself: if it alone rests, there is nobody to wake.
-    if transaction.glance.resting:
+    # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
+    # let its session go on in a lane that the claim did not look at.
+    if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
         wake_for_work(db, effects)
     effects.events = bool(claimed or step.results or step.emitted)
     return reply

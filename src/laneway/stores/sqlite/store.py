@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
-from laneway.stores.sqlite import liveness, reading, stepping, submitting
+from laneway.ports.upkeep import Examination
+from laneway.stores.sqlite import checking, examining, liveness, pruning, reading, stepping, submitting
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.limits import set_lanes
@@ -133,6 +136,23 @@ class SQLiteStore:
         """Tell whether anybody has committed since; see `WorkerStore`."""
         here = self._here
         return here.opened and here.lookout.look()
+
+    # Upkeep
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        # Not durable: what a crash of the machine brings back is pruned again.
+        return await self._write(lambda db, _: pruning.prune(db, keep, limit, self._clock.now()), durable=False)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Find what does not agree, and set it right; see `UpkeepStore`."""
+        if not repair:
+            return await self._read(checking.look)
+        return await self._write(lambda db, effects: checking.repair(db, effects, self._clock.now()))
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        """Look at the file from outside; see `UpkeepStore`."""
+        return await asyncio.to_thread(examining.examine, self._place, deep=deep)
 
     # Threads
 

@@ -51,15 +51,27 @@ class Turn:
     @contextlib.contextmanager
     def _locked(self, naps: Iterator[bool]) -> Iterator[None]:
         if self._descriptor is None:
-            self._descriptor = os.open(f"{self._place.path}-lock", os.O_RDWR | os.O_CREAT, 0o644)
-        # Without it when the time is up: then SQLite says what is wrong.
-        while not (locked := _try_lock(self._descriptor)) and next(naps, False):
-            pass
+            self._descriptor = self._open()
+        # Without it when it cannot be had, or the time is up: then SQLite says what is wrong.
+        locked = self._descriptor is not None and self._lock(self._descriptor, naps)
         try:
             yield
         finally:
-            if locked:
+            if locked and self._descriptor is not None:
                 _unlock(self._descriptor)
+
+    def _open(self) -> int | None:
+        # Another user may have made it; to lock it, reading is enough.
+        for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+            with contextlib.suppress(OSError):
+                return os.open(f"{self._place.path}-lock", flags, 0o644)
+        return None
+
+    def _lock(self, descriptor: int, naps: Iterator[bool]) -> bool:
+        while not _try_lock(descriptor):
+            if not next(naps, False):
+                return False
+        return True
 
     def _naps(self) -> Iterator[bool]:
         """Yield after each nap, until the busy timeout is over."""

@@ -23,6 +23,7 @@ from laneway.testing.contract.due import DueTimes
 from laneway.testing.contract.lanes import Lanes
 from laneway.testing.contract.leases import Leases
 from laneway.testing.contract.logs import Logs
+from laneway.testing.contract.pruning import Pruning
 from laneway.testing.contract.reading import Reading
 from laneway.testing.contract.repeats import Repeats
 from laneway.testing.contract.sessions import Sessions
@@ -46,6 +47,7 @@ class StoreContract(
     Repeats,
     Leases,
     Wakeups,
+    Pruning,
     Crowds,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

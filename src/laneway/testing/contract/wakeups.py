@@ -15,6 +15,8 @@ from laneway.testing.contract.frame import Part, ids
 from laneway.testing.contract.settling import one_running
 from laneway.testing.hand import Hand, new_run, new_runs
 
+LANES = ("team", "main")
+
 
 async def resting(store: Store, name: str = "resting", *tasks: str) -> Hand:
     """Return a worker that has nothing to do and rests."""
@@ -233,6 +235,15 @@ class Wakeups(Part):
 
         assert await hand.hears()
         assert ids((await hand.rest()).claimed) == ["s-00001"]
+
+    async def test_what_a_claim_lets_start_in_another_lane_wakes_the_one_who_claimed(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run(f"r{n}", lane=lane, session="s", max_concurrent=2) for n, lane in enumerate(LANES)])
+
+        assert ids((await hand.rest(4)).claimed) == ["r0"]
+
+        assert await woken(store, hand) == [hand]
+        assert ids((await hand.rest(3)).claimed) == ["r1"]
 
     async def test_a_released_run_wakes_one(self, store: Store) -> None:
         busy, claimed = await one_running(store, "busy")

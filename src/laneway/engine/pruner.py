@@ -1,0 +1,67 @@
+"""Pruning: deletes ended runs that are older than they are kept, a little at a time.
+
+**Several at once.** Every worker prunes; whoever comes second finds less to do. Each waits another length between two
+rounds, so that they do not come together.
+
+**Small steps.** One call to the store deletes at most a few hundred runs, and a pause follows it: whoever wants to
+write never waits longer than for one such call.
+
+**A clock that was set ahead** makes nothing older. A worker compares the wall clock with monotonic time since it began,
+and whatever the wall clock has gained is added to the time that runs are kept. Set back, it only makes things younger.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from zlib import crc32
+
+from laneway.core.instants import SECOND
+from laneway.core.states import RunState
+from laneway.errors import StoreError
+from laneway.ports.clock import Clock
+from laneway.ports.upkeep import UpkeepStore
+
+log = logging.getLogger("laneway.pruner")
+
+EVERY = 60.0  # seconds between two rounds, give or take a quarter
+BATCH = 500  # runs one call deletes at most
+PAUSE = 0.1  # seconds between two calls
+
+
+class Pruner:
+    """Prunes a store about once a minute, keeping runs for so many microseconds by their state."""
+
+    def __init__(self, store: UpkeepStore, clock: Clock, keep: Mapping[RunState, int], incarnation: str) -> None:
+        self._store, self._clock, self._keep = store, clock, keep
+        self._every = EVERY * (0.75 + crc32(incarnation.encode()) / 2**33)
+        self._began = self._difference()
+
+    async def run(self) -> None:
+        """Prune every now and then, until cancelled."""
+        while True:
+            await self._clock.sleep(self._every)
+            await self.prune()
+
+    async def prune(self) -> int:
+        """Delete all that is old by now; return how many runs there were."""
+        total = 0
+        try:
+            while self._keep:
+                pruned = await self._store.prune(self._kept(), limit=BATCH)
+                total += pruned
+                if pruned < BATCH:
+                    break
+                await self._clock.sleep(PAUSE)
+        except StoreError as error:
+            log.warning("cannot prune: %s; trying again in %g s", error, self._every)
+        if total:
+            log.info("pruned %d runs that had ended long ago", total)
+        return total
+
+    def _kept(self) -> dict[RunState, int]:
+        gained = max(0, self._difference() - self._began)
+        return {state: length + gained for state, length in self._keep.items()}
+
+    def _difference(self) -> int:
+        return self._clock.now() - round(self._clock.monotonic() * SECOND)

@@ -1,0 +1,58 @@
+"""Upkeep: deleting what is old, and finding out whether all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from laneway.core.audit import Finding
+from laneway.core.liveness import WorkerInfo
+from laneway.core.states import RunState
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store is and how it fares. `findings` is None where it could not be counted (see `damage`, `layout`)."""
+
+    engine: str  # "SQLite 3.51.3"
+    layout: int  # 0 where it cannot be told
+    newest_layout: int  # this laneway's
+    sizes: Mapping[str, int] = {}  # bytes, by what takes them
+    damage: list[str] = []  # what the engine itself finds wrong with its data
+    findings: list[Finding] | None = None
+    runs: Mapping[str, int] = {}  # by state
+    workers: list[WorkerInfo] = []
+    newest_at: int | None = None  # the latest instant anything was written at
+    set_back: int = 0  # microseconds: the farthest the clock was set back while the newest runs were accepted
+
+
+class UpkeepStore(Protocol):
+    """Keeps the store small and right."""
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete up to `limit` ended runs older than their state is kept, with all that belongs to them.
+
+        `keep` is in microseconds since the run ended; a state that is absent is kept for ever. The run that ended first
+        goes first (of the same instant: the one accepted first). A run that has not ended is never deleted.
+        Returns how many there were; fewer than `limit` means that nothing old is left. Any number of callers may prune
+        at once: each run is counted by one of them. Repeating it is harmless, though the answer is another one then.
+        """
+        ...
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return what does not agree: counts with what they count, leases with runs, shelves with leases.
+
+        A healthy store has nothing to find, whatever happens beside. With `repair` everything found is set right in the
+        same atomic step: counts by what they count, and a run that could not be claimed from anywhere can be again.
+        It reads everything that is pending or running.
+        """
+        ...
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        """Return how the store fares. It changes nothing and needs no `open`: also a damaged store can be examined.
+
+        `deep` reads everything there is; without it, `damage` and `findings` are left out.
+        Raises NotAStore, StoreTooNew or StoreUnavailable if there is nothing to examine.
+        """
+        ...

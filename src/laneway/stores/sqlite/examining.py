@@ -1,0 +1,99 @@
+"""Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
+
+It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps from being
+read is left out and named among the damage.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from laneway.errors import StoreError
+from laneway.ports.upkeep import Examination
+from laneway.stores.sqlite import checking, reading
+from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
+from laneway.stores.sqlite.statements import load
+
+_SQL = load("examining")
+_ENGINE = f"SQLite {sqlite3.sqlite_version}"
+T = TypeVar("T")
+
+
+def examine(place: Place, *, deep: bool) -> Examination:
+    """Return how the file fares; see `UpkeepStore.examine`."""
+    try:
+        with closing(connect_to_look(place)) as db:
+            layout = layout_of(db, place)
+            db.execute("BEGIN")
+            return _examined(db, place, layout, deep=deep)
+    except (sqlite3.Error, StoreError) as error:
+        cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+            # Not even its tables can be told.
+            return Examination(engine=_ENGINE, layout=0, newest_layout=newest_layout(), damage=[str(cause)])
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, place) from error
+        raise
+
+
+def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
+    current = layout == newest_layout()
+    sight = _Sight(db)
+    damage: list[str] = sight.of(_damage, []) if deep else []
+    return Examination(
+        engine=_ENGINE,
+        layout=layout,
+        newest_layout=newest_layout(),
+        sizes=_sizes(db, place.path),
+        # An older layout may lack what these ask for; it is migrated first.
+        findings=sight.of(checking.look, None) if current and deep else None,
+        runs=sight.of(reading.count, {}) if current else {},
+        workers=sight.of(reading.workers, []) if current else [],
+        newest_at=sight.of(_newest, None) if current else None,
+        set_back=sight.of(_set_back, 0) if current else 0,
+        damage=damage + sight.trouble,
+    )
+
+
+class _Sight:
+    """Answers questions as far as the file can be read; `trouble` is what kept it from more."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.trouble: list[str] = []
+
+    def of(self, question: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """Return the answer, or `otherwise` if what it needs is damaged."""
+        try:
+            return question(self._db)
+        except sqlite3.DatabaseError as error:
+            if str(error) not in self.trouble:
+                self.trouble.append(str(error))
+            return otherwise
+
+
+def _damage(db: sqlite3.Connection) -> list[str]:
+    return [text for (text,) in db.execute("PRAGMA integrity_check(20)") if text != "ok"]
+
+
+def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
+    [[page], [free]] = [db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")]
+    log = Path(f"{path}-wal")
+    return {
+        "file": path.stat().st_size,
+        "unused": page * free,
+        "log": log.stat().st_size if log.exists() else 0,
+    }
+
+
+def _newest(db: sqlite3.Connection) -> int | None:
+    return max((at for (at,) in db.execute(_SQL["newest"]) if at), default=None)
+
+
+def _set_back(db: sqlite3.Connection) -> int:
+    [[most]] = db.execute(_SQL["set_back"])
+    return max(0, most or 0)

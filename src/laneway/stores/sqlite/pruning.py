@@ -1,0 +1,30 @@
+"""Pruning: delete ended runs that are old, a bounded number at a time.
+
+What it costs grows with how many it deletes, not with how many there are. The pages it empties are used again; the file
+does not shrink.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from heapq import nsmallest
+
+from laneway.core.states import RunState
+from laneway.stores.sqlite.statements import as_json, load
+
+_SQL = load("pruning")
+
+
+def prune(db: sqlite3.Connection, keep: Mapping[RunState, int], limit: int, now: int) -> int:
+    """Delete old runs; see `UpkeepStore.prune`."""
+    old: list[tuple[int, int]] = []
+    for state, length in keep.items():
+        old += db.execute(_SQL["outdated"], (state.value, now - length, max(0, limit)))
+    numbers = [number for _, number in nsmallest(limit, old)]
+    if numbers:
+        db.execute(_SQL["keep_number"])
+        # Crash here: one transaction, so no run is left without its events, nor they without their run.
+        for statement in ("drop_events", "drop_outcomes", "drop_runs"):
+            db.execute(_SQL[statement], (as_json(numbers),))
+    return len(numbers)

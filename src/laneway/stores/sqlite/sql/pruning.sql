@@ -1,0 +1,24 @@
+-- Deleting ended runs that are old.
+
+-- name: outdated
+-- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age, which
+-- covers it.
+SELECT ended_at, number FROM outcome INDEXED BY outcome_age
+WHERE state = ? AND ended_at < ? ORDER BY ended_at, number LIMIT ?;
+
+-- name: keep_number
+-- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary
+-- keys.
+UPDATE counter SET accepted = max(accepted, (SELECT max(number) FROM run)) WHERE one = 1;
+
+-- name: drop_events
+-- Delete the events of these runs. Index: the unique (number, seq).
+DELETE FROM event WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_outcomes
+-- Delete the outcomes of these runs. Index: the unique number.
+DELETE FROM outcome WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_runs
+-- Delete these runs. Index: the primary key.
+DELETE FROM run WHERE number IN (SELECT value FROM json_each(?));
