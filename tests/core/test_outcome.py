@@ -41,7 +41,9 @@ def test_a_failure_charges_an_attempt_and_comes_back_after_its_delay() -> None:
 
     delay = Retry().delay_before(2, "run-7")
     assert delay is not None
-    assert settlement == Settlement(Move.RETRY, 2, 0, delay=delay, failure=NO, drafts=settlement.drafts, own=settlement.own)
+    assert settlement == Settlement(
+        Move.RETRY, 2, 0, delay=delay, failure=NO, drafts=settlement.drafts, own=settlement.own
+    )
     assert settlement.state is RunState.PENDING
     error = {"kind": "error", "type": "ValueError", "message": "no"}
     assert shown(settlement) == [
@@ -53,7 +55,9 @@ def test_a_failure_charges_an_attempt_and_comes_back_after_its_delay() -> None:
 def test_the_last_failure_ends_the_run() -> None:
     settlement = settle(running(attempt=3), Failed(NO), TaskPolicy(), EMITTED)
 
-    assert settlement == Settlement(Move.FAIL, 3, 0, failure=NO, reason="error", drafts=settlement.drafts, own=settlement.own)
+    assert settlement == Settlement(
+        Move.FAIL, 3, 0, failure=NO, reason="error", drafts=settlement.drafts, own=settlement.own
+    )
     assert settlement.state is RunState.FAILED
     error = {"kind": "error", "type": "ValueError", "message": "no"}
     assert shown(settlement) == [("log", {"text": "a"}), ("error", error), ("done", {"state": "failed"})]
