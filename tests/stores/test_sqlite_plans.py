@@ -18,7 +18,7 @@ STATEMENTS = [(file, name) for file in FILES for name in load(file)]
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
-LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users")}
+LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users"), ("steering", "unended")}
 LONG |= {("checking", name) for name in load("checking")}
 
 
@@ -65,7 +65,43 @@ def test_what_was_taken_is_deleted_as_a_range(db: sqlite3.Connection, name: str)
     assert re.match(r"SEARCH \w+ USING PRIMARY KEY \(.*\(rank,number\)<\(\?,\?\)\)", step)
 
 
-@pytest.mark.parametrize("name", ["any", "running", "ended"])
+def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_it(db: sqlite3.Connection) -> None:
+    steps = [step for step in plan(db, load("shelves")["find"]) if step.startswith(("SEARCH", "SCAN"))]
+
+    assert [re.sub(r" USING PRIMARY KEY", "", step) for step in steps] == [
+        "SEARCH due (rank=? AND number=?)",
+        "SEARCH ready (lane=? AND rank=? AND number=?)",
+        "SEARCH held (session=? AND rank=? AND number=?)",
+        "SEARCH parked (lane=? AND gate=? AND rank=? AND number=?)",
+        "SEARCH held (session=?)",
+        "SEARCH parked (lane=? AND gate=?)",
+        "SEARCH parked (lane=? AND gate=?)",
+        "SEARCH ready (lane=?)",
+    ]
+
+
+@pytest.mark.parametrize("name", ["remove_ready", "remove_parked", "remove_held", "remove_due"])
+def test_a_run_is_taken_out_by_its_whole_key(db: sqlite3.Connection, name: str) -> None:
+    [step] = plan(db, load("shelves")[name])
+
+    assert re.match(r"SEARCH \w+ USING PRIMARY KEY \(.*rank=\? AND number=\?\)", step)
+
+
+def test_what_has_ended_is_not_read_to_find_what_has_not(db: sqlite3.Connection) -> None:
+    steps = plan(db, load("steering")["unended"])
+
+    [outcome] = [step for step in steps if "outcome" in step]
+    assert "outcome_kept" in outcome
+    assert {step for step in steps if " run " in step} == {"SEARCH run USING INTEGER PRIMARY KEY (rowid=?)"}
+
+
+def test_a_step_glances_at_indexes_only(db: sqlite3.Connection) -> None:
+    used = {match[1] for step in plan(db, load("transaction")["glance"]) if (match := re.search(r"INDEX (\w+)", step))}
+
+    assert used == {"worker_idle", "lease_requested", "outcome_resumed"}
+
+
+@pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])
 def test_runs_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
     assert not [step for step in plan(db, load("reading")[name]) if "TEMP B-TREE" in step]
 

@@ -206,12 +206,13 @@ class Flow(Generic[E]):
     def withdraw(self, run: E, shelf: Shelf) -> None:
         """Take back the counts of a pending run that was taken from this shelf before its turn, and let others go on.
 
-        A run that was started before keeps its session place; `end` frees it.
+        A run that was started before keeps its session place; `end` frees it. It comes back, if it does, as it came.
         """
         if shelf is Shelf.HELD and run.session is not None:
             self.sessions[run.session].leave()
         if shelf is Shelf.READY or shelf is Shelf.PARKED:
             self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
+        run.kind &= AGAIN
 
     def _withdraw_from_lane(self, book: LaneBook, run: E, shelf: Shelf) -> None:
         back, user = run.kind & BACK, run.user

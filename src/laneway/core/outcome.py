@@ -117,11 +117,12 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     return Settlement(move, run.attempt, run.crashes, delay=delay, drafts=drafts + said, own=len(drafts))
 
 
-def overruled(settlement: Settlement, request: Request, attempt: int) -> Settlement:
+def overruled(settlement: Settlement, request: Request | None, attempt: int) -> Settlement:
     """Return what is written instead when this was requested of the run, in this attempt, before it was settled.
 
     First write wins: once a cancel is stored the run ends cancelled whatever its attempt came to. A requested pause
-    turns any return to pending into paused; a run that has ended has nothing left to pause.
+    turns any return to pending into paused; a run that has ended has nothing left to pause. If the request was taken
+    back after the handler had paused for it, the run is given back.
 
     >>> run = Claimed(1, "a", "t", "{}", 1, 1, 0, "main", None, None, 0, "w")
     >>> overruled(settle(run, Succeeded("42"), TaskPolicy()), Request.CANCEL, 1).state.value
@@ -130,11 +131,16 @@ def overruled(settlement: Settlement, request: Request, attempt: int) -> Settlem
     'paused'
     """
     if request is Request.CANCEL and settlement.move is not Move.CANCEL:
-        stopped = () if settlement.move is Move.LAPSE else _STOPPED
-        drafts = (*settlement.drafts[: settlement.own], *stopped, *CANCELLED)
+        own = settlement.drafts[: settlement.own]
+        # What a dead worker executed has stopped with it, and nobody saw it.
+        stopped = () if any(kind == events.LAPSED for kind, _ in own) else _STOPPED
+        drafts = own + stopped + CANCELLED
         return Settlement(Move.CANCEL, attempt, settlement.crashes, drafts=drafts, own=settlement.own)
     if request is Request.PAUSE and settlement.state is RunState.PENDING:
         return msgspec.structs.replace(settlement, move=Move.PAUSE, drafts=settlement.drafts + _PAUSED)
+    if request is None and settlement.move is Move.PAUSE:
+        drafts = settlement.drafts[: settlement.own] + _RELEASED
+        return msgspec.structs.replace(settlement, move=Move.RELEASE, drafts=drafts)
     return settlement
 
 
@@ -149,11 +155,12 @@ def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: t
 
 
 def _after_lapse(run: Claimed, policy: TaskPolicy, *, charged: bool) -> Settlement:
-    crashes = run.crashes + charged
+    # An attempt that was out of time before its worker died is charged as that, not as a crash.
+    crashes = run.crashes + (charged and not run.timed_out)
     lapsed = draft(events.LAPSED, {"worker": run.worker, "crashes": crashes})
-    failure = Failure("crashed", "WorkerLost", f"the worker {run.worker} died while it executed this run")
     if run.timed_out:
         return _after_failure(run, timed_out(policy), policy, (lapsed,))
+    failure = Failure("crashed", "WorkerLost", f"the worker {run.worker} died while it executed this run")
     if charged and crashes >= policy.max_crashes:
         return _given_up(run.attempt, crashes, failure, "quarantined", (lapsed,))
     return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, drafts=(lapsed,), own=1)

@@ -65,8 +65,8 @@ class StepReply(msgspec.Struct, frozen=True):
 
     `refused` names, by run number and fence, the results and events that were not written because the lease is not the
     worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
-    at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker holds, told with
-    every answer until the run is settled.
+    at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker executes, told
+    with every answer until the run is settled or the request taken back.
     """
 
     claimed: list[Claimed] = []

@@ -34,7 +34,9 @@ class WorkerStore(Protocol):
         Results are independent: a refused one (see `refused`) does not touch its neighbours.
         Resting (`park`, and fewer claimed than `room`, and not `more`): from the same instant on, whatever becomes
         startable calls the worker's `wake`, so no run can be missed in between. Any later step ends the rest.
-        Repeatable by `step.call`: the same number again returns the same answer, claims included.
+        What goes on under a lease (events, checkpoints, `overdue`) is written before the results.
+        Repeatable by `step.call`: the same number again returns the same answer, claims included, but for runs that
+        were cancelled out of the worker's hands since, and with `requests` as they stand then.
         Raises LeaseLost if the incarnation is not known (any more).
         """
         ...

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from weakref import WeakSet
 
-from laneway.core import codec
+import msgspec
+
+from laneway.core import codec, control
 from laneway.core.audit import Finding
+from laneway.core.control import Change
 from laneway.core.events import STARTED, Event, Stamped, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.instants import instant
@@ -24,7 +27,7 @@ from laneway.core.outcome import STATES, overruled
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
 from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter
 from laneway.core.sessions import SessionBook
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.states import TERMINAL, Move, RunState
 from laneway.core.step import ReclaimReply, RenewReply, Requested, Result, Step, StepReply
 from laneway.core.turns import LaneBook, Ledger, Seat, Turn
 from laneway.errors import LeaseLost, UnknownRun
@@ -35,10 +38,10 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
 from laneway.stores import upkeep
 from laneway.stores.heaps import Batch, Heaps, Record
-from laneway.stores.steering import ABANDONED, Steering
+from laneway.stores.steering import Steering
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
-_PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
+_PENDING, _RUNNING, _PAUSE = RunState.PENDING, RunState.RUNNING, Move.PAUSE
 
 
 class _Worker:
@@ -129,10 +132,9 @@ class MemoryStore:
     async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
         """Cancel the run; see `ControlStore`."""
         with self._lock:
-            run, now = self._known(run_id), self._clock.now()
-            if run.call != call and self._cancel(run, now, abandon=abandon):
-                run.call = call
-                self._after_control(run)
+            run = self._known(run_id)
+            if run.call != call:
+                self._cancel(call, run, abandon=abandon)
             return self._run(run)
 
     async def cancel_where(
@@ -140,38 +142,31 @@ class MemoryStore:
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         with self._lock:
-            now = self._clock.now()
             first = bisect_left(self._records, after + 1, key=lambda record: record.number)
             runs = [run for run in self._records[first:] if until is None or run.number <= until]
             done = [run for run in runs if run.call == call]
             if not done:
-                for run in runs:
-                    if len(done) == limit:
-                        break
-                    if run.state not in TERMINAL and _fits(run, wanted) and self._cancel(run, now):
-                        run.call = call
-                        done.append(run)
-                        self._after_control(run)
-            return Swept(len(done), done[-1].number if len(done) == limit else None)
+                fitting = (run for run in runs if run.state not in TERMINAL and _fits(run, wanted))
+                done = list(islice((run for run in fitting if self._cancel(call, run)), max(0, limit)))
+            return Swept(len(done), done[-1].number if done and len(done) == limit else None)
 
     async def pause(self, call: str, run_id: str) -> Run:
         """Pause the run; see `ControlStore`."""
         with self._lock:
             run = self._known(run_id)
-            if run.call != call and self._steering.pause(run, self._clock.now()):
-                run.call = call
-                self._after_control(run)
+            if run.call != call:
+                self._change(call, run, control.pause(run.state, run.request))
             return self._run(run)
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
         with self._lock:
-            run, now = self._known(run_id), self._clock.now()
+            run = self._known(run_id)
             if run.call != call:
-                self._make_due(now)
-                self._steering.resume(run, now)
-                run.call = call
-                self._after_control(run)
+                change = control.resume(run.state, run.request)
+                # Those of its session that are due by now are before it.
+                self._make_due(self._clock.now())
+                self._change(call, run, change)
             return self._run(run)
 
     # Lanes, sessions, events
@@ -225,7 +220,7 @@ class MemoryStore:
             worker = self._alive(step.incarnation)
             # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
             if step.call <= worker.call:
-                return worker.reply
+                return self._same_answer(worker)
             now = self._clock.now()
             # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
             refused = self._write_meanwhile(worker, step, now)
@@ -371,7 +366,7 @@ class MemoryStore:
         if run is None or run.fence != result.fence:
             return False
         settlement = result.settlement
-        if run.request is not None:
+        if run.request is not None or settlement.move is _PAUSE:
             settlement = overruled(settlement, run.request, run.attempt)
             run.request = None
             self._requested.discard(number)
@@ -428,28 +423,37 @@ class MemoryStore:
             raise UnknownRun(run_id)
         return run
 
-    def _cancel(self, run: Record, now: int, *, abandon: bool = False) -> bool:
-        if run.state is not RunState.RUNNING:
-            return self._steering.cancel(run, now)
-        holder = next(worker for worker in self._workers.values() if run.number in worker.leases)
-        if not abandon and not run.lapsed and not self._dead(holder, (), now):
-            return self._steering.request_cancel(run, now)
-        del holder.leases[run.number]
-        self._requested.discard(run.number)
-        if holder.left and not holder.leases:
-            del self._workers[holder.incarnation.id]
-        return self._steering.cancel(run, now, ABANDONED if abandon else None)
+    def _cancel(self, call: str, run: Record, *, abandon: bool = False) -> bool:
+        holder = next((worker for worker in self._workers.values() if run.number in worker.leases), None)
+        lapsed = run.lapsed or (holder is not None and self._dead(holder, (), self._clock.now()))
+        change = control.cancel(run.state, run.request, lapsed=lapsed, abandon=abandon)
+        if holder is not None and change is not None and change.state is not RunState.RUNNING:
+            del holder.leases[run.number]
+            if holder.left and not holder.leases:
+                del self._workers[holder.incarnation.id]
+        return self._change(call, run, change)
 
-    def _after_control(self, run: Record) -> None:
-        """Wake whoever has something to do now: the holder, or those who can start what goes on."""
+    def _change(self, call: str, run: Record, change: Change | None) -> bool:
+        """Change the run, if there is anything to change, and wake whoever has something to do now."""
+        if change is None:
+            return False
+        self._steering.apply(run, change, self._clock.now())
+        run.call = call
         if run.request is None:
             self._requested.discard(run.number)
         else:
             self._requested.add(run.number)
-            if run.worker in self._workers:
-                self._workers[run.worker].wake()
+        # Of a lapsed lease, whoever executed it is not there any more.
+        if run.worker in self._workers:
+            self._workers[run.worker].wake()
         self._wake_for_work()
         self._tell_watchers()
+        return True
+
+    def _same_answer(self, worker: _Worker) -> StepReply:
+        # What was cancelled out of its hands meanwhile it need not begin.
+        claimed = [run for run in worker.reply.claimed if _leased(worker, run.number, run.fence)]
+        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=self._requests(worker))
 
     def _requests(self, worker: _Worker) -> list[Requested]:
         runs = [worker.leases[number] for number in sorted(self._requested) if number in worker.leases]

@@ -12,6 +12,7 @@ from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.ports.control import Swept
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
@@ -57,6 +58,20 @@ class ManyDoors:
 
     async def count(self) -> dict[str, int]:
         return await self._next().count()
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        return await self._next().cancel(call, run_id, abandon=abandon)
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        return await self._next().cancel_where(call, wanted, after=after, until=until, limit=limit)
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        return await self._next().pause(call, run_id)
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        return await self._next().resume(call, run_id)
 
     async def set_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._next().set_lanes(lanes)

@@ -16,6 +16,7 @@ from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import StoreUnavailable
+from laneway.ports.control import Swept
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
@@ -72,6 +73,22 @@ class LossyStore:
 
     async def count(self) -> dict[str, int]:
         return await self._call("count", self.store.count)
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        return await self._call("cancel", lambda: self.store.cancel(call, run_id, abandon=abandon))
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        return await self._call(
+            "cancel_where", lambda: self.store.cancel_where(call, wanted, after=after, until=until, limit=limit)
+        )
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        return await self._call("pause", lambda: self.store.pause(call, run_id))
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        return await self._call("resume", lambda: self.store.resume(call, run_id))
 
     async def set_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._call("set_lanes", lambda: self.store.set_lanes(lanes))

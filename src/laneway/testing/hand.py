@@ -11,10 +11,10 @@ from typing import TypedDict, Unpack
 from laneway.core import codec
 from laneway.core.events import Draft, draft
 from laneway.core.liveness import LEASE, Incarnation, ProcessMark
-from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
+from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
 from laneway.core.policy import MAIN, TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
 from laneway.ports.store import Store
 
 TASK = "work"
@@ -120,9 +120,12 @@ class Hand:
         emitted: Sequence[Emitted] = (),
         room: int = 0,
         park: bool = False,
+        saved: Sequence[Saved] = (),
+        overdue: Sequence[tuple[int, int]] = (),
     ) -> StepReply:
         """Make a new step and return the answer."""
-        self.last = Step(self.name, self.last.call + 1, list(results), list(emitted), room, park)
+        call, going_on = self.last.call + 1, (list(saved), list(overdue))
+        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on)
         return await self.store.step(self.last)
 
     async def repeat_last(self) -> StepReply:
@@ -161,6 +164,18 @@ class Hand:
         """Give these runs back."""
         return await self.settle(runs, Released(), room=room)
 
+    async def snooze(self, *runs: Claimed, delay: float, room: int = 0) -> StepReply:
+        """Put these runs off by so many seconds."""
+        return await self.settle(runs, Snoozed(round(delay * 1_000_000)), room=room)
+
+    async def pause(self, *runs: Claimed, room: int = 0) -> StepReply:
+        """Settle these runs as paused at a checkpoint."""
+        return await self.settle(runs, Paused(), room=room)
+
+    async def stop(self, *runs: Claimed, room: int = 0) -> StepReply:
+        """Settle these runs as stopped by a cancel."""
+        return await self.settle(runs, Cancelled(), room=room)
+
     async def lapse(self, *runs: Claimed, room: int = 0) -> StepReply:
         """Settle the leases of the dead that `reclaim` handed over."""
         return await self.settle(runs, Lapsed(), room=room)
@@ -169,6 +184,15 @@ class Hand:
         """Write an event of this kind for each of `data`."""
         drafts = tuple(draft(kind, item) for item in data)
         return await self.step(emitted=[Emitted(run.number, run.fence, drafts)])
+
+    async def save(self, run: Claimed, state: object) -> StepReply:
+        """Save a checkpoint."""
+        text = codec.to_json(state, "the checkpoint", codec.RESULT_LIMIT)
+        return await self.step(saved=[Saved(run.number, run.fence, text)])
+
+    async def overdue(self, *runs: Claimed) -> StepReply:
+        """Tell that these runs are out of time."""
+        return await self.step(overdue=[(run.number, run.fence) for run in runs])
 
     # Liveness
 

@@ -87,6 +87,8 @@ async def check_drains(store: Store, clock: FakeClock) -> None:
         reply = await heir.reclaim(*others)
         more = reply.more
         await heir.release(*reply.lapsed)
+    for run in await all_runs(store, RunFilter(state=RunState.PAUSED)):
+        await store.resume(f"drain {run.id}", run.id)
     await _run_all(heir, clock)
 
     runs = await all_runs(store)
@@ -112,6 +114,7 @@ def _check_numbers(runs: list[Run]) -> None:
     for run in runs:
         assert (run.ended_at is not None) == run.ended, run
         assert (run.worker is not None) == (run.state is RunState.RUNNING), run
+        assert run.request is None or run.state is RunState.RUNNING, run
         assert (run.started_at is not None) == (run.fence > 0), run
 
 
@@ -145,13 +148,17 @@ async def _check_sessions(store: Store, runs: list[Run]) -> None:
         if run.session is not None:
             by_session[run.session].append(run)
     for name, members in by_session.items():
-        _check_session(await store.session(name), members)
+        # Only a run that was never started and has been resumed has events: its due time does not tell if it joined.
+        new = [run for run in members if run.fence == 0 and run.state is RunState.PENDING]
+        resumed = {run.id for run in new if await store.events(run.id, limit=1)}
+        _check_session(await store.session(name), members, new, resumed)
 
 
-def _check_session(state: SessionState | None, runs: list[Run]) -> None:
+def _check_session(state: SessionState | None, runs: list[Run], new: list[Run], resumed: set[str]) -> None:
+    # A paused run that was started keeps its place, one that was not has none.
     active = sum(run.fence > 0 and not run.ended for run in runs)
-    new = [run for run in runs if run.fence == 0]
-    joined = sum(run.due_at == run.accepted_at for run in new)  # the others join some time after they are due
+    # The others join some time after they are due.
+    joined = sum(run.due_at == run.accepted_at and run.id not in resumed for run in new)
     if state is None:
         assert active == joined == 0, runs
         return

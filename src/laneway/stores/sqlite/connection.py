@@ -157,7 +157,8 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
     try:
         # Race: another process may have migrated, even beyond us, before we got the lock.
         _refuse_foreign(db, path)
-        for version in range(_pragma(db, "user_version") + 1, newest_layout() + 1):
+        done = _pragma(db, "user_version")
+        for version in sorted(number for number in _migrations() if number > done):
             _apply(db, version)
         db.execute("COMMIT")
     except BaseException:

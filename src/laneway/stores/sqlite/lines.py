@@ -33,6 +33,7 @@ class Line(msgspec.Struct, eq=False, gc=False):
     crashes: int = 0
     fence: int = 0
     events: int = 0
+    checkpoint: str | None = None
 
 
 class Shelf:

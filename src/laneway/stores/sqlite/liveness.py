@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from laneway.core.liveness import Heartbeat, Incarnation
-from laneway.core.run import Claimed
 from laneway.core.step import ReclaimReply, RenewReply
 from laneway.errors import LeaseLost
 from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.statements import Row, load
+from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.stepping import as_claimed, requests
 from laneway.stores.sqlite.waking import wake_for_work
 
 _SQL = load("liveness")
@@ -29,7 +29,7 @@ def register(db: sqlite3.Connection, incarnation: Incarnation, socket: str | Non
 def renew(db: sqlite3.Connection, incarnation: str, now: int) -> RenewReply:
     """Keep the incarnation alive; see `WorkerStore.renew`."""
     _renew(db, incarnation, now)
-    return RenewReply(now, db.execute(_SQL["holds"], (incarnation,)).fetchall())
+    return RenewReply(now, db.execute(_SQL["holds"], (incarnation,)).fetchall(), requests(db, incarnation))
 
 
 def reclaim(
@@ -42,7 +42,7 @@ def reclaim(
             db.execute(_SQL["bury"], (other,))
             _hand_over(db, other, incarnation, limit)
     wake_for_work(db, effects)
-    lapsed = [_lapsed(row) for row in db.execute(_SQL["lapsed"], (incarnation,))]
+    lapsed = [as_claimed(row) for row in db.execute(_SQL["lapsed"], (incarnation,))]
     [[more]] = db.execute(_SQL["unburied"])
     return ReclaimReply(lapsed, bool(more))
 
@@ -53,6 +53,19 @@ def leave(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:
     db.execute(_SQL["forget"], (incarnation,))
     # The one that leaves may have been woken for work that it did not take.
     wake_for_work(db, effects)
+
+
+def is_dead(db: sqlite3.Connection, incarnation: str, now: int) -> bool:
+    """Tell whether an incarnation that holds leases has left, or has lapsed."""
+    [[lease, renewed_at, left]] = db.execute(_SQL["holder"], (incarnation,)).fetchall()
+    [row] = db.execute(_SQL["heartbeat"]).fetchall()
+    return bool(left) or Heartbeat(*row).lapsed(renewed_at, lease, now)
+
+
+def lose(db: sqlite3.Connection, incarnation: str, number: int) -> None:
+    """Take a lease from its holder, and forget a holder that has left and holds nothing more."""
+    db.execute(_SQL["lose"], (number,))
+    db.execute(_SQL["forget"], (incarnation,))
 
 
 def _renew(db: sqlite3.Connection, incarnation: str, now: int) -> Heartbeat:
@@ -74,9 +87,3 @@ def _hand_over(db: sqlite3.Connection, dead: str, heir: str, limit: int) -> None
     [[held]] = db.execute(_SQL["lapsed_count"], (heir,))
     db.execute(_SQL["inherit"], (heir, dead, max(0, limit - held)))
     db.execute(_SQL["forget"], (dead,))
-
-
-def _lapsed(row: Row) -> Claimed:
-    run = Claimed(*row)
-    run.lapsed = True
-    return run

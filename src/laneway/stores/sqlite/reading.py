@@ -18,7 +18,7 @@ from laneway.core.events import STARTED, Event, numbered, opened
 from laneway.core.instants import instant
 from laneway.core.liveness import WorkerInfo
 from laneway.core.policy import Lane
-from laneway.core.run import Failure, Run, RunFilter
+from laneway.core.run import Failure, Request, Run, RunFilter
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import StoreError, UnknownRun
 from laneway.ports.lanes import LaneState
@@ -83,16 +83,16 @@ def get(db: sqlite3.Connection, run_id: str) -> Run:
 
 def runs(db: sqlite3.Connection, wanted: RunFilter, limit: int, before: int | None) -> list[Run]:
     """Return runs, newest first; see `RunStore.runs`."""
-    source = _SOURCES.get(wanted.state, "ended" if wanted.state in TERMINAL else None)
-    if source is None or limit <= 0:
+    if limit <= 0:
         return []
+    source = _SOURCES.get(wanted.state, "ended" if wanted.state in TERMINAL else "kept")
     asked = msgspec.structs.asdict(wanted) | {"limit": limit, "before": _LAST if before is None else before}
     asked["state"] = None if wanted.state is None else wanted.state.value
     numbers = as_json(number for (number,) in db.execute(_SQL[source], asked))
     return [_run(*row) for row in db.execute(_SQL["by_numbers"], (numbers,))]
 
 
-# Where the runs of a state are found. Paused and waiting ones are not made by any verb yet.
+# Where the runs of a state are found, but for those that have ended and those that are kept aside (paused).
 _SOURCES = {None: "any", RunState.PENDING: "pending", RunState.RUNNING: "running"}
 
 
@@ -158,6 +158,7 @@ def _run(*row: Any) -> Run:
     for name in ("accepted_at", "due_at", "started_at", "ended_at"):
         facts[name] = None if facts[name] is None else instant(facts[name])
     facts["state"] = RunState(facts["state"])
+    facts["request"] = None if facts["request"] is None else Request(facts["request"])
     facts["args"], facts["result"] = codec.from_json(facts["args"]), _value(facts["result"])
     facts["error"] = None if facts["error"] is None else _failure(facts["error"])
     return Run(**facts)
@@ -166,6 +167,7 @@ def _run(*row: Any) -> Run:
 _COLUMNS = (
     *("number", "id", "task", "args", "lane", "user", "session", "priority", "state", "attempt", "fence", "crashes"),
     *("accepted_at", "due_at", "started_at", "ended_at", "result", "error", "reason", "worker"),
+    *("request", "retry_of"),
 )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
 from operator import attrgetter
 
+from laneway.core import flow as core
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Key, Line, Shelf
@@ -24,13 +25,20 @@ from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 _SQL = load("shelves")
 _TASK = "task:"
 _DEEPEST = 16  # runs to read ahead of one parked set
+# What stands before rank and number in the key of a shelf's table.
+_SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
+    core.Shelf.READY: lambda run, _: (run.lane,),
+    core.Shelf.PARKED: lambda run, gate: (run.lane, gate),
+    core.Shelf.HELD: lambda run, _: (run.session,),
+    core.Shelf.DUE: lambda _, __: (),
+}
 
 
 class Shelves:
     """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once."""
 
-    def __init__(self, db: sqlite3.Connection, books: Books, *, aside: bool) -> None:
-        self._db, self._books = db, books
+    def __init__(self, db: sqlite3.Connection, books: Books, *, aside: bool, resumed: bool) -> None:
+        self._db, self._books, self._resumed = db, books, resumed
         self.page = 8
         self._ready: dict[str, Shelf] = {}
         self._parked: dict[tuple[str, str], Shelf] = {}
@@ -89,6 +97,19 @@ class Shelves:
         run.rank = due_at
         self._due.append(run)
 
+    def remove(self, run: Line, hint: int, due_at: int) -> core.Shelf:
+        """Take a run out before its turn, and set how and where it stood; return where that was.
+
+        `hint` is the key it had when it was accepted. Call it before anything is put or taken.
+        """
+        wanted = (run.number, run.lane, run.user, run.task, run.session, hint, due_at)
+        [[name, gate, run.rank, run.kind]] = self._db.execute(_SQL["find"], wanted).fetchall()
+        shelf = core.Shelf(name)
+        self._db.execute(_SQL[f"remove_{name}"], (*_SPOTS[shelf](run, gate), run.rank, run.number))
+        if gate.startswith(_TASK):
+            self._count_aside(run.lane, run.task, -1)
+        return shelf
+
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         # Invariant: called before this transaction puts anything there, so the table alone can tell.
@@ -119,11 +140,12 @@ class Shelves:
         self._expect_held(runs)
 
     def bodies(self, runs: Iterable[Line]) -> None:
-        """Read the ids and arguments of those that came without."""
+        """Read the ids, arguments and checkpoints of those that came without."""
         bare = {run.number: run for run in runs if run.args is None}
         if bare:
-            for number, id_, args in self._db.execute(_SQL["bodies"], (as_json(bare),)):
-                bare[number].id, bare[number].args = id_, args
+            for number, *body in self._db.execute(_SQL["bodies"], (as_json(bare),)):
+                run = bare[number]
+                run.id, run.args, run.checkpoint = body
 
     # Writing back
 
@@ -223,11 +245,11 @@ class Shelves:
         return self._complete([Line(*row) for row in self._db.execute(_SQL[statement], parameters).fetchall()])
 
     def _complete(self, runs: list[Line]) -> list[Line]:
-        again = {run.number: run for run in runs if run.kind & AGAIN}
+        again = {run.number: run for run in runs if run.kind & AGAIN or self._resumed}
         if again:
-            for number, *counts in self._db.execute(_SQL["tried"], (as_json(again),)):
+            for number, *facts in self._db.execute(_SQL["tried"], (as_json(again),)):
                 run = again[number]
-                run.attempt, run.crashes, run.fence, run.events = counts
+                run.attempt, run.crashes, run.fence, run.events, run.checkpoint = facts
         return runs
 
     def _aside(self) -> dict[str, dict[str, int]]:

@@ -15,8 +15,8 @@ import sqlite3
 import msgspec
 
 from laneway.core.flow import MOST_MOVES
-from laneway.core.run import Claimed
-from laneway.core.step import Step, StepReply
+from laneway.core.run import Claimed, Request
+from laneway.core.step import Requested, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.lines import Line
@@ -41,7 +41,7 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
         return _same_answer(db, step.incarnation, call, *answer)
     transaction = Transaction(db, now, step.incarnation)
     settling = Settling(transaction, step)
-    settling.settle(step.results, step.emitted)
+    settling.settle()
     settling.write()
     transaction.make_due()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
@@ -58,8 +58,8 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
 def _same_answer(
     db: sqlite3.Connection, incarnation: str, call: int, refused: str, due_in: int | None, more: int, now: int
 ) -> StepReply:
-    claimed = [Claimed(*row) for row in db.execute(_SQL["claimed"], (incarnation, call))]
-    return StepReply(claimed, _pairs(refused), due_in, bool(more), now)
+    claimed = [as_claimed(row) for row in db.execute(_SQL["claimed"], (incarnation, call))]
+    return StepReply(claimed, _pairs(refused), due_in, bool(more), now, requests(db, incarnation))
 
 
 def _answer(
@@ -70,7 +70,21 @@ def _answer(
     idle = step.park and not more and len(claimed) < step.room
     kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.incarnation)
     transaction.db.execute(_SQL["answer"], kept)
-    return StepReply(claimed, refused, due_in, more, now)
+    asked = requests(transaction.db, step.incarnation) if transaction.glance.requested else []
+    return StepReply(claimed, refused, due_in, more, now, asked)
+
+
+def requests(db: sqlite3.Connection, incarnation: str) -> list[Requested]:
+    """Return what is requested of the runs that the incarnation executes."""
+    rows = db.execute(_SQL["requests"], (incarnation,))
+    return [Requested(number, fence, Request(request)) for number, fence, request in rows]
+
+
+def as_claimed(row: Row) -> Claimed:
+    """Return a row of a lease that is read again."""
+    run = Claimed(*row)
+    run.lapsed, run.timed_out = bool(run.lapsed), bool(run.timed_out)
+    return run
 
 
 def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
@@ -94,4 +108,5 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
 def _claimed(run: Line, worker: str) -> Claimed:
     assert run.args is not None
     where = (run.lane, run.user, run.session, run.priority)
-    return Claimed(run.number, run.id, run.task, run.args, run.fence, run.attempt, run.crashes, *where, worker)
+    body = (run.number, run.id, run.task, run.args)
+    return Claimed(*body, run.fence, run.attempt, run.crashes, *where, worker, state=run.checkpoint)

@@ -22,10 +22,11 @@ from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
+from laneway.ports.control import Swept
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite import checking, examining, liveness, pruning, reading, stepping, submitting
+from laneway.stores.sqlite import checking, examining, liveness, pruning, reading, steering, stepping, submitting
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.limits import set_lanes
@@ -70,6 +71,30 @@ class SQLiteStore:
         """Count the runs by state; see `RunStore`."""
         return await self._read(reading.count)
 
+    # Control
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        """Cancel the run; see `ControlStore`."""
+        return await self._write(
+            lambda db, effects: steering.cancel(db, effects, call, run_id, self._clock.now(), abandon=abandon)
+        )
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        """Cancel the runs that fit; see `ControlStore`."""
+        return await self._write(
+            lambda db, effects: steering.cancel_where(db, effects, call, wanted, after, until, limit, self._clock.now())
+        )
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        """Pause the run; see `ControlStore`."""
+        return await self._write(lambda db, effects: steering.pause(db, effects, call, run_id, self._clock.now()))
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        """Resume the run; see `ControlStore`."""
+        return await self._write(lambda db, effects: steering.resume(db, effects, call, run_id, self._clock.now()))
+
     # Lanes, sessions, events
 
     async def set_lanes(self, lanes: Sequence[Lane]) -> None:
@@ -105,7 +130,7 @@ class SQLiteStore:
             # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
             return await self._write(
                 lambda db, effects: stepping.take_step(db, effects, step, self._clock.now()),
-                durable=bool(step.results or step.emitted),
+                durable=bool(step.results or step.emitted or step.saved or step.overdue),
             )
         except LeaseLost:
             self._here.forget(step.incarnation)

@@ -14,7 +14,7 @@ from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import FRESH
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.lines import Line
-from laneway.stores.sqlite.statements import Row, as_json, insert, insert_alike, load
+from laneway.stores.sqlite.statements import Row, as_json, each, insert, insert_alike, load
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_for_work
 
@@ -102,6 +102,8 @@ class _Acceptance:
             shared = (new.task, self._lanes[new.lane], new.user, new.priority, now)
             own = [text for new in self._batch[index : index + count] for text in (new.id, new.args)]
             insert_alike(db, _SQL["insert_alike"], count, self._first + index, rank, shared, own)
+        retries = [(new.retry_of, number) for number, new in enumerate(self._batch, self._first) if new.retry_of]
+        each(db, _SQL["set_retry"], retries)
         self._transaction.shelves.write()
         insert(db, _PUT_READY, self._ready)
         for index, rank, count in self._alike:

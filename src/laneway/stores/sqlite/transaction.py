@@ -25,6 +25,8 @@ class Glance(NamedTuple):
     due_at: int | None  # of the next future run
     aside: bool  # runs are set aside
     resting: bool  # workers rest, the one who asks not counted
+    requested: bool  # something is requested of what the one who asks executes
+    resumed: bool  # runs were resumed that were never started
 
 
 class Transaction:
@@ -34,7 +36,7 @@ class Transaction:
         self.db, self.now = db, now
         self.glance = Glance(*db.execute(_SQL["glance"], (asker,)).fetchone())
         self.books = Books(db)
-        self.shelves = Shelves(db, self.books, aside=bool(self.glance.aside))
+        self.shelves = Shelves(db, self.books, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions)
 
     def make_due(self) -> bool:
@@ -53,6 +55,12 @@ class Transaction:
         """Write back what the rules changed."""
         self.shelves.write()
         self.books.write()
+
+    def write_shelves(self) -> None:
+        """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
+        self.shelves.write()
+        self.shelves = Shelves(self.db, self.books, aside=True, resumed=True)
+        self.flow.shelves = self.shelves
 
     def next_due(self) -> int | None:
         """Return when the next future run is due, once this is written."""

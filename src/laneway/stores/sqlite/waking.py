@@ -45,6 +45,11 @@ def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
     _wake(db, effects, chosen or _for_due(db, idle))
 
 
+def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:
+    """Choose a worker, whether it rests or not: something is requested of what it executes."""
+    effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
+
+
 def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
     # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
     [[soonest]] = db.execute(_NEXT_DUE).fetchall()

@@ -17,6 +17,10 @@ INSERT OR IGNORE INTO worker (id, incarnation, lease, renewed_at, socket) VALUES
 -- Read the lease length of an incarnation that has not left. Index: the unique id.
 SELECT lease FROM worker WHERE id = ? AND NOT "left";
 
+-- name: holder
+-- Read what tells whether an incarnation is dead. Index: the unique id.
+SELECT lease, renewed_at, "left" FROM worker WHERE id = ?;
+
 -- name: renew
 -- Keep an incarnation alive. Index: the unique id.
 UPDATE worker SET renewed_at = ? WHERE id = ?;
@@ -42,14 +46,20 @@ WHERE number IN (SELECT number FROM lease WHERE holder = ?2 ORDER BY died IS NOT
 -- Delete an incarnation that left and holds nothing. Index: the unique id; it reads all leases.
 DELETE FROM worker WHERE id = ?1 AND "left" AND NOT EXISTS (SELECT 1 FROM lease WHERE holder = ?1);
 
+-- name: lose
+-- Delete a lease. Index: the primary key.
+DELETE FROM lease WHERE number = ?;
+
 -- name: lapsed_count
 -- Count the lapsed leases an incarnation holds. It reads all leases.
 SELECT count(*) FROM lease WHERE holder = ? AND died IS NOT NULL;
 
 -- name: lapsed
 -- Read the lapsed leases an incarnation holds. It reads all leases.
-SELECT lease.number, id, task, args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, died
+SELECT lease.number, id, task, args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, died,
+    1, checkpoint.state, timed_out
 FROM lease CROSS JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
+LEFT JOIN checkpoint ON checkpoint.number = lease.number
 WHERE holder = ? AND died IS NOT NULL ORDER BY call, nth;
 
 -- name: unburied

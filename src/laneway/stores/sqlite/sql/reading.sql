@@ -1,6 +1,6 @@
 -- What people ask. Each verb reads in one snapshot.
 -- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
--- due_at, started_at, ended_at, result, error, reason, worker (the view `record`).
+-- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of (the view `record`).
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
@@ -38,6 +38,15 @@ WHERE state = :state AND ended_at IS NOT NULL AND outcome.number < :before
     AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
 ORDER BY outcome.number DESC LIMIT :limit;
 
+-- name: kept
+-- Find runs that are neither on a shelf nor leased nor ended (paused ones), newest first. Index: outcome_kept, from its
+-- end.
+SELECT outcome.number FROM outcome INDEXED BY outcome_kept CROSS JOIN run ON run.number = outcome.number
+WHERE state = :state AND ended_at IS NULL AND state <> 'pending' AND outcome.number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+ORDER BY outcome.number DESC LIMIT :limit;
+
 -- name: pending
 -- Find pending runs, newest first. It reads all shelves: their entries are narrow, and only what is pending is there.
 SELECT shelf.number FROM (
@@ -50,10 +59,12 @@ WHERE shelf.number < :before
 ORDER BY shelf.number DESC LIMIT :limit;
 
 -- name: count
--- Count the runs by state. It reads the shelves, the leases and the index outcome_ended.
+-- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_ended.
 SELECT 'pending', (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)
     + (SELECT count(*) FROM held) + (SELECT count(*) FROM due)
 UNION ALL SELECT 'running', count(*) FROM lease
+UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_kept WHERE ended_at IS NULL AND state <> 'pending'
+GROUP BY state
 UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_ended WHERE ended_at IS NOT NULL GROUP BY state;
 
 -- name: lanes

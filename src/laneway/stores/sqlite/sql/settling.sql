@@ -3,7 +3,7 @@
 -- name: leased
 -- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it. Index: the primary keys.
 SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, NULL, 0, attempt, 0, fence, events,
-    coalesce(died, holder), started_at, noted
+    NULL, coalesce(died, holder), started_at, noted, request
 FROM json_each(?1) AS wanted
 CROSS JOIN lease ON lease.number = wanted.value
 CROSS JOIN run ON run.number = lease.number
@@ -31,3 +31,15 @@ INSERT INTO event (number, seq, body) VALUES (?, ?, ?);
 -- name: note
 -- Count the events written under a lease, its `started` among them. Index: the primary key.
 UPDATE lease SET events = ?, noted = 1 WHERE number = ?;
+
+-- name: save
+-- Keep the newest checkpoint of a run. Index: the primary key.
+INSERT INTO checkpoint (number, state) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
+
+-- name: forgive
+-- Forget the crashes of a run that came as far as a checkpoint. Index: the unique number.
+UPDATE outcome SET crashes = 0 WHERE number = ? AND crashes > 0;
+
+-- name: overdue
+-- Note that the time-out of an attempt was decided. Index: the primary key.
+UPDATE lease SET timed_out = 1 WHERE number = ?;

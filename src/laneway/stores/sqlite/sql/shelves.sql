@@ -90,10 +90,43 @@ INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) D
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
 -- name: tried
--- Read how often these runs were tried. Index: the unique number of outcome.
-SELECT number, attempt, crashes, fence, events
-FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value;
+-- Read how often these runs were tried, and their checkpoints. Index: the unique number of outcome, the primary key.
+SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state
+FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value
+LEFT JOIN checkpoint ON checkpoint.number = outcome.number;
+
+-- name: find
+-- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most; then
+-- among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
+-- back is near the front. It stops at the first arm that has it. Index: the primary keys, whole or by their first columns.
+SELECT 'due', '', rank, kind FROM due WHERE rank = ?7 AND number = ?1
+UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND rank = ?6 AND number = ?1
+UNION ALL SELECT 'held', '', rank, 0 FROM held WHERE session = ?5 AND rank = ?6 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = ?2 AND gate IN ('user:' || ?3, 'task:' || ?4) AND rank = ?6 AND number = ?1
+UNION ALL SELECT 'held', '', rank, 0 FROM held WHERE session = ?5 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'user:' || ?3 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'task:' || ?4 AND number = ?1
+UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND number = ?1
+LIMIT 1;
+
+-- name: remove_ready
+-- Index: the primary key.
+DELETE FROM ready WHERE lane = ? AND rank = ? AND number = ?;
+
+-- name: remove_parked
+-- Index: the primary key.
+DELETE FROM parked WHERE lane = ? AND gate = ? AND rank = ? AND number = ?;
+
+-- name: remove_held
+-- Index: the primary key.
+DELETE FROM held WHERE session = ? AND rank = ? AND number = ?;
+
+-- name: remove_due
+-- Index: the primary key.
+DELETE FROM due WHERE rank = ? AND number = ?;
 
 -- name: bodies
--- Read the id and arguments of these runs. Index: the primary key of run.
-SELECT number, run.id, args FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value;
+-- Read the id, arguments and checkpoint of these runs. Index: the primary keys.
+SELECT run.number, run.id, args, checkpoint.state FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value
+LEFT JOIN checkpoint ON checkpoint.number = run.number;

@@ -14,6 +14,13 @@ UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, 
 
 -- name: claimed
 -- Read again what an incarnation claimed in one step. It reads all leases: a step is rarely repeated.
-SELECT lease.number, id, task, args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, holder
+SELECT lease.number, id, task, args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, holder,
+    0, checkpoint.state, 0
 FROM lease CROSS JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
+LEFT JOIN checkpoint ON checkpoint.number = lease.number
 WHERE holder = ? AND call = ? AND died IS NULL ORDER BY nth;
+
+-- name: requests
+-- Read what is requested of the runs that an incarnation executes. Index: lease_requested.
+SELECT number, fence, request FROM lease INDEXED BY lease_requested
+WHERE holder = ? AND request IS NOT NULL AND died IS NULL ORDER BY number;

@@ -19,6 +19,10 @@ VALUES (?1 + {nth}, ?{id}, ?3, ?4, ?5, ?6, ?7, ?7, ?2 + {nth}, ?{args});
 -- Put such runs into their lane's ready order. Index: the primary key.
 INSERT INTO ready (lane, rank, number, kind) VALUES (?3, ?2 + {nth}, ?1 + {nth}, 0);
 
+-- name: set_retry
+-- Note which run one tries again; few do, so it is no column of the statements above. Index: the primary key.
+UPDATE run SET retry_of = ? WHERE number = ?;
+
 -- name: known
 -- Find which of these ids are there already, and the lanes they got. Index: the unique id.
 SELECT run.id, lane FROM json_each(?) AS wanted CROSS JOIN run ON run.id = wanted.value;

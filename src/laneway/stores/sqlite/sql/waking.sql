@@ -14,6 +14,10 @@ JOIN lane ON lane.name = lane;
 -- Name the tasks that have runs set aside in lanes with room. It reads aside, a row per lane and task.
 SELECT DISTINCT task FROM aside JOIN lane ON lane.name = aside.lane WHERE active < "limit";
 
+-- name: holder
+-- Read where a wake-up reaches a worker. Index: the unique id.
+SELECT id, socket FROM worker WHERE id = ?;
+
 -- name: rouse
 -- End the rest of these workers. Index: the primary key.
 UPDATE worker SET idle = 0 WHERE number IN (SELECT value FROM json_each(?));

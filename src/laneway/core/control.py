@@ -1,0 +1,69 @@
+"""What a cancel, a pause and a resume do: decided from the run's state and from what was requested of it before.
+
+A run that nobody executes changes at once. Of one that is running it is *requested*: its worker is told, and whatever
+its attempt comes to is overruled when it is settled (`core.outcome.overruled`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core import events
+from laneway.core.events import Draft, draft
+from laneway.core.outcome import CANCELLED
+from laneway.core.run import Request
+from laneway.core.states import Move, RunState, after
+from laneway.errors import WrongState
+
+ABANDONED = "abandoned"
+
+_CANCEL = (draft(events.CANCEL_REQUESTED, {}),)
+_PAUSE = (draft(events.PAUSE_REQUESTED, {}),)
+_PAUSED = (draft(events.PAUSED, {}),)
+_RESUMED = (draft(events.RESUMED, {}),)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a run becomes: its state, what is requested of it if it is running still, why it ended, and the events."""
+
+    state: RunState
+    drafts: tuple[Draft, ...]
+    request: Request | None = None
+    reason: str | None = None
+
+
+def cancel(state: RunState, request: Request | None, *, lapsed: bool = False, abandon: bool = False) -> Change | None:
+    """Return what a cancel makes of the run, None if it is cancelled or requested to be. Raises WrongState.
+
+    `lapsed` says that whoever executed it is dead, `abandon` not to wait for whoever does.
+
+    >>> cancel(RunState.PENDING, None).state.value
+    'cancelled'
+    >>> cancel(RunState.RUNNING, None).request.value
+    'cancel'
+    """
+    if state is RunState.CANCELLED:
+        return None
+    running = state is RunState.RUNNING
+    if running and not lapsed and not abandon:
+        return None if request is Request.CANCEL else Change(state, _CANCEL, Request.CANCEL)
+    requested = () if request is Request.CANCEL else _CANCEL
+    reason = ABANDONED if running and abandon else None
+    return Change(after(state, Move.CANCEL), requested + CANCELLED, reason=reason)
+
+
+def pause(state: RunState, request: Request | None) -> Change | None:
+    """Return what a pause makes of the run, None if it is paused or requested to be. Raises WrongState."""
+    if state is RunState.PAUSED or request is Request.PAUSE:
+        return None
+    if request is Request.CANCEL:
+        raise WrongState(RunState.CANCELLED.value, Move.PAUSE.value)
+    paused = after(state, Move.PAUSE)
+    return Change(state, _PAUSE, Request.PAUSE) if state is RunState.RUNNING else Change(paused, _PAUSED)
+
+
+def resume(state: RunState, request: Request | None) -> Change:
+    """Return what a resume makes of the run. Raises WrongState if it is not paused, nor requested to be."""
+    if request is Request.PAUSE:
+        return Change(state, _RESUMED)
+    return Change(after(state, Move.RESUME), _RESUMED)

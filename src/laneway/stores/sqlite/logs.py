@@ -1,0 +1,60 @@
+"""A leased run, and what is appended to its log.
+
+A claim writes no events. Readers make up the `started` of an open lease from its row, and whatever is written next for
+that lease begins with it. So a run that does its work and ends costs one row of events, not two.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from laneway.core.events import STARTED, Draft, chunk, draft, opened
+from laneway.core.run import Request
+from laneway.stores.sqlite.lines import Line
+from laneway.stores.sqlite.statements import Row
+
+
+class Leased(Line, gc=False):
+    """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
+
+    `request` is what was asked of it. One that is not leased has nothing left to note.
+    """
+
+    worker: str = ""
+    started_at: int | None = None
+    noted: bool = False
+    request: str | None = None
+
+    @property
+    def requested(self) -> Request | None:
+        """What was requested of it."""
+        return None if self.request is None else Request(self.request)
+
+
+def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
+    """Number the events, behind the `started` of the lease if that is not written yet; return them as a chunk."""
+    run.events += len(drafts)
+    if run.noted:
+        return _chunk(drafts, run.attempt, now)
+    run.events += 1
+    run.noted = True
+    return _first_chunk(run.worker, run.started_at or 0, drafts, run.attempt, now)
+
+
+def appended(run: Leased, text: str) -> Row:
+    """Return the row of a chunk whose last event is the run's last so far."""
+    return run.number, run.events - len(opened(text)) + 1, text
+
+
+# Remembered, because the runs that a step settles were often started together and end alike.
+
+
+@lru_cache(maxsize=256)
+def _first_chunk(worker: str, started_at: int, drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
+    kind, data = draft(STARTED, {"worker": worker})
+    return chunk([(kind, attempt, started_at, data), *((kind, attempt, at, data) for kind, data in drafts)])
+
+
+@lru_cache(maxsize=256)
+def _chunk(drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
+    return chunk([(kind, attempt, at, data) for kind, data in drafts])
