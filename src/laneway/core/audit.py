@@ -19,7 +19,7 @@ from laneway.core.turns import AGAIN, BACK, OUT
 Key = tuple[str | int | None, ...]  # what is counted, whose it is, the name of the count: ("lane", "main", "active")
 Counts = Mapping[Key, int]
 
-LEASE, READY, PARKED, HELD, DUE = "lease", "ready", "parked", "held", "due"
+LEASE, READY, PARKED, HELD, DUE, PAUSED = "lease", "ready", "parked", "held", "due", "paused"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Spot(NamedTuple):
-    """Where a run is that has not ended: leased, or on a shelf. `gate` is that of a parked set."""
+    """Where a run is that has not ended: leased, on a shelf, or paused. `gate` is that of a parked set."""
 
     shelf: str
     gate: str | None
@@ -103,8 +103,8 @@ def _in_lane(spot: Spot) -> dict[Key, int]:
 
 def _in_session(spot: Spot) -> dict[Key, int]:
     name, again = spot.session, spot.kind & AGAIN
-    # A run of the future has not joined; one that is to be tried again has kept its place.
-    if name is None or (spot.shelf == DUE and not again):
+    # A run of the future has not joined, a paused one has left; one that was started before has kept its place.
+    if name is None or (spot.shelf in (DUE, PAUSED) and not again):
         return {}
     if spot.shelf == HELD:
         return {("session", name, "held"): 1}

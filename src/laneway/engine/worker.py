@@ -37,6 +37,7 @@ from laneway.engine.executions import Executions, from_thread
 from laneway.engine.executor import inside
 from laneway.engine.ids import new_run_id
 from laneway.engine.processes import mark
+from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
@@ -183,6 +184,8 @@ class Worker:
         reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
+        pruner = Pruner(self._store, self._clock, self._settings.kept_for, me)
+        self._supervisor.add("pruner", pruner.run)
         try:
             await reclaimer.look(read=True)
             await self._work(reclaimer, until_drained=until_drained)
@@ -192,7 +195,7 @@ class Worker:
             self._executions.lose_all()
             return False
         finally:
-            await self._supervisor.stop("renewer", "reclaimer")
+            await self._supervisor.stop("renewer", "reclaimer", "pruner")
 
     async def _register(self) -> str:
         incarnation = Incarnation(

@@ -301,7 +301,8 @@ class MemoryStore:
         """Compare the counts with what they count; see `UpkeepStore`."""
         with self._lock:
             leased = (run for worker in self._workers.values() for run in worker.leases.values())
-            findings = upkeep.check(self._flow, self._heaps, leased, repair=repair)
+            paused = (run for run in self._records if run.state is RunState.PAUSED)
+            findings = upkeep.check(self._flow, self._heaps, leased, paused, repair=repair)
             if repair:
                 self._wake_for_work()
             return findings

@@ -7,10 +7,10 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Any
 
-from laneway.core.audit import LEASE, Finding, Key, Spot, differences, miscounted, recount
+from laneway.core.audit import LEASE, PAUSED, Finding, Key, Spot, differences, miscounted, recount
 from laneway.core.flow import Flow
 from laneway.core.states import RunState
-from laneway.core.turns import Pace
+from laneway.core.turns import AGAIN, FRESH, Pace
 from laneway.stores.heaps import Heaps, Record
 
 
@@ -24,10 +24,13 @@ def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, 
     return [run for _, _, run in nsmallest(limit, old)]
 
 
-def check(flow: Flow[Record], heaps: Heaps, leased: Iterable[Record], *, repair: bool) -> list[Finding]:
+def check(
+    flow: Flow[Record], heaps: Heaps, leased: Iterable[Record], paused: Iterable[Record], *, repair: bool
+) -> list[Finding]:
     """Return the counts that are wrong, and set them right if told to."""
     shelved = (_spot(run, shelf, gate) for shelf, gate, run in heaps.everything())
-    counted = recount(chain(shelved, (_spot(run, LEASE, None) for run in leased)))
+    others = ((LEASE, leased), (PAUSED, paused))
+    counted = recount(chain(shelved, (_spot(run, place, None) for place, runs in others for run in runs)))
     wrong = differences(dict(_stored(flow, heaps)), counted)
     if repair and wrong:
         for key, _, count in wrong:
@@ -51,7 +54,8 @@ def _reopen(flow: Flow[Record], heaps: Heaps, session: str) -> None:
 
 
 def _spot(run: Record, shelf: str, gate: str | None) -> Spot:
-    return Spot(shelf, gate, run.lane, run.user, run.session, run.priority, run.task, run.kind)
+    kind = (AGAIN if run.fence else FRESH) if shelf == PAUSED else run.kind
+    return Spot(shelf, gate, run.lane, run.user, run.session, run.priority, run.task, kind)
 
 
 def _stored(flow: Flow[Record], heaps: Heaps) -> Iterator[tuple[Key, int]]:

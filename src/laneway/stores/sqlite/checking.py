@@ -37,7 +37,11 @@ RULES = (
     Rule("find_doubled", "it is in several places", _OFF_THE_SHELVES),
     Rule("find_stranded", "it is pending, but in no place where a claim would meet it", ("put_due",)),
     Rule("find_unheld", "it holds leases, but is not known, so nobody takes over from it", ("bury",)),
-    Rule("find_orphans", "there are results or events of it, but no run", ("drop_outcome", "drop_events")),
+    Rule(
+        "find_orphans",
+        "there are results or events of it, but no run",
+        ("drop_outcome", "drop_events", "drop_checkpoint", "drop_control"),
+    ),
     Rule("find_unnumbered", "its events are more or fewer than counted", ("number_lease", "number_outcome")),
 )
 # These follow from counts, so they are mended when those are right.

@@ -25,6 +25,6 @@ def prune(db: sqlite3.Connection, keep: Mapping[RunState, int], limit: int, now:
     if numbers:
         db.execute(_SQL["keep_number"])
         # Crash here: one transaction, so no run is left without its events, nor they without their run.
-        for statement in ("drop_events", "drop_outcomes", "drop_runs"):
+        for statement in ("drop_events", "drop_checkpoints", "drop_controls", "drop_outcomes", "drop_runs"):
             db.execute(_SQL[statement], (as_json(numbers),))
     return len(numbers)

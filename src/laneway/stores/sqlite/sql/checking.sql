@@ -39,9 +39,11 @@ WHERE coalesce(state, 'pending') = 'pending' AND run.number NOT IN (
 SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELECT id FROM worker);
 
 -- name: find_orphans
--- Find results and events of runs that are not there. It reads the history.
-SELECT DISTINCT 'run number ' || number, number
-FROM (SELECT number FROM outcome UNION SELECT number FROM event) WHERE number NOT IN (SELECT number FROM run);
+-- Find results, events and checkpoints of runs that are not there. It reads the history.
+SELECT DISTINCT 'run number ' || number, number FROM (
+    SELECT number FROM outcome UNION SELECT number FROM event
+    UNION SELECT number FROM checkpoint UNION SELECT number FROM control
+) WHERE number NOT IN (SELECT number FROM run);
 
 -- name: find_unnumbered
 -- Find runs whose next event would get a number that is taken, or leave a gap. It reads the history.
@@ -108,6 +110,14 @@ DELETE FROM outcome WHERE number = ?;
 -- Index: the unique (number, seq).
 DELETE FROM event WHERE number = ?;
 
+-- name: drop_checkpoint
+-- Index: the primary key.
+DELETE FROM checkpoint WHERE number = ?;
+
+-- name: drop_control
+-- Index: the primary key.
+DELETE FROM control WHERE number = ?;
+
 -- name: number_lease
 -- Index: the primary key.
 UPDATE lease SET events = ?1 WHERE number = ?2;
@@ -117,7 +127,7 @@ UPDATE lease SET events = ?1 WHERE number = ?2;
 UPDATE outcome SET events = ?1 WHERE number = ?2;
 
 -- name: spots
--- Read where every run is that has not ended. It reads the leases and the shelves.
+-- Read where every run is that has not ended. It reads the leases, the shelves and what is paused.
 SELECT 'lease', NULL, run.lane, user, session, priority, task, 1 FROM lease CROSS JOIN run USING (number)
 UNION ALL
 SELECT 'ready', NULL, run.lane, user, session, priority, task, kind FROM ready CROSS JOIN run USING (number)
@@ -126,7 +136,11 @@ SELECT 'parked', gate, run.lane, user, session, priority, task, kind FROM parked
 UNION ALL
 SELECT 'held', NULL, lane, user, run.session, priority, task, 0 FROM held CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'due', NULL, lane, user, session, priority, task, kind FROM due CROSS JOIN run USING (number);
+SELECT 'due', NULL, lane, user, session, priority, task, kind FROM due CROSS JOIN run USING (number)
+UNION ALL
+SELECT 'paused', NULL, lane, user, session, priority, task, fence > 0
+FROM outcome INDEXED BY outcome_kept CROSS JOIN run USING (number)
+WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending';
 
 -- name: count_lanes
 -- Read the stored counts of lanes; the keys are those of `core.audit`. It reads the table.

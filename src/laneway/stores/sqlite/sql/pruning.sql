@@ -15,6 +15,14 @@ UPDATE counter SET accepted = max(accepted, (SELECT max(number) FROM run)) WHERE
 -- Delete the events of these runs. Index: the unique (number, seq).
 DELETE FROM event WHERE number IN (SELECT value FROM json_each(?));
 
+-- name: drop_checkpoints
+-- Delete what these runs saved. Index: the primary key.
+DELETE FROM checkpoint WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_controls
+-- Forget the calls that changed these runs. Index: the primary key.
+DELETE FROM control WHERE number IN (SELECT value FROM json_each(?));
+
 -- name: drop_outcomes
 -- Delete the outcomes of these runs. Index: the unique number.
 DELETE FROM outcome WHERE number IN (SELECT value FROM json_each(?));
