@@ -32,6 +32,7 @@ async def test_a_scheduler_that_works_says_what_it_executes_and_that_its_service
         ("watchdog", True, 0),
         ("renewer", True, 0),
         ("reclaimer", True, 0),
+        ("pruner", True, 0),
     ]
     assert app.status() == Status(running=False)
 

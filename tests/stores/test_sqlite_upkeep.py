@@ -54,20 +54,33 @@ def edit(path: Path, *statements: str) -> None:
 
 
 @pytest.fixture
-async def first_layout(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def first_layout(path: Path, clock: FakeClock) -> None:
     """A file as the first laneway made and left it: with every kind of run in it."""
+    newest = path.with_name("newest.db")
+    store = SQLiteStore(newest, clock)
+    hand = await Hand(store).register()
+    await store.submit([*new_runs(3, "done"), new_run("kept"), *new_runs(3, "held", session="chat")])
+    *done, kept = await hand.claim(4)
+    await hand.emit(kept, "log", {"text": "hello"})
+    await hand.succeed(*done, value=42)
+    await store.submit([new_run("later", delay=3600), *new_runs(5, "ann", lane="background", user="ann")])
+    await hand.leave()
+    await store.close()
+    _as_first_layout(newest, path)
+
+
+def _as_first_layout(newest: Path, path: Path) -> None:
+    """Copy what the first layout has a column for."""
     text = files("laneway.stores.sqlite").joinpath("schema", FIRST).read_text(encoding="utf-8")
-    with monkeypatch.context() as patched:
-        patched.setattr(connection, "_migrations", lambda: {1: text})
-        store = SQLiteStore(path, clock)
-        hand = await Hand(store).register()
-        await store.submit([*new_runs(3, "done"), new_run("kept"), *new_runs(3, "held", session="chat")])
-        *done, kept = await hand.claim(4)
-        await hand.emit(kept, "log", {"text": "hello"})
-        await hand.succeed(*done, value=42)
-        await store.submit([new_run("later", delay=3600), *new_runs(5, "ann", lane="background", user="ann")])
-        await hand.leave()
-        await store.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript(text)
+        db.execute("ATTACH ? AS newest", (str(newest),))
+        for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
+            columns = ", ".join(f'"{row[1]}"' for row in db.execute(f"PRAGMA main.table_info({table})"))
+            db.execute(f"DELETE FROM main.{table}")
+            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newest.{table}")
+        db.execute(f"PRAGMA main.application_id = {connection.APPLICATION_ID}")
+        db.execute("PRAGMA main.user_version = 1")
 
 
 def layout(path: Path) -> int:
@@ -92,7 +105,9 @@ async def test_a_file_of_the_first_layout_moves_forward_and_nothing_is_lost(path
 
     assert layout(path) == connection.newest_layout() > 1
     after = everything(path)
-    assert {name: after[name] for name in before} == before
+    for name, rows in before.items():
+        # Later layouts may have added columns behind those there were.
+        assert [row[: len(old)] for row, old in zip(after[name], rows, strict=True)] == rows
     await check_invariants(store)
     await clock.advance(100)
     assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 3
