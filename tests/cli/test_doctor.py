@@ -163,7 +163,8 @@ def test_the_dead_are_named_with_what_they_hold(invoke: Invoke, store: Path) -> 
     edit(
         store,
         f"INSERT INTO worker (id, incarnation, lease, renewed_at) VALUES ('w-dead', '{incarnation}', 15000000, 1)",
-        "INSERT INTO lease SELECT number, 1, 1, 'w-dead', NULL, 1, 0, 1, 0, 0 FROM ready",
+        "INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events)"
+        " SELECT number, 1, 1, 'w-dead', 1, 0, 1, 0 FROM ready",
         "DELETE FROM ready",
     )
     invoke("doctor", "--repair")  # the counts

@@ -54,9 +54,9 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "tasks list",
         "workers",
         "workers list",
-        "completion",
         "doctor",
         "migrate",
+        "completion",
     ]
 
 
