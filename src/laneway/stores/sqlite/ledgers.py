@@ -61,13 +61,15 @@ class StoredLedger(Ledger[K, V]):
         """Return what must be written, and what must be deleted."""
         written: list[tuple[K, Row]] = []
         gone: list[K] = []
+        known, facts_of, idle = self._was, self._facts, self._idle
         for key, value in self.items():
-            facts, was = self._facts(value), self._was.get(key)
-            if self._idle(value):
-                if was is not None:
-                    gone.append(key)
-            elif facts != was:
+            facts, was = facts_of(value), known.get(key)
+            if facts == was:
+                continue
+            if not idle(value):
                 written.append((key, facts))
+            elif was is not None:
+                gone.append(key)
         return written, gone
 
 
@@ -180,14 +182,18 @@ class Books:
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
         users: dict[str, set[str]] = {}
-        for lane, user in {(run.lane, run.user) for run in runs}:
-            if user is not None:
-                users.setdefault(lane, set()).add(user)
         turns: dict[str, set[TurnKey]] = {}
-        for lane, user, priority in {(run.lane, run.user, run.priority) for run in runs if not run.kind & AGAIN}:
-            turns.setdefault(lane, set()).add((user, priority))
+        sessions = set[str]()
+        for run in runs:
+            user, session = run.user, run.session
+            if user is not None:
+                users.setdefault(run.lane, set()).add(user)
+            if not run.kind & AGAIN:
+                turns.setdefault(run.lane, set()).add((user, run.priority))
+            if session is not None:
+                sessions.add(session)
         self.lanes.fetch(users, turns)
-        self.sessions.fetch({run.session for run in runs if run.session is not None})
+        self.sessions.fetch(sessions)
 
     def write(self) -> None:
         """Write back what changed."""

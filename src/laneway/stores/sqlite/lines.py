@@ -63,6 +63,10 @@ class Shelf:
         self._fill(firsts, more=True)
         self._pages = 1
 
+    def skip(self, key: Key) -> None:
+        """Take note that what lies up to this key was read and taken."""
+        self._read_to = self.taken_to = key
+
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
         heap = self._heap

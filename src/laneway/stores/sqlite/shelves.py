@@ -43,6 +43,9 @@ class Shelves:
         self._ready: dict[str, Shelf] = {}
         self._parked: dict[tuple[str, str], Shelf] = {}
         self._held: dict[str, Shelf] = {}
+        # Most sessions let one run go on at a time: these were read for that, and these keys are done with.
+        self._next: dict[str, Line] = {}
+        self._passed: dict[str, Key] = {}
         self._due: list[Line] = []
         self._due_taken: Key | None = None
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
@@ -88,6 +91,10 @@ class Shelves:
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
+        run = self._next.pop(session, None)
+        if run is not None:
+            self._passed[session] = run.rank, run.number
+            return run
         run = self._held_shelf(session).take()
         assert run is not None, f"the counts say that session {session} holds runs back"
         return run
@@ -166,7 +173,8 @@ class Shelves:
         db = self._db
         each(db, _SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
         each(db, _SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
-        each(db, _SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
+        held = self._passed | {name: s.taken_to for name, s in self._held.items() if s.taken_to}
+        each(db, _SQL["drop_held"], [(name, *key) for name, key in held.items()])
         if self._due_taken:
             db.execute(_SQL["drop_due"], self._due_taken)
 
@@ -196,8 +204,9 @@ class Shelves:
         sessions = self._books.sessions
         names = {run.session for run in runs if run.session and sessions[run.session].held} - self._held.keys()
         if names:
-            rows = self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall()
-            self._prime(lambda _, session: self._held_shelf(session), rows)
+            found = self._lines("first_held", (as_json(names),))
+            self._books.fetch(found)
+            self._next.update((str(run.session), run) for run in found)
 
     def _prime(self, shelf: Callable[[str, str], Shelf], rows: list[Row]) -> None:
         """Hand each shelf its first rows; the last column says which shelf of the run's lane it is."""
@@ -232,6 +241,10 @@ class Shelves:
         shelf = self._held.get(session)
         if shelf is None:
             shelf = self._held[session] = Shelf(partial(self._read, "held", (session,)))
+            if session in self._next:
+                shelf.prime([self._next.pop(session)])
+            elif session in self._passed:
+                shelf.skip(self._passed[session])
         return shelf
 
     def _read(self, statement: str, key: Row, after: Key, page: int) -> tuple[Sequence[Line], bool]:

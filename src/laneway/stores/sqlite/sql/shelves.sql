@@ -49,7 +49,7 @@ WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shel
 
 -- name: first_held
 -- Read the first run that each of these sessions holds back. Index: the primary key of held.
-SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent, run.session
+SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
 FROM json_each(?) AS wanted
 CROSS JOIN held AS shelf ON shelf.session = wanted.value
     AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
