@@ -31,6 +31,10 @@ async def kinds(client: Scheduler, run: Receipt) -> list[str]:
     return [event.kind for event in await store.events(run.run_id)]
 
 
+async def is_logged(client: Scheduler, run: Receipt, kind: str) -> bool:
+    return kind in await kinds(client, run)
+
+
 async def test_a_worker_with_a_stuck_handler_lets_the_others_end_and_makes_room_for_another(stage: Stage) -> None:
     worker = await stage.laneway_worker(grace=0.5, stuck_drain=60)
     async with stage.client() as client:
@@ -117,6 +121,17 @@ async def test_a_signal_during_the_drain_ends_it(stage: Stage) -> None:
             await stage.started(receipt.run_id)
         await client.cancel(stuck)
         await stage.said(worker, "takes no new work")
+        await until(lambda: is_logged(client, stuck, STUCK), "its log tells that it is stuck")
+
+        shown = stage.laneway("runs", "show", stuck.run_id)
+        assert await shown.ended() == 0
+        assert "hold_in_thread  ▶ running, cancel requested\n" in shown.data
+        assert [line.split()[0] for line in shown.data.splitlines() if line.endswith("ago)")][3:] == [
+            "requested",
+            "delivered",
+            "stuck",
+        ]
+        assert ", in hold_in_thread\n" in shown.data
 
         worker.signal(signal.SIGTERM)
         await stage.said(worker, "stopping: 2 runs")
