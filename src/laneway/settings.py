@@ -29,6 +29,7 @@ class Settings:
     lease: float = LEASE / SECOND  # a worker that has not renewed for so long has lapsed
     renew_every: float = RENEW_EVERY / SECOND
     grace: float = 10  # what a cancelled handler gets before it counts as stuck
+    stuck_drain: float = 600  # what `laneway worker` gives its other handlers when one is stuck, before it ends
     stall_after: float = 1  # a loop that does not turn for so long is reported
     busy_timeout: float = 5  # how long one call waits for a locked SQLite file
     args_limit: int = ARGS_LIMIT  # bytes of JSON
@@ -38,9 +39,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("concurrency", "args_limit", "result_limit"):
             checked_count(getattr(self, name), name)
-        for name in ("lease", "renew_every", "stall_after", "busy_timeout", "grace"):
+        for name in ("lease", "renew_every", "stall_after", "busy_timeout", "grace", "stuck_drain"):
             length = duration(getattr(self, name), name)
-            if length == 0 and name != "grace":
+            if length == 0 and name not in ("grace", "stuck_drain"):
                 raise BadSetting(f"{name} is 0; it must be more (seconds)")
             # The record is frozen for everybody else; a timedelta becomes seconds once, here.
             object.__setattr__(self, name, length / SECOND)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ async def sleep(seconds: float = 60) -> None:
     await asyncio.sleep(seconds)
 
 @app.task
+async def count(upto: int = 1000000, *, ctx: Context) -> int:
+    for n in range(ctx.state or 0, upto):
+        await ctx.checkpoint(n + 1)
+    return ctx.fence
+
+@app.task
 def block() -> None:
     threading.Event().wait()
 
@@ -59,6 +66,7 @@ async def hog() -> None:
 
 Invoke = Callable[..., Result]
 Laneway = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -108,3 +116,30 @@ def laneway(folder: Path) -> Laneway:
         )
 
     return call
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Start a worker and return it once it is ready."""
+    started = []
+
+    def launch(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "laneway", "worker", "app:app", "--json", *arguments]
+        worker = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(worker)
+        assert worker.stdout is not None
+        ready = json.loads(worker.stdout.readline())
+        assert (ready["event"], ready["pid"]) == ("ready", worker.pid)
+        return worker
+
+    yield launch
+    for worker in started:
+        worker.kill()
+        worker.communicate()
+
+
+def heard(worker: subprocess.Popen[str], text: str) -> None:
+    """Read what the worker says until it says this."""
+    assert worker.stderr is not None
+    while text not in (line := worker.stderr.readline()):
+        assert line, "it ended without saying it"

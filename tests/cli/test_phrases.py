@@ -10,8 +10,9 @@ import pytest
 from laneway.cli import listing, phrases
 from laneway.cli.commands import seconds
 from laneway.cli.output import STATES, one_line
+from laneway.core import events
 from laneway.core.events import Event
-from laneway.core.run import Failure, Run
+from laneway.core.run import Failure, Request, Run
 from laneway.core.states import RunState
 from laneway.engine.ids import RunIds
 
@@ -81,9 +82,39 @@ def test_an_error_is_said_in_its_first_line() -> None:
 
 
 @pytest.mark.parametrize("data", [None, {}, {"x": 1}, [1, 2], "text", 7])
-@pytest.mark.parametrize("kind", ["started", "progress", "retrying", "lapsed", "error", "done", "tokens.used"])
+@pytest.mark.parametrize("kind", [*sorted(events.RESERVED), "progress", "tokens.used"])
 def test_an_event_of_any_shape_can_be_said(kind: str, data: object) -> None:
     assert isinstance(phrases.event_text(Event("a", 1, kind, data, 1, NOW)), str)
+
+
+STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in inner\n    wait()'
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("snoozed", {"delay": 90}, "to be run again in 1m30s; nothing is charged"),
+        ("cancel_delivered", {}, "the handler was told to stop"),
+        ("overdue", {}, "longer than its timeout; the handler was told to stop"),
+        (
+            "stuck",
+            {"seconds": 10, "stack": STACK},
+            'told to stop 10s ago, and has not, at File "b.py", line 7, in inner',
+        ),
+        ("stuck", {"seconds": 10, "stack": ""}, "told to stop 10s ago, and has not"),
+    ],
+)
+def test_what_happens_to_a_run_is_said_in_words(kind: str, data: object, said: str) -> None:
+    assert phrases.event_text(Event("a", 1, kind, data, 1, NOW)) == said
+
+
+def test_a_list_notes_what_is_requested_before_what_failed() -> None:
+    error = Failure("error", "ValueError", "no")
+    running = run(state=RunState.RUNNING, request=Request.CANCEL, error=error)
+    paused = run(state=RunState.PAUSED, error=error)
+
+    assert (phrases.standing(running), phrases.note(running)) == ("running, cancel requested", "cancel requested")
+    assert (phrases.standing(paused), phrases.note(paused)) == ("paused", "ValueError: no")
 
 
 def test_every_state_has_a_symbol_of_its_own_also_in_ascii() -> None:
@@ -109,12 +140,12 @@ def test_ids_are_shortened_to_what_tells_them_apart() -> None:
     assert {len(each) for each in short} <= set(range(12, 21))
 
 
-@pytest.mark.parametrize("wants_error", [True, False])
+@pytest.mark.parametrize("wants_note", [True, False])
 @pytest.mark.parametrize("room", range(0, 130, 7))
-def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, wants_error: bool) -> None:
+def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, wants_note: bool) -> None:
     cells = {column: ["12345678901"] for column in listing.COLUMNS}
 
-    widths = listing.fitting(cells, room, wants_error=wants_error)
+    widths = listing.fitting(cells, room, wants_note=wants_note)
 
     shown = {column.head for column in widths}
     assert {"task", "state"} <= shown
@@ -126,6 +157,6 @@ def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, want
 def test_a_column_that_says_nothing_is_left_out() -> None:
     cells = {column: [""] if column.head in ("user", "session") else ["x"] for column in listing.COLUMNS}
 
-    shown = {column.head for column in listing.fitting(cells, 1000, wants_error=False)}
+    shown = {column.head for column in listing.fitting(cells, 1000, wants_note=False)}
 
     assert not {"user", "session"} & shown

@@ -19,7 +19,7 @@ def test_the_list_is_aligned_text_with_one_word_in_each_column(invoke: Invoke, s
 
     header, newest, oldest = invoke("runs", "list").stdout.splitlines()
 
-    assert " ".join(header.split()) == "ID TASK USER SESSION LANE STATE ATTEMPT AGE WAITED RAN ERROR"
+    assert " ".join(header.split()) == "ID TASK USER SESSION LANE STATE ATTEMPT AGE WAITED RAN NOTE"
     assert newest.split()[1:7] == ["fail", "-", "-", "main", "failed", "1"]
     assert newest.endswith("ValueError: bad luck")
     assert oldest.split()[1:7] == ["add", "ann", "-", "main", "succeeded", "1"]

@@ -9,43 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke, Laneway
+from tests.cli.conftest import Invoke, Laneway, Start, heard
 
 pytestmark = pytest.mark.system
 Submitted = Callable[..., str]
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(folder: Path) -> Iterator[Start]:
-    """Start a worker and return it once it is ready."""
-    started = []
-
-    def launch(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "laneway", "worker", "app:app", "--json", *arguments]
-        worker = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        started.append(worker)
-        assert worker.stdout is not None
-        ready = json.loads(worker.stdout.readline())
-        assert (ready["event"], ready["pid"]) == ("ready", worker.pid)
-        return worker
-
-    yield launch
-    for worker in started:
-        worker.kill()
-        worker.communicate()
-
-
-def heard(worker: subprocess.Popen[str], text: str) -> None:
-    """Read what the worker says until it says this."""
-    assert worker.stderr is not None
-    while text not in (line := worker.stderr.readline()):
-        assert line, "it ended without saying it"
 
 
 def test_it_says_what_it_does_and_ends_with_0(start: Start, invoke: Invoke) -> None:
@@ -59,7 +31,7 @@ def test_it_says_what_it_does_and_ends_with_0(start: Start, invoke: Invoke) -> N
     lines = stderr.splitlines()
     assert lines[0] == "laneway worker for app:app"
     assert lines[1].split() == ["store", "sqlite:///laneway.db"]
-    assert lines[2].split(maxsplit=1) == ["tasks", "add, anything, block, fail, flaky, hog, sleep, summarize"]
+    assert lines[2].split(maxsplit=1) == ["tasks", "add, anything, block, count, fail, flaky, hog, sleep and 1 more"]
     assert lines[3].split() == ["concurrency", "3"]
     assert lines[4].startswith("ready after ")
     assert lines[5:] == ["stopped"]

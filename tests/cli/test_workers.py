@@ -112,6 +112,30 @@ def test_tasks_are_listed_with_their_policies_and_parameters(invoke: Invoke, fol
     assert {task["v"] for task in records} == {1}
 
 
+def test_tasks_tell_where_and_how_they_are_executed(invoke: Invoke, folder: Path) -> None:
+    (folder / "shop.py").write_text(
+        "from laneway import Scheduler\n"
+        "app = Scheduler('memory://')\n"
+        "def positive(value): return value > 0\n"
+        "@app.task(process=True, validate=positive)\n"
+        "def render(scene: str) -> int: ...\n"
+        "@app.task(transient=(ConnectionError, TimeoutError), transient_wait=2)\n"
+        "async def fetch() -> int: ...\n"
+    )
+
+    header, render, fetch = invoke("tasks", "list", "shop:app").stdout.splitlines()
+    records = json.loads(invoke("tasks", "list", "shop:app", "--json").stdout)
+
+    assert header.split()[5:] == ["TRANSIENT", "VALIDATE", "PARAMETERS"]
+    assert render.split() == ["render", "process", "main", "-", "3", "-", "positive", "scene:", "str"]
+    assert fetch.split() == ["fetch", "async", "main", "-", "3", "ConnectionError,TimeoutError", "-", "-"]
+    assert [(task["validate"], task["transient"]) for task in records] == [
+        ("positive", []),
+        (None, ["ConnectionError", "TimeoutError"]),
+    ]
+    assert (records[1]["transient_tries"], records[1]["transient_wait"]) == (3, 2)
+
+
 @pytest.mark.parametrize(("words", "code"), [(["tasks", "list"], 2), (["tasks", "list", "nowhere:app"], 2)])
 def test_an_app_that_is_not_there_is_wrong_use(invoke: Invoke, words: list[str], code: int) -> None:
     assert invoke(*words).exit_code == code

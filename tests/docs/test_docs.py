@@ -31,7 +31,7 @@ async def test_the_guide_s_examples_run() -> None:
     names: dict[str, Any] = {}
     exec(compile("\n".join(blocks("docs/guide.md", "python")), "docs/guide.md", "exec"), names)
     examples = [value for value in names.values() if inspect.iscoroutinefunction(value)]
-    assert [example.__name__ for example in examples] == ["submitting", "working", "following"]
+    assert [example.__name__ for example in examples] == ["submitting", "working", "stopping", "following"]
 
     for example in examples:
         await example()

@@ -241,7 +241,7 @@ def test_the_address_comes_from_the_argument_then_the_environment(monkeypatch: p
             (
                 "unknown setting 'zzz'; it can be"
                 " args_limit, busy_timeout, concurrency, grace, lease, renew_every, result_limit, retention,"
-                " stall_after"
+                " stall_after, stuck_drain"
             ),
         ),
         ({"concurrency": 0}, "concurrency is 0; it must be a whole number, 1 or more"),

@@ -80,6 +80,25 @@ def hold_in_thread(gate: str, *, ctx: Context) -> dict[str, Any]:
         return _ending(0, ctx)
 
 
+@app.task(lane="wide", timeout=0.5, max_crashes=1000, retry=soon_again)
+def ignore(gate: str, *, ctx: Context) -> dict[str, Any]:
+    """Go on, in a thread that heeds nothing and beyond its timeout, until the file `gate` exists."""
+    with pen().attempt(ctx):
+        while not Path(gate).exists():
+            time.sleep(0.01)
+        return _ending(0, ctx)
+
+
+@app.task(lane="wide", max_crashes=1000)
+async def swallow(gate: str, *, ctx: Context) -> dict[str, Any]:
+    """Go on, on the loop and whatever cancellations come, until the file `gate` exists."""
+    with pen().attempt(ctx):
+        while not Path(gate).exists():  # noqa: ASYNC240 - as above
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        return _ending(0, ctx)
+
+
 @app.task(lane="wide")
 async def block(takes: float, *, ctx: Context) -> dict[str, Any]:
     """Block the loop, as a handler should not."""

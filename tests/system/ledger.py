@@ -171,8 +171,10 @@ def _badly_logged(books: Books) -> Iterator[str]:
 
 def _badly_given_back(books: Books) -> Iterator[str]:
     for run in books.runs:
-        # Starts and returns take turns, a start first: so no two workers ever both gave one run back.
-        turns = [kind == STARTED for kind in books.kinds(run) if kind == STARTED or kind in GIVEN_BACK]
+        # Starts and returns take turns, a start first: so no two workers ever both gave one run back. An attempt that
+        # timed out before its worker died returns once, and its log tells both.
+        kinds = [kind for last, kind in pairwise(["", *books.kinds(run)]) if (last, kind) != (LAPSED, RETRYING)]
+        turns = [kind == STARTED for kind in kinds if kind == STARTED or kind in GIVEN_BACK]
         if any(first is second for first, second in pairwise([False, *turns])):
             yield f"run {run} was given back wrongly: {books.kinds(run)}"
 

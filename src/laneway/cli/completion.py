@@ -6,7 +6,8 @@ with a finger on the Tab key, so nothing here may be slow, print a word of its o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +16,7 @@ from laneway.cli.commands import Command, awaited, json_option
 if TYPE_CHECKING:
     from laneway.core.run import Run
 
+F = TypeVar("F", bound=Callable[..., Any])
 VARIABLE = "_LANEWAY_COMPLETE"
 NEWEST = 50  # runs whose ids are offered
 SHELLS = ("bash", "zsh", "fish")
@@ -53,6 +55,11 @@ def completion(context: click.Context, shell: str, as_json: bool) -> None:
 def run_argument(function: click.decorators.FC) -> click.decorators.FC:
     """Add the ID argument, which names a run."""
     return click.argument("run_id", metavar="ID", shell_complete=_run_ids)(function)
+
+
+def runs_argument(*, required: bool = True) -> Callable[[F], F]:
+    """Return the ID... argument, which names runs."""
+    return click.argument("ids", metavar="ID...", nargs=-1, required=required, shell_complete=_run_ids)
 
 
 def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:

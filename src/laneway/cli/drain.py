@@ -21,6 +21,9 @@ DONE = {
     "retry": "to be tried again",
     "lapse": "taken over from a worker that died",
     "release": "given back",
+    "snooze": "to be run later",
+    "pause": "paused",
+    "cancel": "cancelled",
 }
 
 

@@ -58,12 +58,13 @@ def _read(error: BaseException) -> tuple[str, str | None, int]:
     from laneway.errors import LanewayError
 
     if isinstance(error, LanewayError):
-        return str(error), None, _code(error)
+        return str(error), None, code_of(error)
     where = _place(error)
     return f"{type(error).__name__}: {error}", f"this is unexpected{where}; --debug shows the whole traceback", FAILED
 
 
-def _code(error: Exception) -> int:
+def code_of(error: Exception) -> int:
+    """Return the exit code that one of laneway's errors leads to."""
     from laneway import errors
 
     codes = (

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 KIND_WIDTH = 9
-STYLES = {"started": "cyan", "retrying": "yellow", "lapsed": "yellow", "error": "red", "released": "yellow"}
+STYLES = {
+    "started": "cyan",
+    "error": "red",
+    "stuck": "red",
+    **dict.fromkeys(("retrying", "lapsed", "released", "snoozed", "overdue"), "yellow"),
+    **dict.fromkeys(("cancel_requested", "cancel_delivered", "stopped"), "bright_black"),
+    **dict.fromkeys(("pause_requested", "paused", "resumed"), "magenta"),
+}
 
 
 class Printer:
@@ -76,7 +83,7 @@ def print_events(
             run_id = run.id
             printer = Printer(run.accepted_at, as_json=as_json)
             printer.last = after
-            async for event in scheduler.events(run.id, after) if follow else _stored(scheduler, run.id, after):
+            async for event in scheduler.events(run.id, after) if follow else stored(scheduler, run.id, after):
                 printer.print(event)
 
     try:
@@ -89,7 +96,8 @@ def print_events(
     return FINE
 
 
-async def _stored(scheduler: Scheduler, run_id: str, after: int) -> AsyncIterator[Event]:
+async def stored(scheduler: Scheduler, run_id: str, after: int = 0) -> AsyncIterator[Event]:
+    """Yield the events there are."""
     store = await scheduler.open()
     while page := await store.events(run_id, after=after):
         for event in page:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SHORTEST_ID = 12
 GAP = 2  # spaces between two columns
-ROOM_FOR_ERROR = 24  # columns are left out until the error has at least so much
-SHORTEST_ERROR = 10  # less than that says nothing
+ROOM_FOR_NOTE = 24  # columns are left out until the note has at least so much
+SHORTEST_NOTE = 10  # less than that says nothing
 SHORTEST_TASK = 9
 STAYS = 99
 
@@ -63,11 +63,11 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 
 def _plain(runs: Sequence[Run]) -> None:
     now = phrases.now()
-    rows = [("ID", *(column.head.upper() for column in COLUMNS), "ERROR")]
+    rows = [("ID", *(column.head.upper() for column in COLUMNS), "NOTE")]
     for run_id, run in zip(short_ids([run.id for run in runs]), runs, strict=True):
         # Without the symbol: one word in each column, so that `awk '{print $6}'` finds the state.
         cells = (run.state.value if column.head == "state" else column.cell(run, now) for column in COLUMNS)
-        rows.append((run_id, *cells, phrases.failure(run)))
+        rows.append((run_id, *cells, phrases.note(run)))
     print_columns(rows)
 
 
@@ -77,33 +77,33 @@ def _table(runs: Sequence[Run]) -> None:
 
     out, now = console(), phrases.now()
     ids = short_ids([run.id for run in runs])
-    errors = [one_line(phrases.failure(run)) for run in runs]
+    notes = [one_line(phrases.note(run)) for run in runs]
     cells = {column: [one_line(column.cell(run, now)) for run in runs] for column in COLUMNS}
-    widths = fitting(cells, out.width - len(ids[0]) - GAP, wants_error=any(errors))
+    widths = fitting(cells, out.width - len(ids[0]) - GAP, wants_note=any(notes))
     left = out.width - len(ids[0]) - GAP - sum(width + GAP for width in widths.values())
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bright_black")
     table.add_column("id", width=len(ids[0]), no_wrap=True)
     for column, width in widths.items():
         table.add_column(column.head, width=width, no_wrap=True)
-    if any(errors) and left >= SHORTEST_ERROR:
-        table.add_column("error", width=left, no_wrap=True)
+    if any(notes) and left >= SHORTEST_NOTE:
+        table.add_column("note", width=left, no_wrap=True)
     for row, run in enumerate(runs):
         middle = [
             Text(cells[column][row], style=style(run.state) if column.head == "state" else "") for column in widths
         ]
-        last = Text(errors[row], style="red" if run.state == "failed" else "bright_black")
+        last = Text(notes[row], style="red" if run.state == "failed" else "bright_black")
         table.add_row(Text(ids[row], style="bold"), *middle, *([last] if len(table.columns) > len(widths) + 1 else []))
     out.print(table)
 
 
-def fitting(cells: dict[Column, list[str]], room: int, *, wants_error: bool) -> dict[Column, int]:
+def fitting(cells: dict[Column, list[str]], room: int, *, wants_note: bool) -> dict[Column, int]:
     """Return the columns that say something and fit, with their widths; those that matter least go first."""
     from rich.cells import cell_len
 
     widths = {
         column: max(map(cell_len, (column.head, *texts))) for column, texts in cells.items() if any(map(len, texts))
     }
-    room -= ROOM_FOR_ERROR if wants_error else 0
+    room -= ROOM_FOR_NOTE if wants_note else 0
 
     def excess() -> int:
         return sum(width + GAP for width in widths.values()) - room
@@ -111,7 +111,7 @@ def fitting(cells: dict[Column, list[str]], room: int, *, wants_error: bool) -> 
     for column in sorted(widths, key=lambda column: column.goes):
         if excess() > 0 and column.goes < STAYS:
             del widths[column]
-    # What must stay may still be too wide: long task names are cut, and then the error does without its room.
+    # What must stay may still be too wide: long task names are cut, and then the note does without its room.
     if excess() > 0:
         widths[TASK] = max(SHORTEST_TASK, widths[TASK] - excess())
     return widths

@@ -98,6 +98,21 @@ def failure(run: Run) -> str:
     return f"{run.error.type}: {first}" if first else run.error.type
 
 
+def standing(run: Run) -> str:
+    """Say the state a run is in, and what is requested of it."""
+    return f"{run.state.value}, {requested(run)}" if run.request is not None else run.state.value
+
+
+def requested(run: Run) -> str:
+    """Say what is requested of a running run and not done yet."""
+    return {"cancel": "cancel requested", "pause": "pause requested: at its next checkpoint"}.get(run.request or "", "")
+
+
+def note(run: Run) -> str:
+    """Say in one line what else there is to know of a run: what is requested of it, or how it failed."""
+    return requested(run) or failure(run)
+
+
 def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
     """Draw a share of the whole; `fine` tells whether there is more than ASCII to draw with."""
     full = round(fraction * width)
@@ -124,6 +139,13 @@ def _progress(_: Event, data: Mapping[str, Any]) -> str:
     return f"{bar(data['fraction'])} {data['fraction']:>4.0%}  {data['text']}".rstrip()
 
 
+def _stuck(_: Event, data: Mapping[str, Any]) -> str:
+    # The innermost frame comes last: `  File "app.py", line 12, in block`.
+    frames = [line.strip() for line in str(data["stack"]).splitlines() if line.lstrip().startswith("File ")]
+    where = f", at {frames[-1]}" if frames else ""
+    return f"told to stop {span(data['seconds'])} ago, and has not{where}"
+
+
 _TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
     "started": lambda event, data: f"attempt {event.attempt} by worker {data['worker']}",
     "progress": _progress,
@@ -131,6 +153,15 @@ _TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
     "retrying": lambda _, data: f"attempt {data['attempt']} in {span(data['delay'])}, after {_error(data['error'])}",
     "released": lambda *_: "given back by a worker that stopped; nothing is charged",
     "lapsed": lambda _, data: f"worker {data['worker']} died; crash {data['crashes']}",
+    "snoozed": lambda _, data: f"to be run again in {span(data['delay'])}; nothing is charged",
+    "cancel_requested": lambda *_: "the run is to end",
+    "cancel_delivered": lambda *_: "the handler was told to stop",
+    "stopped": lambda *_: "the handler has ended",
+    "pause_requested": lambda *_: "at its next checkpoint",
+    "paused": lambda *_: "until it is resumed",
+    "resumed": lambda *_: "it may go on",
+    "overdue": lambda *_: "longer than its timeout; the handler was told to stop",
+    "stuck": _stuck,
     "result": lambda _, data: printable(data["value"]),
     "error": lambda _, data: _error(data),
     "done": lambda _, data: str(data["state"]),

@@ -1,4 +1,4 @@
-"""`laneway runs`: what became of them."""
+"""`laneway runs`: what became of them, and what can be asked of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import click
 from laneway.cli.app import read_store, store_option
 from laneway.cli.commands import Command, Group, awaited, json_option, seconds
 from laneway.cli.completion import run_argument
+from laneway.cli.control import cancel, pause, resume, retry
 from laneway.cli.errors import say
+from laneway.cli.filters import filter_options
 
 if TYPE_CHECKING:
+    from laneway.cli.stages import Stages
     from laneway.core.run import Run
 
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     "runs", cls=Group, examples=("laneway runs list", "laneway runs show 0197f0c2a1b3", "laneway runs list --help")
 )
 def runs() -> None:
-    """See what became of runs: list, show, events, wait.
+    """See what became of runs, and control them: list, show, events, wait, cancel, pause, resume, retry.
 
     A run is named by its id or by a beginning of it that no other run's id has.
     """
@@ -35,11 +38,7 @@ def runs() -> None:
         "laneway runs list --state pending --ndjson --store sqlite:///laneway.db",
     ),
 )
-@click.option("--state", metavar="STATE", help="Only runs in this state: pending, running, succeeded, failed, ...")
-@click.option("--task", metavar="NAME", help="Only runs of this task.")
-@click.option("--lane", metavar="NAME", help="Only runs in this lane.")
-@click.option("--user", metavar="KEY", help="Only runs of this user.")
-@click.option("--session", metavar="KEY", help="Only runs of this session.")
+@filter_options
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="At most N runs."
 )
@@ -83,19 +82,20 @@ async def _listed(store: str | None, limit: int, wanted: dict[str, Any]) -> tupl
 @store_option
 def show(run_id: str, store: str | None, as_json: bool) -> None:
     """Show everything about a run: arguments, times, result, error."""
-    from laneway.cli import showing
+    from laneway.cli import showing, stages
     from laneway.cli.output import print_json
     from laneway.core.codec import to_dict
 
-    async def read() -> Run:
+    async def read() -> tuple[Run, Stages]:
         async with read_store(store) as scheduler:
-            return await scheduler.get(run_id)
+            run = await scheduler.get(run_id)
+            return run, await stages.read(scheduler, run)
 
-    run = awaited(read())
+    run, reached = awaited(read())
     if as_json:
         print_json(to_dict(run))
     else:
-        showing.show(run)
+        showing.show(run, reached)
 
 
 @runs.command(
@@ -150,3 +150,7 @@ def wait(run_id: str, timeout: float | None, store: str | None, as_json: bool) -
             return await await_end(scheduler, run.id, timeout=timeout, as_json=as_json, store=store)
 
     return awaited(waiting())
+
+
+for verb in (cancel, pause, resume, retry):
+    runs.add_command(verb)

@@ -2,6 +2,10 @@
 
 A signal begins the end. A thread heeds the signals and bounds the time, from outside the loop: a handler that blocks
 the loop must not keep the process from ending, and neither must a store that does not answer or a thread that goes on.
+
+A stuck handler begins it too. Only the end of this process frees the lease and the slots of such a run, so the worker
+takes no new work, lets its other handlers end for up to `stuck_drain`, and exits with 1: whoever supervises it, systemd
+or the parent of a fleet, starts another.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,9 +27,11 @@ from laneway.cli.notify import notify
 from laneway.cli.output import print_ndjson
 from laneway.cli.phrases import spoken
 from laneway.cli.signals import Inbox, heeding
+from laneway.engine.executor import THREADS
 from laneway.scheduler import without_password
 
 if TYPE_CHECKING:
+    from laneway.core.status import StuckRun
     from laneway.scheduler import Scheduler
 
 STOP_WITHIN = 30.0  # seconds from the first signal to the end of the process
@@ -53,6 +60,8 @@ class Shift:
         self._working: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._is_ready = False
+        self._stuck: set[str] = set()
+        self._drains_until: float | None = None  # because of a stuck handler, and nobody told it to stop
         self._left: list[str] = []
 
     def work(self) -> int:
@@ -61,14 +70,15 @@ class Shift:
             introduce(self._scheduler, self._app, self._executes)
         run_fast(self._work())
         self._tell_end()
-        if self._left:
-            # The interpreter would wait for the threads of these handlers, which do not end.
-            leave_now(FAILED)
-        return FINE
+        if _threads_go_on():
+            leave_now(self._code)
+        return self._code
 
     async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()
-        work = self._scheduler.work(concurrency=self._concurrency, attempts=self._attempts, ready=self._on_ready)
+        work = self._scheduler.work(
+            concurrency=self._concurrency, attempts=self._attempts, ready=self._on_ready, stuck=self._on_stuck
+        )
         self._working = self._loop.create_task(work)
         with heeding(self._heed, self._lifeline):
             try:
@@ -81,6 +91,10 @@ class Shift:
                 # What is left behind keeps its lease, and so needs its store.
                 if not self._left:
                     await self._scheduler.aclose()
+            # The loop would wait for handlers that heed no cancellation before it closes, and the interpreter for
+            # their threads before it exits.
+            if self._left or await _tasks_go_on():
+                self._leave()
 
     # Stopping
 
@@ -102,11 +116,39 @@ class Shift:
                 say(f"stopping: {_runs(busy)} may end within {spoken(patience)}, then what is left is given back")
                 say("  Ctrl-C again stops now")
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._stop, patience)
+            self._loop.call_soon_threadsafe(self._stop_as_told, patience)
 
     @property
     def _patience(self) -> float:
         return max(0.0, STOP_WITHIN - self._scheduler.settings.grace - MARGIN)
+
+    def _stop_as_told(self, patience: float) -> None:
+        self._drains_until = None
+        self._stop(patience)
+
+    def _on_stuck(self, run: StuckRun) -> None:
+        """Take no new work, and end when the others have."""
+        self._print("stuck", run_id=run.run_id, task=run.task, seconds=run.seconds, stack=run.stack)
+        if not self._stuck and self._stopping is None:
+            self._begin_drain()
+        self._stuck.add(run.run_id)
+        if self._drains_until is not None:
+            # Again for each further one: what is known to be stuck is not waited for.
+            self._stop(max(0.0, self._drains_until - time.monotonic()))
+
+    def _begin_drain(self) -> None:
+        drain, grace = self._scheduler.settings.stuck_drain, self._scheduler.settings.grace
+        others = len(self._scheduler.executing) - 1
+        self._drains_until = time.monotonic() + drain
+        # Not STOPPING: systemd would count its time to stop from there, and kill what may still end.
+        notify("STATUS=a handler is stuck; takes no new work, ends when the others have")
+        say(
+            f"stuck: this worker takes no new work; {_runs(others)} may end within {spoken(drain)}, then it ends with 1"
+        )
+        # A handler that blocks the loop would put this off for good.
+        last = threading.Timer(drain + grace + STOP_NOW_WITHIN, self._leave)
+        last.daemon = True
+        last.start()
 
     def _stop(self, patience: float) -> None:
         if self._stopping is not None:
@@ -122,7 +164,11 @@ class Shift:
     def _leave(self) -> NoReturn:
         self._left = self._left or self._scheduler.executing
         self._tell_end()
-        leave_now(FAILED)
+        leave_now(self._code)
+
+    @property
+    def _code(self) -> int:
+        return FAILED if self._left or self._stuck else FINE
 
     # Talking
 
@@ -140,10 +186,16 @@ class Shift:
     def _tell_end(self) -> None:
         if self._left:
             say(f"left behind: {_runs(len(self._left))} whose handlers did not end: {', '.join(self._left)}")
-            say("  this process ends now, and another worker takes them over; that is charged to them as a crash")
+            say(f"  this process ends now, and another worker takes them over; {self._charge}")
         elif self._lifeline is None:
             say("stopped")
         self._print("stopped", left=self._left)
+
+    @property
+    def _charge(self) -> str:
+        if self._stuck.issuperset(self._left):
+            return "they end cancelled, or as timed out, as was decided"
+        return "that is charged to them as a crash"
 
     def _print(self, event: str, **facts: Any) -> None:
         if self._as_json:
@@ -170,6 +222,23 @@ def introduce(scheduler: Scheduler, app: str, concurrency: int, processes: int |
 
 def _runs(count: int) -> str:
     return f"{count} run{'s' * (count != 1)}"
+
+
+async def _tasks_go_on() -> bool:
+    """Tell whether handlers go on, on this loop, although their runs are over for this worker: abandoned, or lost."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return bool(tasks and (await asyncio.wait(tasks, timeout=MARGIN))[1])
+
+
+def _threads_go_on() -> bool:
+    """Tell whether such handlers go on in threads."""
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
+    deadline = time.monotonic() + MARGIN
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))  # one that only waits for work ends at once
+    return any(thread.is_alive() for thread in threads)
 
 
 def run_fast(work: Coroutine[Any, Any, None]) -> None:

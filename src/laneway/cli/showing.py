@@ -10,29 +10,35 @@ from laneway.cli.output import console, one_line, style, symbol, to_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from laneway.cli.stages import Stages
     from laneway.core.run import Run
 
 MARGIN = 12  # where values begin
 
 
-def show(run: Run) -> None:
-    """Print the run: what it is, when things happened, what it was given, what came of it."""
+def show(run: Run, stages: Stages) -> None:
+    """Print the run: what it is, when things happened, what it was given, what came of it, where it is stuck."""
     from rich.text import Text
 
     out = console()
     out.print(
         Text.assemble(
-            (one_line(run.task), "bold"), "  ", (f"{symbol(run.state)} {run.state.value}", style(run.state)), _why(run)
+            (one_line(run.task), "bold"),
+            "  ",
+            (f"{symbol(run.state)} {phrases.standing(run)}", style(run.state)),
+            _why(run),
         ),
         soft_wrap=True,
     )
-    for name, value in (*_facts(run), *_times(run)):
+    for name, value in (*_facts(run), *_times(run, stages)):
         out.print(Text.assemble((f"{name:<{MARGIN}}", "bright_black"), one_line(value)), soft_wrap=True)
+    if stages.stack and not run.ended:
+        _block(out, "stuck: it was told to stop, has not, and was at", stages.stack, "red")
     _block(out, "arguments", to_json(run.args, indent=True))
     if run.state == "succeeded":
         _block(out, "result", to_json(run.result, indent=True))
     if run.error is not None:
-        earlier = " of an earlier attempt" if run.state in ("succeeded", "pending", "running") else ""
+        earlier = " of an earlier attempt" if run.state in ("succeeded", "pending", "running", "paused") else ""
         text = run.error.traceback or f"{run.error.type}: {run.error.message}"
         kind = "" if run.error.kind == "error" else f" ({run.error.kind})"
         _block(out, f"error{earlier}{kind}", text.rstrip(), "" if earlier else "red")
@@ -52,13 +58,24 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("session", run.session),
         ("attempt", f"{run.attempt}, started {run.fence} time{'s' * (run.fence != 1)}{crashes}"),
         ("worker", run.worker),
+        ("retry of", run.retry_of),
     ]
     return [(name, value) for name, value in facts if value]
 
 
-def _times(run: Run) -> list[tuple[str, str]]:
+def _times(run: Run, stages: Stages) -> list[tuple[str, str]]:
     now = phrases.now()
-    times = [("accepted", run.accepted_at), ("due", run.due_at), ("started", run.started_at), ("ended", run.ended_at)]
+    times = [
+        ("accepted", run.accepted_at),
+        ("due", run.due_at),
+        ("started", run.started_at),
+        ("overdue", stages.overdue_at),
+        ("requested", stages.requested_at),
+        ("delivered", stages.delivered_at),
+        ("stuck", stages.stuck_at),
+        ("stopped", stages.stopped_at),
+        ("ended", run.ended_at),
+    ]
     lines = [(name, phrases.moment(at, now)) for name, at in times if at is not None]
     waited, ran = phrases.waited(run, now), phrases.ran(run, now)
     if ran:

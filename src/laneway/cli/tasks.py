@@ -13,7 +13,8 @@ from laneway.cli.errors import say
 if TYPE_CHECKING:
     from laneway.engine.tasks import Task
 
-HEADS = ("name", "kind", "lane", "timeout", "attempts", "parameters")
+HEADS = ("name", "kind", "lane", "timeout", "attempts", "transient", "validate", "parameters")
+OPTIONAL = ("transient", "validate")
 
 
 @click.group("tasks", cls=Group, examples=("laneway tasks list app:app", "laneway tasks list app:app --json"))
@@ -27,8 +28,9 @@ def tasks() -> None:
 def list_(app: str, as_json: bool) -> None:
     """List the tasks of APP in the order they were registered.
 
-    `kind` says where handlers are executed: async ones on the event loop, plain ones in threads. A parameter with a `?`
-    may be left out.
+    `kind` says where handlers are executed: async ones on the event loop, plain ones in threads, process ones in child
+    processes. `transient` names the errors that get quick tries inside an attempt, `validate` what looks at results;
+    they are shown if any task has them. A parameter with a `?` may be left out.
     """
     from laneway.cli import tables
     from laneway.cli.output import print_json
@@ -37,7 +39,9 @@ def list_(app: str, as_json: bool) -> None:
     if as_json:
         print_json(records)
     elif records:
-        tables.show(HEADS, [_row(record) for record in records])
+        shown = [name for name in HEADS if name not in OPTIONAL or any(record[name] for record in records)]
+        rows = [_row(record) for record in records]
+        tables.show(shown, [[row[name] for name in shown] for row in rows])
     else:
         say(f"{app} has no tasks; register functions with @app.task")
 
@@ -47,15 +51,19 @@ def _record(task: Task[..., Any]) -> dict[str, Any]:
 
     from laneway.core.instants import SECOND
 
-    policy = task.policy
+    policy, manner = task.policy, task.manner
     return {
         "v": 1,
         "name": task.name,
-        "kind": "async" if task.is_async else "plain",
+        "kind": "process" if manner.process else "async" if task.is_async else "plain",
         "lane": policy.lane,
         "timeout": None if policy.timeout is None else policy.timeout / SECOND,
         "retry": msgspec.to_builtins(policy.retry),
         "max_crashes": policy.max_crashes,
+        "transient": [error.__name__ for error in manner.transient],
+        "transient_tries": manner.tries,
+        "transient_wait": manner.wait,
+        "validate": None if manner.validate is None else _named(manner.validate),
         "parameters": _parameters(task),
     }
 
@@ -70,13 +78,17 @@ def _parameters(task: Task[..., Any]) -> list[dict[str, Any]]:
     ]
 
 
+def _named(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
 def _type(type_: Any) -> str:
     import inspect
 
     return inspect.formatannotation(type_).removeprefix("typing.")
 
 
-def _row(record: dict[str, Any]) -> tuple[str, ...]:
+def _row(record: dict[str, Any]) -> dict[str, str]:
     from laneway.cli.phrases import span
 
     parameters = (
@@ -84,11 +96,13 @@ def _row(record: dict[str, Any]) -> tuple[str, ...]:
         + ("" if parameter["type"] == "Any" else f": {parameter['type']}")
         for parameter in record["parameters"]
     )
-    return (
-        record["name"],
-        record["kind"],
-        record["lane"],
-        "" if record["timeout"] is None else span(record["timeout"]),
-        str(record["retry"]["attempts"]),
-        ", ".join(parameters),
-    )
+    return {
+        "name": record["name"],
+        "kind": record["kind"],
+        "lane": record["lane"],
+        "timeout": "" if record["timeout"] is None else span(record["timeout"]),
+        "attempts": str(record["retry"]["attempts"]),
+        "transient": ",".join(record["transient"]),
+        "validate": record["validate"] or "",
+        "parameters": ", ".join(parameters),
+    }

@@ -48,7 +48,11 @@ def worker(
 
     Ctrl-C or SIGTERM stops it: it claims nothing more, gives handlers time to end, cancels the rest and gives their
     runs back uncharged, all within 30 seconds. A second signal does so at once. Exits with 0 after a clean stop, with 1
-    if handlers in threads had to be left behind, with 5 if --exclusive is refused.
+    if handlers had to be left behind, with 5 if --exclusive is refused.
+
+    A handler that was told to stop and does not is stuck, and only the end of this process frees its run: the worker
+    takes no new work, lets the others end for up to `stuck_drain` (10 minutes), and exits with 1, so that its
+    supervisor starts another.
 
     With --processes the limit of --concurrency is that of each process, signals reach all of them, and the exit code is
     1 if one of them did not stop cleanly.

@@ -25,6 +25,8 @@ from laneway.engine.endings import after_raise, after_return, failed, refused_by
 from laneway.engine.execution import Execution, Stop
 from laneway.ports.clock import Clock
 
+THREADS = "laneway-handler"  # how the names of threads begin that execute plain handlers
+
 inside: contextvars.ContextVar[bool] = contextvars.ContextVar("laneway_inside")
 """Set where a plain handler is executed: what it calls knows that it would wait for itself."""
 
@@ -60,7 +62,7 @@ class Executor:
         save: Callable[[Execution, str], Future[None]],
     ) -> None:
         self._clock = clock
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="laneway-handler")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=THREADS)
         self._children = Children(clock, result_limit)
         self._result_limit = result_limit
         self._buffered, self._ended, self._save = buffered, ended, save

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
 
 FRAMES = 40  # the innermost ones
-LIMIT = 8 * 1024  # characters
+LIMIT = 6 * 1024  # characters: an event has to hold it, and is cut at its end, where the innermost frame is
 
 
 def of_thread(ident: int | None) -> str:
