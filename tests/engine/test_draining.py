@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -239,3 +240,18 @@ async def test_drain_takes_over_from_the_dead_also_when_the_store_fails_once(
     await as_time_passes(clock, app.drain())
 
     assert (await app.get(receipt)).result == "by another"
+
+
+async def test_a_drain_does_not_wait_for_what_is_stuck() -> None:
+    app, go_on = Scheduler("memory://", grace=0.05), threading.Event()
+
+    @app.task(timeout=0.05)
+    def deaf() -> None:
+        go_on.wait(20)
+
+    await app.submit(deaf)
+    try:
+        assert await soon(app.drain()) == {}
+        assert [run.state for run in await app.runs()] == [RunState.RUNNING]
+    finally:
+        go_on.set()

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import cache
 from inspect import isawaitable
 from types import MappingProxyType
@@ -30,16 +30,13 @@ from laneway.core.outcome import Outcome
 from laneway.core.policy import TaskPolicy
 from laneway.engine import finding
 from laneway.engine.attempt import Attempt, Line, Terminated
-from laneway.engine.context import Unwound
+from laneway.engine.context import Unwound, carried
 from laneway.engine.endings import after_raise, after_return, failed
 from laneway.engine.tasks import Task
 from laneway.engine.wire import Begun, ended
 from laneway.errors import BadSetting
 
 PR_SET_PDEATHSIG = 1
-
-carried: ContextVar[Mapping[str, str]] = ContextVar("carried", default=MappingProxyType({}))
-"""What the worker gave the attempt to carry, such as the trace it belongs to."""
 
 
 def main() -> None:

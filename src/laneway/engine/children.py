@@ -51,7 +51,7 @@ class Children:
 
         `drafted` hears what the handler emits, in order. `checkpoint` saves a state (JSON text) and returns True to let
         the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `state` is what the last
-        checkpoint saved; `carried` is readable in the child as `laneway.engine.child.carried`.
+        checkpoint saved; `carried` is readable in the child as `laneway.engine.context.carried`.
         """
         refuse_inside_child()
         if state is not None:

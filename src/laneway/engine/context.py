@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from laneway.core import codec, events
@@ -128,6 +129,13 @@ def _printable(text: object) -> str:
     # Another program's output may hold what UTF-8 cannot; a line for people must not fail the run.
     return str(text).encode(errors="replace").decode()
 
+
+carried: ContextVar[Mapping[str, str]] = ContextVar("laneway_carried", default=MappingProxyType({}))
+"""Texts that go along with an attempt wherever it is executed, such as the trace it belongs to.
+
+Context variables of a worker reach its handlers on the loop and in threads by themselves; into a child process only
+this one is carried.
+"""
 
 current: ContextVar[Context] = ContextVar("laneway_context")
 """The context of the handler that is being executed, if it asked for one; also in what the handler calls."""

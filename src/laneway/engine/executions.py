@@ -72,6 +72,11 @@ class Executions:
         return bool(self._results)
 
     @property
+    def deaf(self) -> bool:
+        """Tell whether handlers are being executed, and all of them were told to stop and have not."""
+        return 0 < len(self._running) == len(self.stuck)
+
+    @property
     def taking_over(self) -> bool:
         """Tell whether lapsed leases wait to be settled."""
         return bool(self._taken_over)

@@ -20,7 +20,7 @@ from laneway.core.events import Draft, drafted
 from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Succeeded, timed_out
 from laneway.core.run import Failure
 from laneway.engine.children import Children
-from laneway.engine.context import Context, Unwound, current
+from laneway.engine.context import Context, Unwound, carried, current
 from laneway.engine.endings import after_raise, after_return, failed, refused_by
 from laneway.engine.execution import Execution, Stop
 from laneway.ports.clock import Clock
@@ -179,7 +179,7 @@ class Executor:
             return True
 
         execution.child = self._children.execution(
-            execution.task.function, execution.run, heard, saved, state=execution.run.state
+            execution.task.function, execution.run, heard, saved, carried=carried.get()
         )
         try:
             outcome = await execution.child.outcome()

@@ -236,6 +236,8 @@ class Worker:
                 continue
             if not executions and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
+            if until_drained and executions.deaf and not reclaimer.behind:
+                self._gave_up.set()  # what is left does not listen; nobody can tell when it ends
             if reply.due_in is not None and not self._stopping:
                 # Counted from before the call: what the answer took on its way must not make the run late.
                 self._ring_at(self._asked_at + reply.due_in / SECOND)

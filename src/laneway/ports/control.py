@@ -28,8 +28,8 @@ class ControlStore(Protocol):
         """Cancel the run: one that is not running ends at once, with its events; one that is running is requested to.
 
         A stored cancel wins over whatever the attempt comes to. A run whose lease has lapsed, or that is to be
-        abandoned, ends at once too: its slots are free, and what its worker still writes is refused. The holder is
-        woken.
+        abandoned, ends at once too: its slots are free, and what its worker still writes is refused; that worker hears
+        of it at its next renewal. The holder of a run that is requested to is woken.
         """
         ...
 
