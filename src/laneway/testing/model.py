@@ -29,11 +29,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from laneway.core.events import Event, draft
 from laneway.core.instants import instant
 from laneway.core.liveness import Incarnation, ProcessMark, WorkerInfo
-from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
+from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
 from laneway.core.policy import Lane, TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun, Run
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
-from laneway.errors import LeaseLost
+from laneway.core.run import Claimed, Failure, NewRun, Request, Run, RunFilter
+from laneway.core.states import RunState
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
+from laneway.errors import LeaseLost, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
@@ -72,9 +73,18 @@ SHAPES = st.builds(
     priority=st.sampled_from([0] * 8 + [1, -1, 100, -100]),
     delay=st.sampled_from([0] * 8 + [1, 2.5, 30]),
 )
-OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep"])
+OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep", "snooze", "heed"])
 WHO = st.integers(0, 3)
 WHICH = st.integers(0, 9)
+FILTERS = st.builds(
+    RunFilter,
+    state=st.sampled_from([None, None, RunState.PENDING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED]),
+    task=st.sampled_from([None, None, "work", "mail"]),
+    lane=st.sampled_from([None, None, "tight", "main"]),
+    user=st.sampled_from([None, None, "ann", "bob"]),
+    session=st.sampled_from([None, None, None, "s1"]),
+)
+ANY = st.integers(0, 200)
 LIMITS = st.builds(Lane, st.sampled_from(["tight", *LANES]), st.integers(1, 4), st.sampled_from([None, 1, 1, 2, 3]))
 
 # How often each command comes, and what it is given. Most of the time runs come, start and end: only then do caps,
@@ -97,6 +107,14 @@ WEIGHTS = {
     "register": 1,
     "register_again": 1,
     "set_clock": 1,
+    "cancel": 2,
+    "cancel_where": 1,
+    "pause": 2,
+    "resume": 2,
+    "resume_all": 1,
+    "steer_again": 1,
+    "save": 1,
+    "overdue": 1,
 }
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "submit": st.tuples(st.lists(SHAPES, min_size=1, max_size=5)),
@@ -116,6 +134,14 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "register": st.tuples(st.sampled_from([TASKS, TASKS, TASKS[:2], TASKS[1:]])),
     "register_again": st.tuples(WHO),
     "set_clock": st.tuples(st.sampled_from([-3600, -5, 5, 3600])),
+    "cancel": st.tuples(ANY, st.sampled_from([False, False, False, True])),
+    "cancel_where": st.tuples(FILTERS, ANY, st.sampled_from([1, 2, 3, 500])),
+    "pause": st.tuples(ANY),
+    "resume": st.tuples(ANY),
+    "resume_all": st.tuples(),
+    "steer_again": st.tuples(st.integers(1, 4)),
+    "save": st.tuples(WHO, WHICH),
+    "overdue": st.tuples(WHO, WHICH),
 }
 COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(
     lambda name: st.tuples(st.just(name), ARGUMENTS[name])
@@ -132,6 +158,7 @@ class Incarnate:
         self.held: list[Claimed] = []
         self.past: list[Claimed] = []
         self.steps = [Step(name, 0)]
+        self.told: dict[tuple[int, int], Request] = {}  # what was requested of what it executes
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -152,6 +179,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.seen: dict[str, int] = {}  # per run: how many of its events were compared
         # Per session: its runs that have not started, and what orders them.
         self.unstarted: defaultdict[str, dict[str, tuple[datetime, int]]] = defaultdict(dict)
+        self.places: dict[str, tuple[datetime, int]] = {}  # what orders a run while it has not been paused
+        self.joined = 0
+        self.steered: list[Callable[[Store], Awaitable[object]]] = []  # the control calls so far
         self.clock_was_set = False
         self.named = 0
 
@@ -189,12 +219,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _step(self, who: int, outcomes: list[str], room: int, park: bool) -> None:
         worker = self._worker(who)
-        ended = [(run, _outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
+        ended = [
+            (run, _outcome(run, name, worker.told.get((run.number, run.fence))))
+            for run, name in zip(worker.held, outcomes, strict=False)
+        ]
         await self._make_step(worker, [(run, outcome) for run, outcome in ended if outcome], room=room, park=park)
 
     async def _finish(self, who: int, room: int, park: bool) -> None:
         worker = self._worker(who)
-        await self._step(who, ["succeed"] * len(worker.held), room, park)
+        await self._step(who, ["succeed", "heed"] * len(worker.held), room, park)
 
     async def _emit(self, who: int, which: int, events: int) -> None:
         worker = self._worker(who)
@@ -259,14 +292,90 @@ class StoreMachine(RuleBasedStateMachine):
     async def _set_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._same(lambda store: store.set_lanes(lanes))
 
+    # Control
+
+    async def _cancel(self, which: int, abandon: bool) -> None:
+        await self._steer(which, lambda store, call, run_id: store.cancel(call, run_id, abandon=abandon))
+
+    async def _pause(self, which: int) -> None:
+        await self._steer(which, lambda store, call, run_id: store.pause(call, run_id))
+
+    async def _resume(self, which: int) -> None:
+        paused = await all_runs(self.memory, RunFilter(state=RunState.PAUSED))
+        if paused and which % 4:
+            await self._steered(partial(_resumed, self._call(), paused[which % len(paused)].id))
+            await self._note_resumed(paused[which % len(paused)])
+        else:
+            await self._steer(which, lambda store, call, run_id: store.resume(call, run_id))
+
+    async def _resume_all(self) -> None:
+        for run in await all_runs(self.memory, RunFilter(state=RunState.PAUSED)):
+            await self._steered(partial(_resumed, self._call(), run.id))
+            await self._note_resumed(run)
+
+    async def _cancel_where(self, wanted: RunFilter, after: int, limit: int) -> None:
+        until = self.named if limit % 2 else None
+        call = self._call()
+        await self._steered(lambda store: store.cancel_where(call, wanted, after=after, until=until, limit=limit))
+
+    async def _steer_again(self, back: int) -> None:
+        if self.steered:
+            await self._same(self.steered[-min(back, len(self.steered))])
+
+    async def _save(self, who: int, which: int) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        if lease is not None:
+            self.named += 1
+            await self._make_step(worker, saved=[Saved(lease.number, lease.fence, str(self.named))])
+
+    async def _overdue(self, who: int, which: int) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        if lease is not None:
+            await self._make_step(worker, overdue=[(lease.number, lease.fence)])
+
+    async def _steer(self, which: int, verb: Callable[[Store, str, str], Awaitable[Run]]) -> None:
+        runs = await all_runs(self.memory)
+        # Mostly one that can be steered; of those that run or were started, there would be too few otherwise.
+        open_ = [run for run in runs if not run.ended]
+        started = [run for run in open_ if run.fence]
+        among = _pick([runs, open_, started or open_, started or open_], which)
+        if among:
+            call, before = self._call(), among[which // 4 % len(among)]
+            await self._steered(lambda store: verb(store, call, before.id))
+            await self._note_resumed(before)
+
+    async def _steered(self, call: Callable[[Store], Awaitable[object]]) -> None:
+        self.steered.append(call)
+        await self._same(call)
+        for places in self.unstarted.values():
+            for run_id in list(places):
+                if (await self.memory.get(run_id)).state is not RunState.PENDING:
+                    del places[run_id]
+
+    async def _note_resumed(self, before: Run) -> None:
+        """A run that is resumed before it was ever started joins its session's tail, or waits for its due time."""
+        run = await self.memory.get(before.id)
+        if before.state is RunState.PAUSED and run.state is RunState.PENDING and run.session and not run.fence:
+            self.joined += 1
+            now = instant(self.clock.now())
+            place = self.places[run.id] if run.due_at > now else (now, self.joined)
+            self.unstarted[run.session][run.id] = place
+
+    def _call(self) -> str:
+        self.named += 1
+        return f"call {self.named}"
+
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
         await self._same(lambda store: store.submit(batch))
         for new in batch:
             run = await self.memory.get(new.id)
-            if run.session is not None and run.fence == 0:
-                self.unstarted[run.session].setdefault(run.id, (run.due_at, run.number))
+            if run.session is not None and run.id not in self.places:
+                self.joined += 1
+                self.places[run.id] = self.unstarted[run.session][run.id] = (run.due_at, self.joined)
 
     async def _make_step(
         self,
@@ -277,15 +386,19 @@ class StoreMachine(RuleBasedStateMachine):
         emitted: Sequence[Emitted] = (),
         room: int = 0,
         park: bool = False,
+        saved: Sequence[Saved] = (),
+        overdue: Sequence[tuple[int, int]] = (),
     ) -> None:
-        results = [_result(run, outcome) for run, outcome in ended]
-        step = Step(worker.name, worker.steps[-1].call + 1, [*results, *late], list(emitted), room, park)
+        results = [*(_result(run, outcome) for run, outcome in ended), *late]
+        call, going_on = worker.steps[-1].call + 1, (list(saved), list(overdue))
+        step = Step(worker.name, call, results, list(emitted), room, park, *going_on)
         reply = await self._same(lambda store: store.step(step), _plain_step)
         if reply is None:
             await self._replace(worker)
             return
         settled = [run for run, _ in ended]
         worker.steps.append(step)
+        worker.told = {(asked.number, asked.fence): asked.request for asked in reply.requests}
         worker.past += settled
         worker.held = [run for run in worker.held if run not in settled] + reply.claimed
         await self._check_claims(reply)
@@ -309,10 +422,10 @@ class StoreMachine(RuleBasedStateMachine):
     async def _same(
         self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None
     ) -> T | None:
-        """Send a call to both, assert that the answers are the same, and return it; None if the incarnation is lost."""
+        """Send a call to both, assert that the answers are the same, and return it; None if it was refused."""
         expected, found = await _answer(call, self.memory), await _answer(call, self.store)
-        if isinstance(expected, LeaseLost) or isinstance(found, LeaseLost):
-            assert type(found) is type(expected), (found, expected)
+        if isinstance(expected, (LeaseLost, WrongState)) or isinstance(found, (LeaseLost, WrongState)):
+            assert (type(found), str(found)) == (type(expected), str(expected))
             return None
         _assert_same(found if plain is None else plain(found), expected if plain is None else plain(expected))
         return expected
@@ -395,15 +508,19 @@ def _assert_same(found: object, expected: object) -> None:
     assert found == expected, f"the store has {found}\nmemory has    {expected}"
 
 
-async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost:
+async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost | WrongState:
     try:
         return await call(store)
-    except LeaseLost as lost:
-        return lost
+    except (LeaseLost, WrongState) as refused:
+        return refused
 
 
 async def _renewed(name: str, store: Store) -> RenewReply:
     return store.renew(name)
+
+
+async def _resumed(call: str, run_id: str, store: Store) -> Run:
+    return await store.resume(call, run_id)
 
 
 async def _whole_log(run_id: str, store: Store) -> list[Event]:
@@ -414,7 +531,7 @@ async def _session(name: str, store: Store) -> SessionState | None:
     return await store.session(name)
 
 
-def _outcome(run: Claimed, name: str) -> Outcome | None:
+def _outcome(run: Claimed, name: str, asked: Request | None) -> Outcome | None:
     if name == "keep":
         return None
     if run.lapsed:
@@ -424,6 +541,10 @@ def _outcome(run: Claimed, name: str) -> Outcome | None:
             return Succeeded(f'{{"fence":{run.fence}}}')
         case "release":
             return Released()
+        case "snooze":
+            return Snoozed(2_000_000)
+        case "heed":
+            return Cancelled() if asked is Request.CANCEL else Paused() if asked else Succeeded("1")
         case _:
             return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
 
@@ -432,8 +553,8 @@ def _result(run: Claimed, outcome: Outcome) -> Result:
     return Result(run.number, run.fence, settle(run, outcome, POLICY))
 
 
-def _pick(leases: list[Claimed], which: int) -> Claimed | None:
-    return leases[which % len(leases)] if leases else None
+def _pick(items: Sequence[T], which: int) -> T | None:
+    return items[which % len(items)] if items else None
 
 
 def _unheard() -> None:
@@ -441,11 +562,11 @@ def _unheard() -> None:
 
 
 def _plain_step(reply: StepReply) -> object:
-    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now
+    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests
 
 
 def _plain_renewal(reply: RenewReply) -> object:
-    return reply.now, sorted(reply.leases)
+    return reply.now, sorted(reply.leases), reply.requests
 
 
 def _plain_reclaim(reply: ReclaimReply) -> object:
