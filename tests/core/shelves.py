@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 from operator import attrgetter
 
-from laneway.core.flow import Entry, Flow
+from laneway.core.flow import Entry, Flow, Shelf
 from laneway.core.policy import Lane
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import LaneBook, Ledger, Seat, Turn
+from laneway.core.turns import AGAIN, LaneBook, Ledger, Seat, Turn
 
 
 class Item(Entry):
-    """A run, with the shelf it is on: `ready`, a gate, `held`, `active`, `ended` or `nowhere`."""
+    """A run, with the shelf it is on: `ready`, a gate, `held`, `active`, `paused`, `ended` or `nowhere`."""
 
     __slots__ = ("place", "shelf")
 
@@ -67,7 +67,7 @@ class PlainShelves:
         return [item for item in self.items if item.shelf == shelf]
 
     def _put(self, run: Item, shelf: str) -> None:
-        assert run.shelf in ("nowhere", "active"), run
+        assert run.shelf in ("nowhere", "active", "paused"), run
         run.shelf = shelf
         if run not in self.items:
             self.items.append(run)
@@ -123,6 +123,30 @@ class Floor:
         self.active.remove(item)
         self.flow.free(item)
         self.flow.rejoin(item)
+
+    def cancel(self, item: Item) -> None:
+        """Cancel a run that waits or is paused."""
+        self._take_out(item, "ended")
+        if item.kind & AGAIN:
+            self.flow.end(item)
+
+    def pause(self, item: Item) -> None:
+        """Pause a run that waits."""
+        self._take_out(item, "paused")
+
+    def resume(self, item: Item) -> None:
+        """Resume a run; one that was never started goes behind all others."""
+        if item.kind & AGAIN:
+            self.flow.rejoin(item)
+        else:
+            self.accepted += 1
+            item.number = self.accepted
+            self.flow.join(item)
+
+    def _take_out(self, item: Item, to: str) -> None:
+        before, item.shelf = item.shelf, to
+        if before != "paused":
+            self.flow.withdraw(item, Shelf(before) if before in ("ready", "held") else Shelf.PARKED)
 
     def set_lane(self, lane: Lane) -> None:
         book = self.books[lane.name]

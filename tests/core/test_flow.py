@@ -52,7 +52,8 @@ class FlowMachine(RuleBasedStateMachine):
     def claim(self, tasks: set[str], room: int) -> None:
         self.turn += 1
         before = Counter(item.lane for item in self.floor.active)
-        fresh = {item.number for item in self.floor.shelves.items if not item.kind & AGAIN}
+        waiting = [item for item in self.floor.shelves.items if item.shelf not in ("paused", "ended")]
+        fresh = {item.number for item in waiting if not item.kind & AGAIN}
         started = self.floor.claim(room, tasks, self.turn)
         assert len(started) <= room
         assert all(item.task in tasks for item in started)
@@ -70,6 +71,23 @@ class FlowMachine(RuleBasedStateMachine):
         if self.floor.active:
             item = self.floor.active[which % len(self.floor.active)]
             (self.floor.again if again else self.floor.end)(item)
+
+    @rule(which=st.integers(0, 19), pause=st.booleans())
+    def steer(self, which: int, pause: bool) -> None:
+        waiting = [item for item in self.floor.shelves.items if item.shelf not in ("active", "ended")]
+        if waiting:
+            item = waiting[which % len(waiting)]
+            if not pause:
+                self.floor.cancel(item)
+            elif item.shelf == "paused":
+                self.floor.resume(item)
+            else:
+                self.floor.pause(item)
+
+    @rule()
+    def resume_all(self) -> None:
+        for item in self.floor.shelves.on("paused"):
+            self.floor.resume(item)
 
     @rule(lane=LIMITS)
     def set_lane(self, lane: Lane) -> None:
@@ -96,7 +114,7 @@ class FlowMachine(RuleBasedStateMachine):
     @invariant()
     def no_session_holds_back_whom_it_could_admit(self) -> None:
         for name in ("s1", "s2"):
-            items = [item for item in self.floor.shelves.items if item.session == name and item.shelf != "ended"]
+            items = [item for item in self.floor.shelves.items if item.session == name and keeps_its_place(item)]
             held = [item for item in items if item.shelf == "held"]
             book = self.floor.sessions.get(name)
             if book is None:
@@ -120,6 +138,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         floor = self.floor
+        self.resume_all()
         while True:
             for item in list(floor.active):
                 floor.end(item)
@@ -133,7 +152,11 @@ class FlowMachine(RuleBasedStateMachine):
 
 
 def waits(item: Item) -> bool:
-    return not item.kind & AGAIN and item.shelf not in ("held", "active", "ended")
+    return not item.kind & AGAIN and item.shelf not in ("held", "active", "paused", "ended")
+
+
+def keeps_its_place(item: Item) -> bool:
+    return item.shelf != "ended" and (item.shelf != "paused" or bool(item.kind & AGAIN))
 
 
 TestFlow = FlowMachine.TestCase

@@ -9,10 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laneway.core.events import DONE, Draft
-from laneway.core.outcome import NOT_RETRIED, Failed, Lapsed, Outcome, Released, Settlement, Succeeded, settle
+from laneway.core.outcome import (
+    NOT_RETRIED,
+    Cancelled,
+    Failed,
+    Lapsed,
+    Outcome,
+    Paused,
+    Released,
+    Settlement,
+    Snoozed,
+    Succeeded,
+    overruled,
+    settle,
+)
 from laneway.core.policy import TaskPolicy
 from laneway.core.retry import Retry
-from laneway.core.run import Claimed, Failure
+from laneway.core.run import Claimed, Failure, Request
 from laneway.core.states import TERMINAL, Move, RunState
 
 EMITTED: tuple[Draft, ...] = (("log", '{"text":"a"}'),)
@@ -114,12 +127,55 @@ def test_no_event_shows_a_traceback() -> None:
         assert not any("secret" in data for _, data in settlement.drafts)
 
 
+def test_an_attempt_out_of_time_whose_worker_died_is_charged_as_timed_out() -> None:
+    run = running(crashes=1)
+    run.timed_out = True
+
+    settlement = settle(run, Lapsed(), TaskPolicy(timeout=5_000_000))
+
+    assert (settlement.move, settlement.attempt, settlement.crashes) == (Move.RETRY, 2, 0)
+    assert settlement.failure is not None
+    assert (settlement.failure.kind, settlement.failure.message) == ("timed_out", "the handler took longer than 5 s")
+    assert shown(settlement)[0] == ("lapsed", {"worker": "w1", "crashes": 1})
+
+
+def test_a_snooze_charges_nothing_and_comes_back_after_its_delay() -> None:
+    settlement = settle(running(attempt=2, crashes=1), Snoozed(1_500_000), TaskPolicy(), EMITTED)
+
+    assert (settlement.state, settlement.attempt, settlement.crashes) == (RunState.PENDING, 2, 1)
+    assert settlement.delay == 1_500_000
+    assert shown(settlement) == [("log", {"text": "a"}), ("snoozed", {"delay": 1.5})]
+
+
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.just(Succeeded("null")),
     st.sampled_from(["error", "timed_out", "bad_result"]).map(lambda kind: Failed(Failure(kind, "E", "no"))),
     st.just(Released()),
     st.just(Lapsed()),
+    st.just(Snoozed(1)),
+    st.just(Paused()),
+    st.just(Cancelled()),
 )
+
+
+@given(st.integers(1, 5), OUTCOMES, st.sampled_from([Request.CANCEL, Request.PAUSE, None]))
+def test_what_was_requested_overrules_whatever_the_attempt_came_to(
+    attempt: int, outcome: Outcome, request: Request | None
+) -> None:
+    settlement = settle(running(attempt), outcome, TaskPolicy(), () if isinstance(outcome, Lapsed) else EMITTED)
+
+    written = overruled(settlement, request, attempt)
+
+    if request is Request.CANCEL:
+        assert (written.state, written.attempt, written.result) == (RunState.CANCELLED, attempt, None)
+        assert ("stopped", {}) in shown(written) or isinstance(outcome, Lapsed)
+    elif settlement.state in TERMINAL:
+        assert written == settlement
+    else:
+        assert written.state is (RunState.PAUSED if request else RunState.PENDING)
+        assert (written.attempt, written.delay) == (settlement.attempt, settlement.delay)
+    assert written.drafts[: written.own] == settlement.drafts[: settlement.own]
+    assert [kind for kind, _ in written.drafts].count(DONE) == (written.state in TERMINAL)
 
 
 @given(st.integers(1, 5), st.integers(0, 5), OUTCOMES, st.integers(1, 4), st.integers(1, 4))

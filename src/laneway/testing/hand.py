@@ -33,6 +33,7 @@ def new_run(
     priority: int = 0,
     delay: float = 0,
     due_at: int | None = None,
+    retry_of: str | None = None,
 ) -> NewRun:
     """Return a submission; `args` is the value itself, `delay` is in seconds."""
     return NewRun(
@@ -46,6 +47,7 @@ def new_run(
         priority=priority,
         delay=round(delay * 1_000_000),
         due_at=due_at,
+        retry_of=retry_of,
     )
 
 
@@ -61,6 +63,7 @@ class Fields(TypedDict, total=False):
     priority: int
     delay: float
     due_at: int | None
+    retry_of: str | None
 
 
 def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:

@@ -23,108 +23,32 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from laneway.core.events import Event, draft
 from laneway.core.instants import SECOND, instant
 from laneway.core.liveness import Incarnation, ProcessMark, WorkerInfo
-from laneway.core.outcome import Failed, Lapsed, Outcome, Released, Succeeded, settle
+from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
 from laneway.core.policy import Lane, TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun, Run
-from laneway.core.states import TERMINAL, RunState
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Step, StepReply
-from laneway.errors import LeaseLost
+from laneway.core.run import Claimed, Failure, NewRun, Request, Run, RunFilter
+from laneway.core.states import RunState
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
+from laneway.errors import LeaseLost, UnknownRun, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing.clock import FakeClock
+from laneway.testing.commands import COMMANDS, SESSIONS, TASKS, Shape
 from laneway.testing.hand import new_run
 from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake
 
 StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
 T = TypeVar("T")
 
-TASKS = ("work", "mail", "scan")
-SESSIONS = ("s1", "s2", "s3")
-LANES = ("main", "team", "tight")
 POLICY = TaskPolicy()
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """What a random submission looks like."""
-
-    task: str
-    lane: str
-    user: str | None
-    session: str | None
-    max_concurrent: int | None
-    priority: int
-    delay: float
-
-
-SHAPES = st.builds(
-    Shape,
-    task=st.sampled_from(["work"] * 6 + ["mail", "scan"]),
-    lane=st.sampled_from(["tight"] * 4 + ["main", "team", "nowhere"]),
-    user=st.sampled_from([None, "ann", "ann", "ann", "bob"]),
-    session=st.sampled_from([None] * 5 + [*SESSIONS]),
-    max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
-    priority=st.sampled_from([0] * 8 + [1, -1, 100, -100]),
-    delay=st.sampled_from([0] * 8 + [1, 2.5, 30]),
-)
-OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep"])
-WHO = st.integers(0, 3)
-WHICH = st.integers(0, 9)
-LIMITS = st.builds(Lane, st.sampled_from(["tight", *LANES]), st.integers(1, 4), st.sampled_from([None, 1, 1, 2, 3]))
-
-# How often each command comes, and what it is given. Most of the time runs come, start and end: only then do caps,
-# sessions and turns have anything to decide, and the rare commands something to disturb.
-WEIGHTS = {
-    "submit": 4,
-    "flood": 3,
-    "step": 6,
-    "finish": 8,
-    "advance": 3,
-    "renew_all": 2,
-    "renew": 1,
-    "reclaim": 2,
-    "set_lanes": 2,
-    "repeat": 2,
-    "emit": 1,
-    "settle_late": 1,
-    "submit_again": 1,
-    "leave": 1,
-    "register": 1,
-    "register_again": 1,
-    "set_clock": 1,
-    "prune": 1,
-}
-ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
-    "submit": st.tuples(st.lists(SHAPES, min_size=1, max_size=5)),
-    "flood": st.tuples(SHAPES, st.integers(2, 6)),
-    "step": st.tuples(WHO, st.lists(OUTCOMES, max_size=4), st.integers(0, 5), st.booleans()),
-    "finish": st.tuples(WHO, st.integers(0, 6), st.booleans()),
-    "advance": st.tuples(st.sampled_from([0.000001, 0.5, 1, 2, 5, 5, 7, 8, 16, 60])),
-    "renew_all": st.tuples(),
-    "renew": st.tuples(WHO),
-    "reclaim": st.tuples(WHO, st.sampled_from([[], [], [], [0], [1]])),
-    "set_lanes": st.tuples(st.lists(LIMITS, min_size=1, max_size=2)),
-    "repeat": st.tuples(WHO, st.integers(1, 3)),
-    "emit": st.tuples(WHO, WHICH, st.integers(1, 3)),
-    "settle_late": st.tuples(WHO, WHICH, st.integers(0, 1)),
-    "submit_again": st.tuples(SHAPES),
-    "leave": st.tuples(WHO),
-    "register": st.tuples(st.sampled_from([TASKS, TASKS, TASKS[:2], TASKS[1:]])),
-    "register_again": st.tuples(WHO),
-    "set_clock": st.tuples(st.sampled_from([-3600, -5, 5, 3600])),
-    "prune": st.tuples(
-        st.dictionaries(st.sampled_from(sorted(TERMINAL)), st.sampled_from([0, 5, 60])), st.integers(0, 6)
-    ),
-}
-COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(
-    lambda name: st.tuples(st.just(name), ARGUMENTS[name])
-)
+_REFUSALS = (LeaseLost, UnknownRun, WrongState)
 
 
 class Incarnate:
@@ -137,6 +61,7 @@ class Incarnate:
         self.held: list[Claimed] = []
         self.past: list[Claimed] = []
         self.steps = [Step(name, 0)]
+        self.told: dict[tuple[int, int], Request] = {}  # what was requested of what it executes
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -157,6 +82,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.seen: dict[str, int] = {}  # per run: how many of its events were compared
         # Per session: its runs that have not started, and what orders them.
         self.unstarted: defaultdict[str, dict[str, tuple[datetime, int]]] = defaultdict(dict)
+        self.places: dict[str, tuple[datetime, int]] = {}  # what orders a run while it has not been paused
+        self.joined = 0
+        self.steered: list[Callable[[Store], Awaitable[object]]] = []  # the control calls so far
         self.clock_was_set = False
         self.named = 0
 
@@ -194,12 +122,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _step(self, who: int, outcomes: list[str], room: int, park: bool) -> None:
         worker = self._worker(who)
-        ended = [(run, _outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
+        ended = [
+            (run, _outcome(run, name, worker.told.get((run.number, run.fence))))
+            for run, name in zip(worker.held, outcomes, strict=False)
+        ]
         await self._make_step(worker, [(run, outcome) for run, outcome in ended if outcome], room=room, park=park)
 
     async def _finish(self, who: int, room: int, park: bool) -> None:
         worker = self._worker(who)
-        await self._step(who, ["succeed"] * len(worker.held), room, park)
+        await self._step(who, ["succeed", "heed"] * len(worker.held), room, park)
 
     async def _emit(self, who: int, which: int, events: int) -> None:
         worker = self._worker(who)
@@ -270,14 +201,90 @@ class StoreMachine(RuleBasedStateMachine):
         left = {run.id for run in await all_runs(self.memory)}
         self.seen = {run_id: events for run_id, events in self.seen.items() if run_id in left}
 
+    # Control
+
+    async def _cancel(self, which: int, abandon: bool) -> None:
+        await self._steer(which, lambda store, call, run_id: store.cancel(call, run_id, abandon=abandon))
+
+    async def _pause(self, which: int) -> None:
+        await self._steer(which, lambda store, call, run_id: store.pause(call, run_id))
+
+    async def _resume(self, which: int) -> None:
+        paused = await all_runs(self.memory, RunFilter(state=RunState.PAUSED))
+        if paused and which % 4:
+            await self._steered(partial(_resumed, self._call(), paused[which % len(paused)].id))
+            await self._note_resumed(paused[which % len(paused)])
+        else:
+            await self._steer(which, lambda store, call, run_id: store.resume(call, run_id))
+
+    async def _resume_all(self) -> None:
+        for run in await all_runs(self.memory, RunFilter(state=RunState.PAUSED)):
+            await self._steered(partial(_resumed, self._call(), run.id))
+            await self._note_resumed(run)
+
+    async def _cancel_where(self, wanted: RunFilter, after: int, limit: int) -> None:
+        until = self.named if limit % 2 else None
+        call = self._call()
+        await self._steered(lambda store: store.cancel_where(call, wanted, after=after, until=until, limit=limit))
+
+    async def _steer_again(self, back: int) -> None:
+        if self.steered:
+            await self._same(self.steered[-min(back, len(self.steered))])
+
+    async def _save(self, who: int, which: int) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        if lease is not None:
+            self.named += 1
+            await self._make_step(worker, saved=[Saved(lease.number, lease.fence, str(self.named))])
+
+    async def _overdue(self, who: int, which: int) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        if lease is not None:
+            await self._make_step(worker, overdue=[(lease.number, lease.fence)])
+
+    async def _steer(self, which: int, verb: Callable[[Store, str, str], Awaitable[Run]]) -> None:
+        runs = await all_runs(self.memory)
+        # Mostly one that can be steered; of those that run or were started, there would be too few otherwise.
+        open_ = [run for run in runs if not run.ended]
+        started = [run for run in open_ if run.fence]
+        among = _pick([runs, open_, started or open_, started or open_], which)
+        if among:
+            call, before = self._call(), among[which // 4 % len(among)]
+            await self._steered(lambda store: verb(store, call, before.id))
+            await self._note_resumed(before)
+
+    async def _steered(self, call: Callable[[Store], Awaitable[object]]) -> None:
+        self.steered.append(call)
+        await self._same(call)
+        for places in self.unstarted.values():
+            for run_id in list(places):
+                if (await self.memory.get(run_id)).state is not RunState.PENDING:
+                    del places[run_id]
+
+    async def _note_resumed(self, before: Run) -> None:
+        """A run that is resumed before it was ever started joins its session's tail, or waits for its due time."""
+        run = await self.memory.get(before.id)
+        if before.state is RunState.PAUSED and run.state is RunState.PENDING and run.session and not run.fence:
+            self.joined += 1
+            now = instant(self.clock.now())
+            place = self.places[run.id] if run.due_at > now else (now, self.joined)
+            self.unstarted[run.session][run.id] = place
+
+    def _call(self) -> str:
+        self.named += 1
+        return f"call {self.named}"
+
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
         await self._same(lambda store: store.submit(batch))
         for new in batch:
             run = await self.memory.get(new.id)
-            if run.session is not None and run.fence == 0:
-                self.unstarted[run.session].setdefault(run.id, (run.due_at, run.number))
+            if run.session is not None and run.id not in self.places:
+                self.joined += 1
+                self.places[run.id] = self.unstarted[run.session][run.id] = (run.due_at, self.joined)
 
     async def _make_step(
         self,
@@ -288,15 +295,19 @@ class StoreMachine(RuleBasedStateMachine):
         emitted: Sequence[Emitted] = (),
         room: int = 0,
         park: bool = False,
+        saved: Sequence[Saved] = (),
+        overdue: Sequence[tuple[int, int]] = (),
     ) -> None:
-        results = [_result(run, outcome) for run, outcome in ended]
-        step = Step(worker.name, worker.steps[-1].call + 1, [*results, *late], list(emitted), room, park)
+        results = [*(_result(run, outcome) for run, outcome in ended), *late]
+        call, going_on = worker.steps[-1].call + 1, (list(saved), list(overdue))
+        step = Step(worker.name, call, results, list(emitted), room, park, *going_on)
         reply = await self._same(lambda store: store.step(step), _plain_step)
         if reply is None:
             await self._replace(worker)
             return
         settled = [run for run, _ in ended]
         worker.steps.append(step)
+        worker.told = {(asked.number, asked.fence): asked.request for asked in reply.requests}
         worker.past += settled
         worker.held = [run for run in worker.held if run not in settled] + reply.claimed
         await self._check_claims(reply)
@@ -320,10 +331,10 @@ class StoreMachine(RuleBasedStateMachine):
     async def _same(
         self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None
     ) -> T | None:
-        """Send a call to both, assert that the answers are the same, and return it; None if the incarnation is lost."""
+        """Send a call to both, assert that the answers are the same, and return it; None if it was refused."""
         expected, found = await _answer(call, self.memory), await _answer(call, self.store)
-        if isinstance(expected, LeaseLost) or isinstance(found, LeaseLost):
-            assert type(found) is type(expected), (found, expected)
+        if isinstance(expected, _REFUSALS) or isinstance(found, _REFUSALS):
+            assert (type(found), str(found)) == (type(expected), str(expected))
             return None
         _assert_same(found if plain is None else plain(found), expected if plain is None else plain(expected))
         return expected
@@ -408,15 +419,19 @@ def _assert_same(found: object, expected: object) -> None:
     assert found == expected, f"the store has {found}\nmemory has    {expected}"
 
 
-async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost:
+async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost | UnknownRun | WrongState:
     try:
         return await call(store)
-    except LeaseLost as lost:
-        return lost
+    except _REFUSALS as refused:
+        return refused
 
 
 async def _renewed(name: str, store: Store) -> RenewReply:
     return store.renew(name)
+
+
+async def _resumed(call: str, run_id: str, store: Store) -> Run:
+    return await store.resume(call, run_id)
 
 
 async def _whole_log(run_id: str, store: Store) -> list[Event]:
@@ -427,7 +442,7 @@ async def _session(name: str, store: Store) -> SessionState | None:
     return await store.session(name)
 
 
-def _outcome(run: Claimed, name: str) -> Outcome | None:
+def _outcome(run: Claimed, name: str, asked: Request | None) -> Outcome | None:
     if name == "keep":
         return None
     if run.lapsed:
@@ -437,6 +452,10 @@ def _outcome(run: Claimed, name: str) -> Outcome | None:
             return Succeeded(f'{{"fence":{run.fence}}}')
         case "release":
             return Released()
+        case "snooze":
+            return Snoozed(2_000_000)
+        case "heed":
+            return Cancelled() if asked is Request.CANCEL else Paused() if asked else Succeeded("1")
         case _:
             return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
 
@@ -445,8 +464,8 @@ def _result(run: Claimed, outcome: Outcome) -> Result:
     return Result(run.number, run.fence, settle(run, outcome, POLICY))
 
 
-def _pick(leases: list[Claimed], which: int) -> Claimed | None:
-    return leases[which % len(leases)] if leases else None
+def _pick(items: Sequence[T], which: int) -> T | None:
+    return items[which % len(items)] if items else None
 
 
 def _unheard() -> None:
@@ -454,11 +473,11 @@ def _unheard() -> None:
 
 
 def _plain_step(reply: StepReply) -> object:
-    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now
+    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests
 
 
 def _plain_renewal(reply: RenewReply) -> object:
-    return reply.now, sorted(reply.leases)
+    return reply.now, sorted(reply.leases), reply.requests
 
 
 def _plain_reclaim(reply: ReclaimReply) -> object:

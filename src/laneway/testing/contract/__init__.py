@@ -17,18 +17,22 @@ checked, and every run is brought to its end.
 from __future__ import annotations
 
 from laneway.testing.contract.caps import Caps
+from laneway.testing.contract.checkpoints import Checkpoints, Requests, TimeOuts
 from laneway.testing.contract.claims import Claims
+from laneway.testing.contract.control import Behind, Cancelling
 from laneway.testing.contract.crowds import Crowds
 from laneway.testing.contract.due import DueTimes
 from laneway.testing.contract.lanes import Lanes
 from laneway.testing.contract.leases import Leases
 from laneway.testing.contract.logs import Logs
+from laneway.testing.contract.pausing import PausedSessions, Pausing
 from laneway.testing.contract.pruning import Pruning
 from laneway.testing.contract.reading import Reading
 from laneway.testing.contract.repeats import Repeats
 from laneway.testing.contract.sessions import Sessions
 from laneway.testing.contract.settling import Settling
 from laneway.testing.contract.submissions import Submissions
+from laneway.testing.contract.sweeping import Sweeping
 from laneway.testing.contract.turns import Turns
 from laneway.testing.contract.wakeups import Wakeups
 
@@ -48,6 +52,14 @@ class StoreContract(
     Leases,
     Wakeups,
     Pruning,
+    Cancelling,
+    Behind,
+    Sweeping,
+    Pausing,
+    PausedSessions,
+    Checkpoints,
+    TimeOuts,
+    Requests,
     Crowds,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

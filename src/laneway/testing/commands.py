@@ -1,0 +1,117 @@
+"""The random commands of the model test: how often each comes, and what it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from laneway.core.policy import Lane
+from laneway.core.run import RunFilter
+from laneway.core.states import TERMINAL, RunState
+
+TASKS = ("work", "mail", "scan")
+SESSIONS = ("s1", "s2", "s3")
+LANES = ("main", "team", "tight")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What a random submission looks like."""
+
+    task: str
+    lane: str
+    user: str | None
+    session: str | None
+    max_concurrent: int | None
+    priority: int
+    delay: float
+
+
+SHAPES = st.builds(
+    Shape,
+    task=st.sampled_from(["work"] * 6 + ["mail", "scan"]),
+    lane=st.sampled_from(["tight"] * 4 + ["main", "team", "nowhere"]),
+    user=st.sampled_from([None, "ann", "ann", "ann", "bob"]),
+    session=st.sampled_from([None] * 5 + [*SESSIONS]),
+    max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
+    priority=st.sampled_from([0] * 8 + [1, -1, 100, -100]),
+    delay=st.sampled_from([0] * 8 + [1, 2.5, 30]),
+)
+OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep", "snooze", "heed"])
+WHO = st.integers(0, 3)
+WHICH = st.integers(0, 9)
+FILTERS = st.builds(
+    RunFilter,
+    state=st.sampled_from([None, None, RunState.PENDING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED]),
+    task=st.sampled_from([None, None, "work", "mail"]),
+    lane=st.sampled_from([None, None, "tight", "main"]),
+    user=st.sampled_from([None, None, "ann", "bob"]),
+    session=st.sampled_from([None, None, None, "s1"]),
+)
+ANY = st.integers(0, 200)
+LIMITS = st.builds(Lane, st.sampled_from(["tight", *LANES]), st.integers(1, 4), st.sampled_from([None, 1, 1, 2, 3]))
+
+# How often each command comes, and what it is given. Most of the time runs come, start and end: only then do caps,
+# sessions and turns have anything to decide, and the rare commands something to disturb.
+WEIGHTS = {
+    "submit": 4,
+    "flood": 3,
+    "step": 6,
+    "finish": 8,
+    "advance": 3,
+    "renew_all": 2,
+    "renew": 1,
+    "reclaim": 2,
+    "set_lanes": 2,
+    "repeat": 2,
+    "emit": 1,
+    "settle_late": 1,
+    "submit_again": 1,
+    "leave": 1,
+    "register": 1,
+    "register_again": 1,
+    "set_clock": 1,
+    "prune": 1,
+    "cancel": 2,
+    "cancel_where": 1,
+    "pause": 2,
+    "resume": 2,
+    "resume_all": 1,
+    "steer_again": 1,
+    "save": 1,
+    "overdue": 1,
+}
+ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
+    "submit": st.tuples(st.lists(SHAPES, min_size=1, max_size=5)),
+    "flood": st.tuples(SHAPES, st.integers(2, 6)),
+    "step": st.tuples(WHO, st.lists(OUTCOMES, max_size=4), st.integers(0, 5), st.booleans()),
+    "finish": st.tuples(WHO, st.integers(0, 6), st.booleans()),
+    "advance": st.tuples(st.sampled_from([0.000001, 0.5, 1, 2, 5, 5, 7, 8, 16, 60])),
+    "renew_all": st.tuples(),
+    "renew": st.tuples(WHO),
+    "reclaim": st.tuples(WHO, st.sampled_from([[], [], [], [0], [1]])),
+    "set_lanes": st.tuples(st.lists(LIMITS, min_size=1, max_size=2)),
+    "repeat": st.tuples(WHO, st.integers(1, 3)),
+    "emit": st.tuples(WHO, WHICH, st.integers(1, 3)),
+    "settle_late": st.tuples(WHO, WHICH, st.integers(0, 1)),
+    "submit_again": st.tuples(SHAPES),
+    "leave": st.tuples(WHO),
+    "register": st.tuples(st.sampled_from([TASKS, TASKS, TASKS[:2], TASKS[1:]])),
+    "register_again": st.tuples(WHO),
+    "set_clock": st.tuples(st.sampled_from([-3600, -5, 5, 3600])),
+    "prune": st.tuples(
+        st.dictionaries(st.sampled_from(sorted(TERMINAL)), st.sampled_from([0, 5, 60])), st.integers(0, 6)
+    ),
+    "cancel": st.tuples(ANY, st.sampled_from([False, False, False, True])),
+    "cancel_where": st.tuples(FILTERS, ANY, st.sampled_from([1, 2, 3, 500])),
+    "pause": st.tuples(ANY),
+    "resume": st.tuples(ANY),
+    "resume_all": st.tuples(),
+    "steer_again": st.tuples(st.integers(1, 4)),
+    "save": st.tuples(WHO, WHICH),
+    "overdue": st.tuples(WHO, WHICH),
+}
+COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(
+    lambda name: st.tuples(st.just(name), ARGUMENTS[name])
+)
