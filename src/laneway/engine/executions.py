@@ -254,7 +254,9 @@ class Executions:
         for execution, _, future in saves:
             if self._running.get(execution.run.number) is not execution:
                 future.set_exception(LeaseLost(f"run {execution.run.id} belongs to another worker now"))
-            elif execution.stopped is None and execution.request is not Request.PAUSE:
+                continue
+            execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
+            if execution.stopped is None and execution.request is not Request.PAUSE:
                 future.set_result(None)
             else:
                 execution.stopped = execution.stopped or Stop.PAUSED

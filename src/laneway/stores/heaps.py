@@ -1,4 +1,4 @@
-"""The memory store's shelves: heaps of records, and the record itself."""
+"""The memory store's shelves: heaps of records."""
 
 from __future__ import annotations
 
@@ -7,72 +7,12 @@ from collections.abc import Iterable, Iterator, Set
 from heapq import heappop, heappush
 from itertools import chain, count
 
-import msgspec
-
 from laneway.core.audit import DUE, HELD, PARKED, READY
-from laneway.core.events import Draft
 from laneway.core.flow import Shelf
-from laneway.core.run import Failure, NewRun, Request
-from laneway.core.states import RunState
-from laneway.core.turns import ASIDE, FRESH
+from laneway.core.turns import ASIDE
+from laneway.stores.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
-
-
-class Batch(msgspec.Struct, eq=False, gc=False):
-    """Events written together, and the batch written before."""
-
-    attempt: int
-    at: int
-    drafts: tuple[Draft, ...]
-    before: Batch | None
-
-
-class Record(msgspec.Struct, eq=False, gc=False):
-    """A run as the memory store keeps it.
-
-    Neither it nor what it holds is tracked by Python's garbage collector (hence no list in it), which would otherwise
-    look at every run that was ever accepted, again and again.
-    """
-
-    number: int
-    id: str
-    task: str
-    args: str
-    lane: str
-    user: str | None
-    session: str | None
-    priority: int
-    max_concurrent: int | None
-    accepted_at: int
-    due_at: int
-    kind: int = FRESH
-    rank: int = 0
-    state: RunState = RunState.PENDING
-    attempt: int = 1
-    fence: int = 0
-    crashes: int = 0
-    started_at: int | None = None
-    ended_at: int | None = None
-    result: str | None = None
-    failure: Failure | None = None
-    reason: str | None = None
-    worker: str | None = None
-    lapsed: bool = False
-    timed_out: bool = False
-    request: Request | None = None
-    checkpoint: str | None = None
-    retry_of: str | None = None
-    call: str = ""  # the newest call that changed it from outside
-    shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
-    spot: int = 0  # its entry there; 0 when it was taken out
-    log: Batch | None = None  # the newest
-
-    @classmethod
-    def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
-        """Return the record of a run that is being accepted."""
-        who = (new.user, new.session, new.priority, new.max_concurrent)
-        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of)
 
 
 Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from weakref import WeakSet
 
@@ -19,9 +19,8 @@ import msgspec
 from laneway.core import codec, control
 from laneway.core.audit import Finding
 from laneway.core.control import Change
-from laneway.core.events import STARTED, Event, Stamped, draft, numbered
+from laneway.core.events import STARTED, Event, draft, numbered
 from laneway.core.flow import MOST_MOVES, Flow
-from laneway.core.instants import instant
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
 from laneway.core.outcome import STATES, overruled
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
@@ -37,11 +36,12 @@ from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
 from laneway.stores import upkeep
-from laneway.stores.heaps import Batch, Heaps, Record
+from laneway.stores.heaps import Heaps
+from laneway.stores.records import Batch, Record, claimed, fits, log_of, run_of, value_of
 from laneway.stores.steering import Steering
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
-_PENDING, _RUNNING, _PAUSE = RunState.PENDING, RunState.RUNNING, Move.PAUSE
+_PENDING, _RUNNING, _PAUSED, _PAUSE = RunState.PENDING, RunState.RUNNING, RunState.PAUSED, Move.PAUSE
 
 
 class _Worker:
@@ -101,11 +101,11 @@ class MemoryStore:
         with self._lock:
             record = self._by_id.get(run_id)
             if record is not None:
-                return self._run(record)
+                return run_of(record)
             fits = [record for id_, record in self._by_id.items() if run_id and id_.startswith(run_id)]
             if len(fits) != 1:
                 raise UnknownRun(run_id, len(fits))
-            return self._run(fits[0])
+            return run_of(fits[0])
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
@@ -115,8 +115,8 @@ class MemoryStore:
             for record in reversed(self._records[:end]):
                 if len(found) == limit:
                     break
-                if _fits(record, wanted):
-                    found.append(self._run(record))
+                if fits(record, wanted):
+                    found.append(run_of(record))
             return found
 
     async def count(self) -> dict[str, int]:
@@ -135,7 +135,7 @@ class MemoryStore:
             run = self._known(run_id)
             if run.call != call:
                 self._cancel(call, run, abandon=abandon)
-            return self._run(run)
+            return run_of(run)
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -146,7 +146,7 @@ class MemoryStore:
             runs = [run for run in self._records[first:] if until is None or run.number <= until]
             done = [run for run in runs if run.call == call]
             if not done:
-                fitting = (run for run in runs if run.state not in TERMINAL and _fits(run, wanted))
+                fitting = (run for run in runs if run.state not in TERMINAL and fits(run, wanted))
                 done = list(islice((run for run in fitting if self._cancel(call, run)), max(0, limit)))
             return Swept(len(done), done[-1].number if done and len(done) == limit else None)
 
@@ -156,7 +156,7 @@ class MemoryStore:
             run = self._known(run_id)
             if run.call != call:
                 self._change(call, run, control.pause(run.state, run.request))
-            return self._run(run)
+            return run_of(run)
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
@@ -167,7 +167,7 @@ class MemoryStore:
                 # Those of its session that are due by now are before it.
                 self._make_due(self._clock.now())
                 self._change(call, run, change)
-            return self._run(run)
+            return run_of(run)
 
     # Lanes, sessions, events
 
@@ -194,9 +194,9 @@ class MemoryStore:
         """Return a page of the run's log; see `EventStore`."""
         with self._lock:
             record = self._known(run_id)
-            page = list(islice(_events(record), after, after + limit))
+            page = list(islice(log_of(record), after, after + limit))
             rows = [(kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in page]
-            return numbered(record.id, after + 1, rows, _value(record))
+            return numbered(record.id, after + 1, rows, value_of(record))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after every write; see `EventStore`."""
@@ -255,7 +255,7 @@ class MemoryStore:
                     worker.left, worker.idle = True, False
                     self._hand_over(worker, heir, limit)
             self._wake_for_work()
-            lapsed = [_claimed(run) for run in heir.leases.values() if run.lapsed]
+            lapsed = [claimed(run) for run in heir.leases.values() if run.lapsed]
             return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
 
     async def leave(self, incarnation: str) -> None:
@@ -357,7 +357,7 @@ class MemoryStore:
             run.fence += 1
             run.log = Batch(run.attempt, now, worker.started, run.log)
             leases[run.number] = run
-        return [_claimed(run) for run in started], more
+        return [claimed(run) for run in started], more
 
     # Settling
 
@@ -380,7 +380,7 @@ class MemoryStore:
         self._flow.free(run)
         if state is _PENDING:
             self._return(run, now + settlement.delay, now)
-        elif state is RunState.PAUSED:
+        elif state is _PAUSED:
             run.due_at = now + settlement.delay
         else:
             run.ended_at = now
@@ -519,84 +519,15 @@ class MemoryStore:
         # Race: without the lock, because a watcher may stop itself while it is told; so the list is never changed.
         self._watchers = [watcher for watcher in self._watchers if watcher is not changed]
 
-    # Reading
-
-    def _run(self, record: Record) -> Run:
-        return Run(
-            id=record.id,
-            number=record.number,
-            task=record.task,
-            args=codec.from_json(record.args),
-            lane=record.lane,
-            user=record.user,
-            session=record.session,
-            priority=record.priority,
-            state=record.state,
-            attempt=record.attempt,
-            fence=record.fence,
-            crashes=record.crashes,
-            accepted_at=instant(record.accepted_at),
-            due_at=instant(record.due_at),
-            started_at=None if record.started_at is None else instant(record.started_at),
-            ended_at=None if record.ended_at is None else instant(record.ended_at),
-            result=_value(record),
-            error=record.failure,
-            reason=record.reason,
-            worker=record.worker,
-            request=record.request,
-            retry_of=record.retry_of,
-        )
-
-
-def _events(record: Record) -> Iterator[Stamped]:
-    batches: list[Batch] = []
-    batch = record.log
-    while batch is not None:
-        batches.append(batch)
-        batch = batch.before
-    return ((kind, batch.attempt, batch.at, data) for batch in reversed(batches) for kind, data in batch.drafts)
-
 
 def _accepted(record: Record, new: NewRun, position: int | None = None) -> Receipt:
     reason = None if record.lane == new.lane else "lane_unknown"
     return Receipt(ReceiptOutcome.ACCEPTED, record.id, reason, position)
 
 
-def _value(record: Record) -> object:
-    return None if record.result is None else codec.from_json(record.result)
-
-
-def _claimed(run: Record) -> Claimed:
-    return Claimed(
-        run.number,
-        run.id,
-        run.task,
-        run.args,
-        run.fence,
-        run.attempt,
-        run.crashes,
-        run.lane,
-        run.user,
-        run.session,
-        run.priority,
-        run.worker or "",
-        run.lapsed,
-        run.checkpoint,
-        run.timed_out,
-    )
-
-
 def _leased(worker: _Worker, number: int, fence: int) -> Record | None:
     run = worker.leases.get(number)
     return run if run is not None and run.fence == fence else None
-
-
-def _fits(record: Record, wanted: RunFilter) -> bool:
-    return all(
-        want is None or want == getattr(record, name)
-        for name in ("state", "task", "lane", "user", "session")
-        for want in [getattr(wanted, name)]
-    )
 
 
 # A forked child has a copy of the records, and none of the threads that may have been in the middle of changing them.

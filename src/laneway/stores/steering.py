@@ -5,7 +5,8 @@ from __future__ import annotations
 from laneway.core.control import Change
 from laneway.core.flow import Flow
 from laneway.core.states import TERMINAL, RunState
-from laneway.stores.heaps import Batch, Heaps, Record
+from laneway.stores.heaps import Heaps
+from laneway.stores.records import Batch, Record
 
 
 class Steering:

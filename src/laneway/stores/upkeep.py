@@ -11,7 +11,8 @@ from laneway.core.audit import LEASE, PAUSED, Finding, Key, Spot, differences, m
 from laneway.core.flow import Flow
 from laneway.core.states import RunState
 from laneway.core.turns import AGAIN, FRESH, Pace
-from laneway.stores.heaps import Heaps, Record
+from laneway.stores.heaps import Heaps
+from laneway.stores.records import Record
 
 
 def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, limit: int) -> list[Record]:

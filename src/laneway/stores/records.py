@@ -1,0 +1,144 @@
+"""The memory store's record of a run, and what others see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from laneway.core import codec
+from laneway.core.events import Draft, Stamped
+from laneway.core.flow import Shelf
+from laneway.core.instants import instant
+from laneway.core.run import Claimed, Failure, NewRun, Request, Run, RunFilter
+from laneway.core.states import RunState
+from laneway.core.turns import FRESH
+
+
+class Batch(msgspec.Struct, eq=False, gc=False):
+    """Events written together, and the batch written before."""
+
+    attempt: int
+    at: int
+    drafts: tuple[Draft, ...]
+    before: Batch | None
+
+
+class Record(msgspec.Struct, eq=False, gc=False):
+    """A run as the memory store keeps it.
+
+    Neither it nor what it holds is tracked by Python's garbage collector (hence no list in it), which would otherwise
+    look at every run that was ever accepted, again and again.
+    """
+
+    number: int
+    id: str
+    task: str
+    args: str
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    max_concurrent: int | None
+    accepted_at: int
+    due_at: int
+    kind: int = FRESH
+    rank: int = 0
+    state: RunState = RunState.PENDING
+    attempt: int = 1
+    fence: int = 0
+    crashes: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    result: str | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    worker: str | None = None
+    lapsed: bool = False
+    timed_out: bool = False
+    request: Request | None = None
+    checkpoint: str | None = None
+    retry_of: str | None = None
+    call: str = ""  # the newest call that changed it from outside
+    shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
+    spot: int = 0  # its entry there; 0 when it was taken out
+    log: Batch | None = None  # the newest
+
+    @classmethod
+    def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
+        """Return the record of a run that is being accepted."""
+        who = (new.user, new.session, new.priority, new.max_concurrent)
+        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of)
+
+
+def run_of(record: Record) -> Run:
+    """Return the run as people see it."""
+    return Run(
+        id=record.id,
+        number=record.number,
+        task=record.task,
+        args=codec.from_json(record.args),
+        lane=record.lane,
+        user=record.user,
+        session=record.session,
+        priority=record.priority,
+        state=record.state,
+        attempt=record.attempt,
+        fence=record.fence,
+        crashes=record.crashes,
+        accepted_at=instant(record.accepted_at),
+        due_at=instant(record.due_at),
+        started_at=None if record.started_at is None else instant(record.started_at),
+        ended_at=None if record.ended_at is None else instant(record.ended_at),
+        result=value_of(record),
+        error=record.failure,
+        reason=record.reason,
+        worker=record.worker,
+        request=record.request,
+        retry_of=record.retry_of,
+    )
+
+
+def log_of(record: Record) -> Iterator[Stamped]:
+    """Go through the run's events, oldest first."""
+    batches: list[Batch] = []
+    batch = record.log
+    while batch is not None:
+        batches.append(batch)
+        batch = batch.before
+    return ((kind, batch.attempt, batch.at, data) for batch in reversed(batches) for kind, data in batch.drafts)
+
+
+def value_of(record: Record) -> object:
+    """Return the run's result."""
+    return None if record.result is None else codec.from_json(record.result)
+
+
+def claimed(run: Record) -> Claimed:
+    """Return the run as its worker gets it."""
+    return Claimed(
+        run.number,
+        run.id,
+        run.task,
+        run.args,
+        run.fence,
+        run.attempt,
+        run.crashes,
+        run.lane,
+        run.user,
+        run.session,
+        run.priority,
+        run.worker or "",
+        run.lapsed,
+        run.checkpoint,
+        run.timed_out,
+    )
+
+
+def fits(record: Record, wanted: RunFilter) -> bool:
+    """Tell whether the run is one of those wanted."""
+    return all(
+        want is None or want == getattr(record, name)
+        for name in ("state", "task", "lane", "user", "session")
+        for want in [getattr(wanted, name)]
+    )
