@@ -10,6 +10,7 @@ Their docstrings are the contract, and `laneway.testing.StoreContract` checks it
 """
 
 from laneway.ports.clock import Clock
+from laneway.ports.control import ControlStore, Swept
 from laneway.ports.events import EventStore
 from laneway.ports.lanes import LaneState, LaneStore
 from laneway.ports.runs import RunStore
@@ -20,6 +21,7 @@ from laneway.ports.workers import WorkerStore
 
 __all__ = [
     "Clock",
+    "ControlStore",
     "EventStore",
     "Examination",
     "LaneState",
@@ -29,5 +31,6 @@ __all__ = [
     "SessionStore",
     "Store",
     "UpkeepStore",
+    "Swept",
     "WorkerStore",
 ]

@@ -164,8 +164,9 @@ class MemoryStore:
             run = self._known(run_id)
             if run.call != call:
                 change = control.resume(run.state, run.request)
-                # Those of its session that are due by now are before it.
-                self._make_due(self._clock.now())
+                if change.state is _PENDING:
+                    # Those of its session that are due by now are before it.
+                    self._make_due(self._clock.now())
                 self._change(call, run, change)
             return run_of(run)
 

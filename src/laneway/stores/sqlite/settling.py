@@ -13,7 +13,7 @@ import msgspec
 
 from laneway.core.outcome import STATES, overruled
 from laneway.core.run import Failure
-from laneway.core.states import TERMINAL, Move, RunState
+from laneway.core.states import Move, RunState
 from laneway.core.step import Result, Step
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.logs import Leased, appended, logged
@@ -22,7 +22,7 @@ from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("settling")
 # Names of their own: looking up an enum's member costs more than what is done with it.
-_PENDING, _PAUSE = RunState.PENDING, Move.PAUSE
+_PENDING, _PAUSED, _PAUSE = RunState.PENDING, RunState.PAUSED, Move.PAUSE
 
 
 class Settling:
@@ -97,15 +97,15 @@ class Settling:
         flow.free(run)
         state = STATES[settlement.move]
         due_at = ended_at = log = None
-        if state in TERMINAL:
-            ended_at, log = now, text
-            if run.session is not None:
-                flow.end(run)
-        else:
+        if state is _PENDING or state is _PAUSED:
             due_at = now + settlement.delay
             self._chunks.append(appended(run, text))
             if state is _PENDING:
                 self._give_back(run, due_at)
+        else:
+            ended_at, log = now, text
+            if run.session is not None:
+                flow.end(run)
         failure = settlement.failure and _failure(settlement.failure)
         counts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
         ending = (settlement.reason, failure, settlement.result, log)

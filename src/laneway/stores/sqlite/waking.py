@@ -47,7 +47,8 @@ def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
 
 def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:
     """Choose a worker, whether it rests or not: something is requested of what it executes."""
-    effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
+    if not any(chosen == incarnation for chosen, _ in effects.wake):
+        effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
 
 
 def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
