@@ -33,6 +33,7 @@ log = logging.getLogger("laneway.worker")
 
 FLUSH_AFTER = 0.05  # seconds an event may wait for company
 FLUSH_AT = 64  # events of one run that are company enough
+KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
 Save = tuple[Execution, str, "Future[None]"]
@@ -180,10 +181,19 @@ class Executions:
         if handles:
             await asyncio.wait(handles, timeout=timeout)
 
-    def release(self) -> None:
-        """Stop all handlers; what has stopped is given back uncharged."""
+    def release(self, grace: float) -> None:
+        """Stop all handlers; what has stopped is given back uncharged. Children are killed after `grace` seconds."""
         for execution in list(self._running.values()):
-            execution.stop(Stop.RELEASED, self._grace)
+            execution.stop(Stop.RELEASED, grace)
+
+    async def bury(self) -> None:
+        """Kill the children whose time is up and wait until they are dead: unlike a thread, one can be stopped."""
+        children = [execution for execution in self._running.values() if execution.child is not None]
+        for execution in children:
+            execution.kill()
+        handles = [execution.handle for execution in children if execution.handle is not None]
+        if handles:
+            await asyncio.wait(handles, timeout=KILLED_WITHIN)
 
     async def close(self) -> None:
         """Start nothing any more."""
@@ -201,10 +211,19 @@ class Executions:
         execution.say(draft(kind, {}))
         self._talking.add(execution)
         execution.stop(why, self._grace)
-        self._deadlines.add(execution, self._grace, self._is_stuck)
+        self._deadlines.add(execution, self._grace, self._has_not_stopped)
         self._bell.ring()
 
+    def _has_not_stopped(self, execution: Execution) -> None:
+        if execution.child is None:
+            self._is_stuck(execution)
+        else:
+            # It is killed at this very moment; only one that outlives that is stuck.
+            self._deadlines.add(execution, KILLED_WITHIN, self._is_stuck)
+
     def _is_stuck(self, execution: Execution) -> None:
+        if execution.stuck:
+            return  # told twice to stop, by a time-out and by a cancel, it is still stuck once
         stuck = self.stuck.add(execution, self._grace)
         execution.say(draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
         self._talking.add(execution)

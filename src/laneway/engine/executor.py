@@ -17,7 +17,7 @@ from typing import Any
 
 from laneway.core import codec
 from laneway.core.events import Draft, drafted
-from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Succeeded, timed_out
+from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.run import Failure
 from laneway.engine.children import Children
 from laneway.engine.context import Context, Unwound, current
@@ -183,7 +183,8 @@ class Executor:
             outcome = await execution.child.outcome()
         finally:
             execution.child = None
-        if outcome is None or execution.stopped is Stop.TIMED_OUT:
+        # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
+        if outcome is None or execution.stopped is Stop.TIMED_OUT or (execution.stopped and _is_raised(outcome)):
             return self._after_stop(execution)
         return outcome
 
@@ -204,6 +205,10 @@ class Executor:
         if stopped is Stop.CANCELLED:
             return Cancelled()
         return Paused() if stopped is Stop.PAUSED else Released()
+
+
+def _is_raised(outcome: Outcome) -> bool:
+    return isinstance(outcome, Snoozed) or (isinstance(outcome, Failed) and outcome.failure.kind != "bad_result")
 
 
 class Raised(Exception):

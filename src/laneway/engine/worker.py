@@ -137,8 +137,9 @@ class Worker:
         self._stopping = True
         self._bell.ring()
         await self._executions.finish(timeout)
-        self._executions.release()
+        self._executions.release(grace)
         await self._executions.finish(grace)
+        await self._executions.bury()
         if self._executions:
             await self._tell_what_stopped()
             self._gave_up.set()
