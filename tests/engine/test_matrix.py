@@ -165,7 +165,7 @@ async def test_stop(play: Play) -> None:
 
 
 async def test_abandon(play: Play) -> None:
-    async with play.app.running(concurrency=1):
+    async with play.app.running():
         await play.begin()
         await play.app.cancel(play.run)
         if not play.kind.can_be_stopped:

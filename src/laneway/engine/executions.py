@@ -44,8 +44,7 @@ class Executions:
 
     def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
-        limits = (settings.concurrency, settings.result_limit)
-        self.executor = Executor(clock, *limits, self._buffered, self._ended, self._to_be_saved)
+        self.executor = Executor(clock, settings.result_limit, self._buffered, self._ended, self._to_be_saved)
         self._execute = self.executor.execute
         self._deadlines = Deadlines(clock)
         self._loop = asyncio.get_running_loop()
@@ -57,6 +56,7 @@ class Executions:
         self._saves: list[Save] = []
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[Execution] = []
+        self._closed = False
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._flush: asyncio.Task[None] | None = None
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
@@ -151,12 +151,10 @@ class Executions:
         """Stop every handler and forget every result: the incarnation is lost."""
         for number, fence in self.held():
             self.lose(number, fence)
-        for _, _, saved in self._saves:
-            saved.set_exception(LeaseLost("this worker's leases were lost; the checkpoint was not saved"))
+        self.refuse(self.take_saves())
         self._results.clear()
         self._talking.clear()
         self._taken_over.clear()
-        self._saves.clear()
         self._overdue.clear()
 
     def hear(self, requests: Iterable[Requested]) -> None:
@@ -196,7 +194,9 @@ class Executions:
             await asyncio.wait(handles, timeout=KILLED_WITHIN)
 
     async def close(self) -> None:
-        """Start nothing any more."""
+        """Start nothing and save nothing any more."""
+        self._closed = True
+        self.refuse(self.take_saves())
         self._deadlines.close()
         if self._flush is not None:
             self._flush.cancel()
@@ -267,7 +267,7 @@ class Executions:
         """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
         for execution, _, future in saves:
             if self._running.get(execution.run.number) is not execution:
-                future.set_exception(LeaseLost(f"run {execution.run.id} belongs to another worker now"))
+                future.set_exception(_lost(execution))
             elif execution.stopped is None and execution.request is not Request.PAUSE:
                 future.set_result(None)
             else:
@@ -279,16 +279,27 @@ class Executions:
         """Return checkpoints as a step has them."""
         return [Saved(execution.run.number, execution.run.fence, state) for execution, state, _ in saves]
 
+    @staticmethod
+    def refuse(saves: list[Save]) -> None:
+        """Hear that nobody will know whether these were saved."""
+        for execution, _, future in saves:
+            future.set_exception(_lost(execution))
+
     def _to_be_saved(self, execution: Execution, state: str) -> Future[None]:
         # Called from the loop's thread or a handler's.
         future = Future[None]()
         future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
 
         def add() -> None:
+            if self._closed or self._running.get(execution.run.number) is not execution:
+                # Now, because the worker that would tell may be gone; its threads go on without it.
+                future.set_exception(_lost(execution))
+                return
             self._saves.append((execution, state, future))
             self._bell.ring()
 
-        from_thread(self._loop, add)
+        if not from_thread(self._loop, add):
+            future.set_exception(_lost(execution))
         return future
 
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
@@ -337,9 +348,15 @@ def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventL
     return loop.create_task(coro, name=name)
 
 
-def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Make a call on the loop's thread, if the loop is still open."""
+def _lost(execution: Execution) -> LeaseLost:
+    return LeaseLost(f"run {execution.run.id} is not this worker's any more; the checkpoint was not saved")
+
+
+def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
+    """Make a call on the loop's thread, if the loop is still open; tell whether it is."""
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
         log.debug("the loop has closed; nobody is left to tell")
+        return False
+    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -53,14 +54,15 @@ class Executor:
     def __init__(
         self,
         clock: Clock,
-        threads: int,
         result_limit: int,
         buffered: Callable[[Execution], None],
         ended: Callable[[Execution, Outcome], None],
         save: Callable[[Execution, str], Future[None]],
     ) -> None:
         self._clock = clock
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="laneway-handler")
+        # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
+        # abandoned or lost with its run and goes on, or the next would wait for it.
+        self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix="laneway-handler")
         self._children = Children(clock, result_limit)
         self._result_limit = result_limit
         self._buffered, self._ended, self._save = buffered, ended, save

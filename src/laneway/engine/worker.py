@@ -248,7 +248,11 @@ class Worker:
         more = (executions.as_saved(saves), executions.take_overdue())
         step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more)
         self._asked_at = self._clock.monotonic()
-        reply = await self._answered(partial(self._store.step, step))
+        try:
+            reply = await self._answered(partial(self._store.step, step))
+        except BaseException:
+            executions.refuse(saves)  # or a thread would wait for its checkpoint for ever
+            raise
         executions.settled(results)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
