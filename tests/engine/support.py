@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from laneway import Event, Receipt, Scheduler
 from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.client import Client
+from laneway.engine.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, LossyStore
@@ -137,6 +138,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
     await soon(turning())
+
+
+async def lingerers() -> None:
+    """Wait for the workers that could not stop their last handlers; those have been let go by now."""
+    await until(lambda: not _lingering)
 
 
 async def log_of(app: Scheduler, run: Receipt | str) -> list[Event]:

@@ -16,7 +16,7 @@ import pytest_asyncio
 from laneway import Context, Lane, Run, Scheduler
 from laneway.core.states import RunState
 from tests.engine.kinds import KINDS, Kind, Notes
-from tests.engine.support import kinds_of, soon, until
+from tests.engine.support import kinds_of, lingerers, soon, until
 
 GRACE = 0.3
 SLACK = 2.0  # seconds a busy machine may be late
@@ -86,6 +86,7 @@ async def play(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Asyn
         play = Play(app, kind, Notes(tmp_path))
         yield play
         play.notes.let_end()
+        await lingerers()
 
 
 async def test_cancel(play: Play) -> None:

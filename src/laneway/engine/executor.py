@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -16,19 +17,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import isawaitable
 from typing import Any
 
-from laneway.core import codec
-from laneway.core.events import Draft, drafted
+from laneway.core import codec, events
+from laneway.core.events import Draft, draft
 from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.run import Failure
 from laneway.engine.children import Children
 from laneway.engine.context import Context, Unwound, current
-from laneway.engine.endings import after_raise, after_return, failed, refused_by
+from laneway.engine.endings import after_raise, after_return, failed, message, refused_by
 from laneway.engine.execution import Execution, Stop
+from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
-
-inside: contextvars.ContextVar[bool] = contextvars.ContextVar("laneway_inside")
-"""Set where a plain handler is executed: what it calls knows that it would wait for itself."""
-
 
 class Link:
     """What a context needs of its attempt: whether it shall stop, and a way to save a checkpoint."""
@@ -95,7 +93,7 @@ class Executor:
         self._ended(execution, outcome)
 
     def _context(self, execution: Execution) -> Context:
-        execution.drafts = drafts = list[Draft]()
+        execution.drafts = drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
         context = Context(execution.run, drafts, lambda: self._buffered(execution), Link(execution, self._save))
         current.set(context)
         return context
@@ -109,10 +107,12 @@ class Executor:
         for left in reversed(range(manner.tries)):
             try:
                 outcome = await self._in_its_place(execution, args)
-            except manner.transient as error:
-                if not left or execution.stopped is not None:
+            except (Raised, *manner.transient) as error:
+                cause = error.error if isinstance(error, Raised) else error
+                decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
+                if decided or not left or execution.stopped is not None:
                     raise
-                await self._wait(execution, error)
+                await self._wait(execution, cause)
             else:
                 return outcome
         raise AssertionError("the last try returns or raises")
@@ -132,9 +132,10 @@ class Executor:
     async def _wait(self, execution: Execution, error: BaseException) -> None:
         """Wait as long as the error says, or the task, before the next quick try."""
         wait = getattr(error, "retry_after", None)
-        seconds = float(wait) if isinstance(wait, (int, float)) and wait >= 0 else execution.task.manner.wait
-        text = codec.to_json({"text": f"{type(error).__name__}: {error}; trying again in {seconds:g} s"}, "", 1 << 20)
-        execution.say(drafted("log", text))
+        usable = isinstance(wait, (int, float)) and 0 <= wait < math.inf
+        seconds = float(wait) if usable else execution.task.manner.wait
+        told = f"{type(error).__name__}: {message(error)}; trying again in {seconds:g} s"
+        execution.say(draft(events.LOG, {"text": told}))
         self._buffered(execution)
         await self._clock.sleep(seconds)
 
@@ -150,7 +151,6 @@ class Executor:
 
     async def _in_thread(self, execution: Execution, args: dict[str, Any]) -> Any:
         context = contextvars.copy_context()
-        context.run(inside.set, True)
         call = self._pool.submit(context.run, _carried, execution, args)
         ended = asyncio.wrap_future(call)
         try:
@@ -165,10 +165,8 @@ class Executor:
         return await value if isawaitable(value) else value
 
     async def _in_child(self, execution: Execution) -> Outcome:
-        execution.drafts = drafts = list[Draft]()
-
-        def heard(draft: Draft) -> None:
-            drafts.append(draft)
+        def heard(said: Draft) -> None:
+            execution.say(said)
             self._buffered(execution)
 
         async def saved(state: str) -> bool:
@@ -225,8 +223,6 @@ def _carried(execution: Execution, args: dict[str, Any]) -> Any:
     execution.thread = threading.get_ident()
     try:
         return execution.task.function(**args)
-    except execution.task.manner.transient:
-        raise
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         raise Raised(error) from None
     finally:
