@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from laneway import Event, Receipt, Scheduler
 from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.client import Client
+from laneway.engine.control import Control
 from laneway.engine.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -27,6 +28,7 @@ def scheduler_on(store: Store, clock: Clock, **settings: Any) -> Scheduler:
     app = Scheduler("memory://", clock=clock, **settings)
     app._store = store
     app._client = Client(store, clock)
+    app._control = Control(store, app._client)
     return app
 
 
