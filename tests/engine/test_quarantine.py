@@ -41,11 +41,11 @@ class Fleet:
         working = asyncio.create_task(doomed.work())
         await until(lambda: len(self.begun) >= before + begins)
         held = store.hold("step")
-        store.breaks("renew", *[ConnectionError("vanished")] * 1000)
         assert doomed._worker is not None
         doomed._worker._bell.ring()
         await soon(held.wait())
-        await as_time_passes(self.clock, self._settled(), step=2)
+        await self.memory.leave(doomed._worker._incarnation)  # as if its process were seen to be gone
+        await soon(self._settled())
         working.cancel()
         for execution in list(doomed._worker._executions._running.values()):
             doomed._worker._executions.lose(execution.run.number, execution.run.fence)
