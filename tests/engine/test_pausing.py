@@ -281,5 +281,5 @@ async def test_a_run_that_is_not_paused_cannot_be_resumed(app: Scheduler) -> Non
 
 
 async def _in_state(app: Scheduler, run: str, state: RunState) -> None:
-    while (await app.get(run)).state is not state:
+    while (await app.get(run)).state is not state:  # noqa: ASYNC110 - a store sets no event
         await asyncio.sleep(0.001)

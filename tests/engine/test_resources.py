@@ -94,7 +94,9 @@ async def test_a_resource_that_cannot_be_opened_keeps_the_worker_from_starting_a
         return database
 
     receipt = await work.submit()
-    with pytest.raises(LanewayError, match="resource 'database' cannot be opened: ConnectionError: nobody there") as told:
+    with pytest.raises(
+        LanewayError, match="resource 'database' cannot be opened: ConnectionError: nobody there"
+    ) as told:
         await soon(app.work())
 
     assert isinstance(told.value.__cause__, ConnectionError)

@@ -98,7 +98,9 @@ async def test_the_error_may_say_how_long_to_wait(
 
 @WHERE
 @pytest.mark.parametrize(
-    ("error", "kind"), [(lambda: GiveUp("no"), "gave_up"), (lambda: ValueError("no"), "error")], ids=["give-up", "other"]
+    ("error", "kind"),
+    [(lambda: GiveUp("no"), "gave_up"), (lambda: ValueError("no"), "error")],
+    ids=["give-up", "other"],
 )
 async def test_other_errors_get_no_quick_tries(
     app: Scheduler, clock: FakeClock, plain: bool, error: Callable[[], BaseException], kind: str
@@ -154,7 +156,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_try_ends(
 
 
 async def _logged(app: Scheduler, run: str) -> None:
-    while "log" not in await kinds_of(app, run):
+    while "log" not in await kinds_of(app, run):  # noqa: ASYNC110 - a store sets no event
         await asyncio.sleep(0.001)
 
 

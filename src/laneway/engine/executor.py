@@ -28,6 +28,7 @@ from laneway.engine.execution import Execution, Stop
 from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
 
+
 class Link:
     """What a context needs of its attempt: whether it shall stop, and a way to save a checkpoint."""
 
@@ -107,7 +108,7 @@ class Executor:
         for left in reversed(range(manner.tries)):
             try:
                 outcome = await self._in_its_place(execution, args)
-            except (Raised, *manner.transient) as error:
+            except Exception as error:
                 cause = error.error if isinstance(error, Raised) else error
                 decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
                 if decided or not left or execution.stopped is not None:
@@ -131,7 +132,7 @@ class Executor:
 
     async def _wait(self, execution: Execution, error: BaseException) -> None:
         """Wait as long as the error says, or the task, before the next quick try."""
-        wait = getattr(error, "retry_after", None)
+        wait: Any = getattr(error, "retry_after", None)
         usable = isinstance(wait, (int, float)) and 0 <= wait < math.inf
         seconds = float(wait) if usable else execution.task.manner.wait
         told = f"{type(error).__name__}: {message(error)}; trying again in {seconds:g} s"

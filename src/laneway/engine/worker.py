@@ -125,7 +125,7 @@ class Worker:
         try:
             await asyncio.wait((lives, gave_up), return_when=asyncio.FIRST_COMPLETED)
             if lives.cancelled() and self._stopping:
-                return  # while it started
+                return None  # it was still starting
             if lives.done():
                 return lives.result()
             _lingering.add(lives)
