@@ -284,6 +284,8 @@ class Scheduler:
 
     async def retry(self, run: Receipt | Run | str) -> Receipt:
         """Submit a run that has ended once more, as a new run whose `retry_of` names it."""
+        if self._shut:
+            raise BadSetting(SHUT)
         await self.open()
         return await self._control.retry(run_id(run))
 

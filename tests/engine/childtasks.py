@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from laneway import Context, Scheduler
+from laneway import Context, GiveUp, Scheduler, Snooze
 from laneway.engine.context import carried
 
 app = Scheduler("memory://")
@@ -289,3 +289,11 @@ def twice() -> int:  # type: ignore[no-redef]  # what the test is about
 
 def child(ctx: Context) -> Any:
     return ctx
+
+
+def snooze() -> None:
+    raise Snooze(60)
+
+
+def give_up() -> None:
+    raise GiveUp("no use")

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from laneway import Event, Receipt, Scheduler
 from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.client import Client
+from laneway.engine.control import Control
+from laneway.engine.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, LossyStore
@@ -26,6 +28,7 @@ def scheduler_on(store: Store, clock: Clock, **settings: Any) -> Scheduler:
     app = Scheduler("memory://", clock=clock, **settings)
     app._store = store
     app._client = Client(store, clock)
+    app._control = Control(store, app._client)
     return app
 
 
@@ -137,6 +140,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
     await soon(turning())
+
+
+async def lingerers() -> None:
+    """Wait for the workers that could not stop their last handlers; those have been let go by now."""
+    await until(lambda: not _lingering)
 
 
 async def log_of(app: Scheduler, run: Receipt | str) -> list[Event]:

@@ -60,12 +60,13 @@ def failed(error: BaseException) -> Failed:
 def failure(kind: str, error: BaseException) -> Failure:
     """Return what is recorded of an exception: its name, its message and its traceback, each bounded and writable."""
     trace = "".join(traceback.format_exception(error))
-    return Failure(kind, type(error).__name__, _message(error)[:MESSAGE_LIMIT], _printable(trace[-TRACEBACK_LIMIT:]))
+    return Failure(kind, type(error).__name__, message(error), _printable(trace[-TRACEBACK_LIMIT:]))
 
 
-def _message(error: BaseException) -> str:
+def message(error: BaseException) -> str:
+    """Return what an exception says, writable whatever that is."""
     try:
-        return _printable(str(error))
+        return _printable(str(error)[:MESSAGE_LIMIT])
     except Exception as broken:  # noqa: BLE001  # an exception whose __str__ raises is still only a failed attempt
         return f"(its message cannot be shown: {type(broken).__name__})"
 

@@ -53,6 +53,11 @@ class Execution(msgspec.Struct, eq=False, gc=False):
         elif self.handle is not None and getcoroutinestate(self.handle.get_coro()) != CORO_CREATED:  # type: ignore[arg-type]  # a task made from a coroutine has one
             self.handle.cancel()
 
+    def kill(self) -> None:
+        """Kill the handler's child process, if it has one."""
+        if self.child is not None:
+            self.child.kill()
+
     def say(self, draft: Draft) -> None:
         """Add an event of the engine's own."""
         if isinstance(self.drafts, list):

@@ -33,6 +33,7 @@ log = logging.getLogger("laneway.worker")
 
 FLUSH_AFTER = 0.05  # seconds an event may wait for company
 FLUSH_AT = 64  # events of one run that are company enough
+KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
 Save = tuple[Execution, str, "Future[None]"]
@@ -43,8 +44,7 @@ class Executions:
 
     def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
-        limits = (settings.concurrency, settings.result_limit)
-        self.executor = Executor(clock, *limits, self._buffered, self._ended, self._to_be_saved)
+        self.executor = Executor(clock, settings.result_limit, self._buffered, self._ended, self._to_be_saved)
         self._execute = self.executor.execute
         self._deadlines = Deadlines(clock)
         self._loop = asyncio.get_running_loop()
@@ -56,6 +56,7 @@ class Executions:
         self._saves: list[Save] = []
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[Execution] = []
+        self._closed = False
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._flush: asyncio.Task[None] | None = None
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
@@ -155,12 +156,10 @@ class Executions:
         """Stop every handler and forget every result: the incarnation is lost."""
         for number, fence in self.held():
             self.lose(number, fence)
-        for _, _, saved in self._saves:
-            saved.set_exception(LeaseLost("this worker's leases were lost; the checkpoint was not saved"))
+        self.refuse(self.take_saves())
         self._results.clear()
         self._talking.clear()
         self._taken_over.clear()
-        self._saves.clear()
         self._overdue.clear()
 
     def hear(self, requests: Iterable[Requested]) -> None:
@@ -185,13 +184,24 @@ class Executions:
         if handles:
             await asyncio.wait(handles, timeout=timeout)
 
-    def release(self) -> None:
-        """Stop all handlers; what has stopped is given back uncharged."""
+    def release(self, grace: float) -> None:
+        """Stop all handlers; what has stopped is given back uncharged. Children are killed after `grace` seconds."""
         for execution in list(self._running.values()):
-            execution.stop(Stop.RELEASED, self._grace)
+            execution.stop(Stop.RELEASED, grace)
+
+    async def bury(self) -> None:
+        """Kill the children whose time is up and wait until they are dead: unlike a thread, one can be stopped."""
+        children = [execution for execution in self._running.values() if execution.child is not None]
+        for execution in children:
+            execution.kill()
+        handles = [execution.handle for execution in children if execution.handle is not None]
+        if handles:
+            await asyncio.wait(handles, timeout=KILLED_WITHIN)
 
     async def close(self) -> None:
-        """Start nothing any more."""
+        """Start nothing and save nothing any more."""
+        self._closed = True
+        self.refuse(self.take_saves())
         self._deadlines.close()
         if self._flush is not None:
             self._flush.cancel()
@@ -206,10 +216,19 @@ class Executions:
         execution.say(draft(kind, {}))
         self._talking.add(execution)
         execution.stop(why, self._grace)
-        self._deadlines.add(execution, self._grace, self._is_stuck)
+        self._deadlines.add(execution, self._grace, self._has_not_stopped)
         self._bell.ring()
 
+    def _has_not_stopped(self, execution: Execution) -> None:
+        if execution.child is None:
+            self._is_stuck(execution)
+        else:
+            # It is killed at this very moment; only one that outlives that is stuck.
+            self._deadlines.add(execution, KILLED_WITHIN, self._is_stuck)
+
     def _is_stuck(self, execution: Execution) -> None:
+        if execution.stuck:
+            return  # told twice to stop, by a time-out and by a cancel, it is still stuck once
         stuck = self.stuck.add(execution, self._grace)
         execution.say(draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
         self._talking.add(execution)
@@ -253,7 +272,7 @@ class Executions:
         """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
         for execution, _, future in saves:
             if self._running.get(execution.run.number) is not execution:
-                future.set_exception(LeaseLost(f"run {execution.run.id} belongs to another worker now"))
+                future.set_exception(_lost(execution))
                 continue
             execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
             if execution.stopped is None and execution.request is not Request.PAUSE:
@@ -267,16 +286,27 @@ class Executions:
         """Return checkpoints as a step has them."""
         return [Saved(execution.run.number, execution.run.fence, state) for execution, state, _ in saves]
 
+    @staticmethod
+    def refuse(saves: list[Save]) -> None:
+        """Hear that nobody will know whether these were saved."""
+        for execution, _, future in saves:
+            future.set_exception(_lost(execution))
+
     def _to_be_saved(self, execution: Execution, state: str) -> Future[None]:
         # Called from the loop's thread or a handler's.
         future = Future[None]()
         future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
 
         def add() -> None:
+            if self._closed or self._running.get(execution.run.number) is not execution:
+                # Now, because the worker that would tell may be gone; its threads go on without it.
+                future.set_exception(_lost(execution))
+                return
             self._saves.append((execution, state, future))
             self._bell.ring()
 
-        from_thread(self._loop, add)
+        if not from_thread(self._loop, add):
+            future.set_exception(_lost(execution))
         return future
 
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
@@ -325,9 +355,15 @@ def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventL
     return loop.create_task(coro, name=name)
 
 
-def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Make a call on the loop's thread, if the loop is still open."""
+def _lost(execution: Execution) -> LeaseLost:
+    return LeaseLost(f"run {execution.run.id} is not this worker's any more; the checkpoint was not saved")
+
+
+def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
+    """Make a call on the loop's thread, if the loop is still open; tell whether it is."""
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
         log.debug("the loop has closed; nobody is left to tell")
+        return False
+    return True

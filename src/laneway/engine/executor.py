@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import isawaitable
 from typing import Any
 
-from laneway.core import codec
-from laneway.core.events import Draft, drafted
-from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Succeeded, timed_out
+from laneway.core import codec, events
+from laneway.core.events import Draft, draft
+from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.run import Failure
 from laneway.engine.children import Children
 from laneway.engine.context import Context, Unwound, carried, current
-from laneway.engine.endings import after_raise, after_return, failed, refused_by
+from laneway.engine.endings import after_raise, after_return, failed, message, refused_by
 from laneway.engine.execution import Execution, Stop
+from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
 
 THREADS = "laneway-handler"  # how the names of threads begin that execute plain handlers
-
-inside: contextvars.ContextVar[bool] = contextvars.ContextVar("laneway_inside")
-"""Set where a plain handler is executed: what it calls knows that it would wait for itself."""
 
 
 class Link:
@@ -55,14 +55,15 @@ class Executor:
     def __init__(
         self,
         clock: Clock,
-        threads: int,
         result_limit: int,
         buffered: Callable[[Execution], None],
         ended: Callable[[Execution, Outcome], None],
         save: Callable[[Execution, str], Future[None]],
     ) -> None:
         self._clock = clock
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=THREADS)
+        # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
+        # abandoned or lost with its run and goes on, or the next would wait for it.
+        self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
         self._children = Children(clock, result_limit)
         self._result_limit = result_limit
         self._buffered, self._ended, self._save = buffered, ended, save
@@ -95,7 +96,7 @@ class Executor:
         self._ended(execution, outcome)
 
     def _context(self, execution: Execution) -> Context:
-        execution.drafts = drafts = list[Draft]()
+        execution.drafts = drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
         context = Context(execution.run, drafts, lambda: self._buffered(execution), Link(execution, self._save))
         current.set(context)
         return context
@@ -109,10 +110,12 @@ class Executor:
         for left in reversed(range(manner.tries)):
             try:
                 outcome = await self._in_its_place(execution, args)
-            except manner.transient as error:
-                if not left or execution.stopped is not None:
+            except Exception as error:
+                cause = error.error if isinstance(error, Raised) else error
+                decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
+                if decided or not left or execution.stopped is not None:
                     raise
-                await self._wait(execution, error)
+                await self._wait(execution, cause)
             else:
                 return outcome
         raise AssertionError("the last try returns or raises")
@@ -131,10 +134,11 @@ class Executor:
 
     async def _wait(self, execution: Execution, error: BaseException) -> None:
         """Wait as long as the error says, or the task, before the next quick try."""
-        wait = getattr(error, "retry_after", None)
-        seconds = float(wait) if isinstance(wait, (int, float)) and wait >= 0 else execution.task.manner.wait
-        text = codec.to_json({"text": f"{type(error).__name__}: {error}; trying again in {seconds:g} s"}, "", 1 << 20)
-        execution.say(drafted("log", text))
+        wait: Any = getattr(error, "retry_after", None)
+        usable = isinstance(wait, (int, float)) and 0 <= wait < math.inf
+        seconds = float(wait) if usable else execution.task.manner.wait
+        told = f"{type(error).__name__}: {message(error)}; trying again in {seconds:g} s"
+        execution.say(draft(events.LOG, {"text": told}))
         self._buffered(execution)
         await self._clock.sleep(seconds)
 
@@ -150,7 +154,6 @@ class Executor:
 
     async def _in_thread(self, execution: Execution, args: dict[str, Any]) -> Any:
         context = contextvars.copy_context()
-        context.run(inside.set, True)
         call = self._pool.submit(context.run, _carried, execution, args)
         ended = asyncio.wrap_future(call)
         try:
@@ -165,10 +168,8 @@ class Executor:
         return await value if isawaitable(value) else value
 
     async def _in_child(self, execution: Execution) -> Outcome:
-        execution.drafts = drafts = list[Draft]()
-
-        def heard(draft: Draft) -> None:
-            drafts.append(draft)
+        def heard(said: Draft) -> None:
+            execution.say(said)
             self._buffered(execution)
 
         async def saved(state: str) -> bool:
@@ -185,7 +186,8 @@ class Executor:
             outcome = await execution.child.outcome()
         finally:
             execution.child = None
-        if outcome is None or execution.stopped is Stop.TIMED_OUT:
+        # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
+        if outcome is None or execution.stopped is Stop.TIMED_OUT or (execution.stopped and _is_raised(outcome)):
             return self._after_stop(execution)
         return outcome
 
@@ -208,6 +210,10 @@ class Executor:
         return Paused() if stopped is Stop.PAUSED else Released()
 
 
+def _is_raised(outcome: Outcome) -> bool:
+    return isinstance(outcome, Snoozed) or (isinstance(outcome, Failed) and outcome.failure.kind != "bad_result")
+
+
 class Raised(Exception):
     """What a handler raised in its thread, wrapped: a future cannot carry StopIteration, nor a coroutine raise it."""
 
@@ -220,8 +226,6 @@ def _carried(execution: Execution, args: dict[str, Any]) -> Any:
     execution.thread = threading.get_ident()
     try:
         return execution.task.function(**args)
-    except execution.task.manner.transient:
-        raise
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         raise Raised(error) from None
     finally:

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from laneway.core.policy import checked_name
-from laneway.errors import BadSetting
+from laneway.errors import BadSetting, LanewayError
 
 
 class Resources:
@@ -39,7 +39,13 @@ class Resources:
     async def opened(self) -> AsyncIterator[Mapping[str, Any]]:
         """Open all, in the order they were registered; close them in the opposite one."""
         async with AsyncExitStack() as stack:
-            yield {name: await _entered(stack, maker) for name, maker in self._makers.items()}
+            yield {name: await self._opened(stack, name) for name in self._makers}
+
+    async def _opened(self, stack: AsyncExitStack, name: str) -> Any:
+        try:
+            return await _entered(stack, self._makers[name])
+        except Exception as error:
+            raise LanewayError(f"resource {name!r} cannot be opened: {type(error).__name__}: {error}") from error
 
 
 async def _entered(stack: AsyncExitStack, maker: Callable[[], Any]) -> Any:

@@ -37,14 +37,20 @@ class Stuck:
         self._found[execution] = found, self._clock.monotonic() - seconds
         why = execution.stopped.value if execution.stopped is not None else "stopped"
         log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
-        if self.heard is not None:
-            self.heard(found)
+        self._tell(found)
         return found
 
     def ended(self, execution: Execution) -> None:
         """Hear that one of them has ended after all."""
         if self._found.pop(execution, None) is not None:
             log.warning("run %s of %s was stuck and has ended", execution.run.id, execution.run.task)
+
+    def _tell(self, found: StuckRun) -> None:
+        if self.heard is not None:
+            try:
+                self.heard(found)
+            except Exception:
+                log.exception("whoever was told of the stuck run %s crashed", found.run_id)
 
     def runs(self) -> list[StuckRun]:
         """Return them, each with how long it has not listened; may be asked from any thread."""

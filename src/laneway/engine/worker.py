@@ -25,6 +25,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Set
+from contextvars import ContextVar
 from functools import partial
 from typing import TypeVar
 
@@ -34,7 +35,6 @@ from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions, from_thread
-from laneway.engine.executor import inside
 from laneway.engine.ids import new_run_id
 from laneway.engine.processes import mark
 from laneway.engine.pruner import Pruner
@@ -55,6 +55,10 @@ T = TypeVar("T")
 REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries of a call that got no answer
 TELL_WITHIN = 5.0  # seconds a stop waits for the store to be told what has stopped
 LAST_TRIES = 4  # of a worker that is stopping and has nothing left to do but to tell
+
+inside: ContextVar[Worker] = ContextVar("laneway_inside")
+"""Set once where a worker lives, so in all that it starts: a handler, what that starts, and the threads of both know
+that they would wait for themselves if they waited for this worker."""
 
 # The loop keeps only weak references to tasks; these belong to workers that wait for their last threads.
 _lingering: set[asyncio.Task[None]] = set()
@@ -88,6 +92,8 @@ class Worker:
         self._gave_up = asyncio.Event()  # what still runs could not be stopped
         self._told = asyncio.Event()  # the store has been told every result there was
         self._lost = False
+        self._opening = False  # resources, which may take for ever
+        self._cancel: Callable[[], object] = lambda: None
 
     @property
     def executing(self) -> list[str]:
@@ -115,9 +121,12 @@ class Worker:
         `ready` is called once the worker is known to the store.
         """
         lives = self._loop.create_task(self._lives(ready, until_drained=until_drained), name="laneway-worker")
+        self._cancel = lives.cancel
         gave_up = self._loop.create_task(self._gave_up.wait())
         try:
             await asyncio.wait((lives, gave_up), return_when=asyncio.FIRST_COMPLETED)
+            if lives.cancelled() and self._stopping:
+                return None  # it was still starting
             if lives.done():
                 return lives.result()
             _lingering.add(lives)
@@ -129,17 +138,19 @@ class Worker:
             gave_up.cancel()
 
     def is_inside(self) -> bool:
-        """Tell whether the caller is a handler that this worker executes."""
-        task = asyncio.current_task()
-        return inside.get(False) or (task is not None and self._executions.run_of(task) is not None)
+        """Tell whether the caller is a handler that this worker executes, or was started by one."""
+        return inside.get(None) is self
 
     async def stop(self, timeout: float, grace: float = 0) -> None:
         """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and give them `grace` seconds."""
         self._stopping = True
         self._bell.ring()
+        if self._opening:
+            self._cancel()
         await self._executions.finish(timeout)
-        self._executions.release()
+        self._executions.release(grace)
         await self._executions.finish(grace)
+        await self._executions.bury()
         if self._executions:
             await self._tell_what_stopped()
             self._gave_up.set()
@@ -158,17 +169,21 @@ class Worker:
         if self._stopping:
             return
         self._supervisor.add("watchdog", self._watchdog.run)
+        self._opening = True
         try:
             async with self._resources.opened() as resources:
+                self._opening = False
                 self._executions.executor.resources = resources
                 self._incarnation = await self._register()
                 if ready is not None:
                     ready()
+                inside.set(self)
                 while not await self._life(until_drained=until_drained):
                     log.warning("this worker's leases were lost; it goes on as a new incarnation")
                     self._lost, self._incarnation = False, ""
                     self._incarnation = await self._answered(self._register)
         finally:
+            self._opening = False
             if self._alarm is not None:
                 self._alarm.cancel()
             await self._executions.close()
@@ -252,7 +267,11 @@ class Worker:
         more = (executions.as_saved(saves), executions.take_overdue())
         step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more)
         self._asked_at = self._clock.monotonic()
-        reply = await self._answered(partial(self._store.step, step))
+        try:
+            reply = await self._answered(partial(self._store.step, step))
+        except BaseException:
+            executions.refuse(saves)  # or a thread would wait for its checkpoint for ever
+            raise
         executions.settled(results)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)

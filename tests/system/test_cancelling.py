@@ -1,0 +1,39 @@
+"""Cancel across processes: how long until a handler in another process has stopped and its caller knows."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from laneway.core.states import RunState
+from tests.engine.kinds import Notes
+from tests.system.harness import Stage, say, time_limit, until
+from tests.system.kinds import app
+
+pytestmark = pytest.mark.system
+
+SAMPLES = 50
+PROMISED = 0.2  # seconds: what the 99th percentile stays under
+SLACK = 3  # times as long, on a machine that others use too
+
+
+@time_limit()
+async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(stage: Stage) -> None:
+    notes, took = Notes(stage.folder), list[float]()
+    async with stage.client() as client:
+        client.tasks.add(app.tasks.get("async"))
+        worker = await stage.laneway_worker("tests.system.kinds:app")
+        for _ in range(SAMPLES):
+            receipt = await client.submit("async", {"folder": str(stage.folder)})
+            await until(lambda: notes.begun(receipt.run_id), "the handler begins")  # noqa: B023  # it is awaited at once
+            began = time.perf_counter()
+            await client.cancel(receipt)
+            run = await client.wait(receipt, 30)
+            took.append(time.perf_counter() - began)
+            assert run.state is RunState.CANCELLED
+        await stage.stop(worker)
+
+    took.sort()
+    say(f"cancel across processes: p50 {took[SAMPLES // 2] * 1000:.1f} ms, p99 {took[-1] * 1000:.1f} ms of {SAMPLES}")
+    assert took[-1] < PROMISED * SLACK
