@@ -547,7 +547,9 @@ async def test_a_thread_that_ends_after_the_stop_is_settled_and_not_charged_a_cr
         assert run.crashes == 0
 
 
-async def test_a_plain_handler_that_never_began_is_given_back(watched: WatchedStore, clock: FakeClock) -> None:
+async def test_a_plain_handler_does_not_wait_for_a_thread_that_was_lost(
+    watched: WatchedStore, clock: FakeClock
+) -> None:
     app = scheduler_on(watched, clock, concurrency=1, renew_every=0.005, grace=0.01)
     started, go_on = threading.Event(), threading.Event()
 
@@ -562,16 +564,15 @@ async def test_a_plain_handler_that_never_began_is_given_back(watched: WatchedSt
     await asyncio.to_thread(started.wait, 5)
     [info] = await watched.workers()
     thief = await Hand(watched.store, "thief").register()
-    await thief.reclaim(info.incarnation.id)  # the worker loses the run; its only thread goes on
-    queued = await work.submit(wait=False)
+    await thief.reclaim(info.incarnation.id)  # the worker loses the run; its thread goes on
+    next_one = await work.submit(wait=False)
     await until(lambda: watched.calls["register"] == 2)
-    await turns()
+    run = await soon(app.wait(next_one))
     await soon(app.stop(0.01))
     await soon(working)
     go_on.set()
 
-    run = await app.get(queued)
-    assert (run.state, run.crashes) == (RunState.PENDING, 0)
+    assert (run.state, run.crashes) == (RunState.SUCCEEDED, 0)
 
 
 async def test_one_step_without_an_answer_at_the_end_does_not_lose_results(
