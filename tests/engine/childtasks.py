@@ -297,3 +297,11 @@ def snooze() -> None:
 
 def give_up() -> None:
     raise GiveUp("no use")
+
+
+class NotThere(KeyError):
+    retry_after = 7
+
+
+def not_there() -> None:
+    raise NotThere("yet")

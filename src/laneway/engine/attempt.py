@@ -28,6 +28,7 @@ from laneway.engine.wire import (
     Execute,
     FromChild,
     Leave,
+    Passing,
     ToChild,
     decode_for_child,
     packed,
@@ -123,6 +124,7 @@ class Attempt:
         self._over = False
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
+        self.passing: Passing | None = None
 
     def context(self) -> Context:
         """Return the handler's context."""

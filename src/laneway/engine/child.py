@@ -31,10 +31,10 @@ from laneway.core.policy import TaskPolicy
 from laneway.engine import finding
 from laneway.engine.attempt import Attempt, Line, Terminated
 from laneway.engine.context import Unwound, carried
-from laneway.engine.endings import after_raise, after_return, failed
+from laneway.engine.endings import after_raise, after_return, failed, wait_of
 from laneway.engine.tasks import Task
-from laneway.engine.wire import Begun, ended
-from laneway.errors import BadSetting
+from laneway.engine.wire import Begun, Passing, ended, names_of
+from laneway.errors import BadSetting, GiveUp, Snooze
 
 PR_SET_PDEATHSIG = 1
 
@@ -78,7 +78,7 @@ def _execute(attempt: Attempt, line: Line, loop: asyncio.Runner) -> None:
         # What the handler printed is there before the run ends; whether it can be printed is not the run's matter.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    attempt.end(ended(outcome))
+    attempt.end(ended(outcome, attempt.passing))
 
 
 def _outcome(attempt: Attempt, loop: asyncio.Runner) -> Outcome | None:
@@ -95,7 +95,14 @@ def _outcome(attempt: Attempt, loop: asyncio.Runner) -> Outcome | None:
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         if isinstance(error, asyncio.CancelledError) and attempt.cancelled:
             return None
+        attempt.passing = _passing(error, attempt.order.transient)
         return failed(error) if task is None else after_raise(task, attempt.run.args, error)
+
+
+def _passing(error: BaseException, transient: frozenset[str]) -> Passing | None:
+    if isinstance(error, (GiveUp, Snooze)) or transient.isdisjoint(names_of(type(error).__mro__[:-1])):
+        return None
+    return Passing(wait_of(error))
 
 
 @cache

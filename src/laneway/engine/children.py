@@ -20,7 +20,20 @@ from laneway.core.outcome import Failed, Outcome
 from laneway.core.run import Claimed, Failure
 from laneway.engine.childprocess import LAST_WORDS, ChildProcess
 from laneway.engine.finding import place_of, refuse_inside_child
-from laneway.engine.wire import Answer, Cancel, Checkpoint, Drafted, Ended, Execute, Leave, Terminate, ended, outcome_in
+from laneway.engine.wire import (
+    Answer,
+    Cancel,
+    Checkpoint,
+    Drafted,
+    Ended,
+    Execute,
+    Leave,
+    Passing,
+    Terminate,
+    ended,
+    names_of,
+    outcome_in,
+)
 from laneway.errors import LanewayError
 from laneway.ports.clock import Clock
 
@@ -46,17 +59,19 @@ class Children:
         *,
         state: str | None = None,
         carried: Mapping[str, str] | None = None,
+        transient: tuple[type[BaseException], ...] = (),
     ) -> ChildExecution:
         """Return an attempt to be executed in a child; raise BadSetting if a child could not find the function.
 
         `drafted` hears what the handler emits, in order. `checkpoint` saves a state (JSON text) and returns True to let
         the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `state` is what the last
-        checkpoint saved; `carried` is readable in the child as `laneway.engine.context.carried`.
+        checkpoint saved; `carried` is readable in the child as `laneway.engine.context.carried`; `passing` says of the
+        attempt that it ended in one of the `transient` errors.
         """
         refuse_inside_child()
         if state is not None:
             run = msgspec.structs.replace(run, state=state)
-        order = Execute(run, place_of(function), self._result_limit, dict(carried or {}))
+        order = Execute(run, place_of(function), self._result_limit, dict(carried or {}), names_of(transient))
         return ChildExecution(self, order, drafted, checkpoint)
 
     async def take(self) -> tuple[ChildProcess, bool]:
@@ -104,6 +119,7 @@ class ChildExecution:
         self._child: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None
         self.stopped = False
+        self.passing: Passing | None = None
 
     async def outcome(self) -> Outcome | None:
         """Execute the attempt and return its outcome; None if it ended because it was stopped or unwound.
@@ -115,6 +131,7 @@ class ChildExecution:
                 self._child, is_new = await self._children.take()
                 begun, end = await self._executed(self._child)
                 if end is not None:
+                    self.passing = end.passing
                     return await self._after_end(self._child, outcome_in(end))
                 stopped = self.stopped or self._child.signalled  # the worker may have closed
                 if not stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from typing import Any
 
@@ -61,6 +62,12 @@ def failure(kind: str, error: BaseException) -> Failure:
     """Return what is recorded of an exception: its name, its message and its traceback, each bounded and writable."""
     trace = "".join(traceback.format_exception(error))
     return Failure(kind, type(error).__name__, message(error), _printable(trace[-TRACEBACK_LIMIT:]))
+
+
+def wait_of(error: BaseException) -> float | None:
+    """Return how many seconds a transient error asks to wait, if it does (`retry_after`, as servers say it)."""
+    wait: Any = getattr(error, "retry_after", None)
+    return float(wait) if isinstance(wait, (int, float)) and 0 <= wait < math.inf else None
 
 
 def message(error: BaseException) -> str:

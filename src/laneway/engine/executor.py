@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, S
 from laneway.core.run import Failure
 from laneway.engine.children import Children
 from laneway.engine.context import Context, Unwound, carried, current
-from laneway.engine.endings import after_raise, after_return, failed, message, refused_by
+from laneway.engine.endings import after_raise, after_return, failed, failure, refused_by, wait_of
 from laneway.engine.execution import Execution, Stop
 from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
@@ -110,12 +109,16 @@ class Executor:
         for left in reversed(range(manner.tries)):
             try:
                 outcome = await self._in_its_place(execution, args)
+            except FailedInChild as told:
+                if not left:
+                    return told.outcome
+                await self._wait(execution, told.outcome.failure, told.wait)
             except Exception as error:
                 cause = error.error if isinstance(error, Raised) else error
                 decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
                 if decided or not left or execution.stopped is not None:
                     raise
-                await self._wait(execution, cause)
+                await self._wait(execution, failure("error", cause), wait_of(cause))
             else:
                 return outcome
         raise AssertionError("the last try returns or raises")
@@ -132,12 +135,10 @@ class Executor:
             return await self._validated(task.manner.validate, outcome)
         return outcome
 
-    async def _wait(self, execution: Execution, error: BaseException) -> None:
-        """Wait as long as the error says, or the task, before the next quick try."""
-        wait: Any = getattr(error, "retry_after", None)
-        usable = isinstance(wait, (int, float)) and 0 <= wait < math.inf
-        seconds = float(wait) if usable else execution.task.manner.wait
-        told = f"{type(error).__name__}: {message(error)}; trying again in {seconds:g} s"
+    async def _wait(self, execution: Execution, error: Failure, wait: float | None) -> None:
+        """Wait as long as the error said, or the task, before the next quick try."""
+        seconds = execution.task.manner.wait if wait is None else wait
+        told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
         execution.say(draft(events.LOG, {"text": told}))
         self._buffered(execution)
         await self._clock.sleep(seconds)
@@ -179,16 +180,19 @@ class Executor:
                 return False
             return True
 
-        execution.child = self._children.execution(
-            execution.task.function, execution.run, heard, saved, carried=carried.get()
+        task, run = execution.task, execution.run
+        execution.child = child = self._children.execution(
+            task.function, run, heard, saved, carried=carried.get(), transient=task.manner.transient
         )
         try:
-            outcome = await execution.child.outcome()
+            outcome = await child.outcome()
         finally:
             execution.child = None
         # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
         if outcome is None or execution.stopped is Stop.TIMED_OUT or (execution.stopped and _is_raised(outcome)):
             return self._after_stop(execution)
+        if child.passing is not None and isinstance(outcome, Failed):
+            raise FailedInChild(outcome, child.passing.retry_after)
         return outcome
 
     # Endings
@@ -212,6 +216,14 @@ class Executor:
 
 def _is_raised(outcome: Outcome) -> bool:
     return isinstance(outcome, Snoozed) or (isinstance(outcome, Failed) and outcome.failure.kind != "bad_result")
+
+
+class FailedInChild(Exception):
+    """A handler raised one of its transient errors in a child process, where the error itself stays."""
+
+    def __init__(self, outcome: Failed, wait: float | None) -> None:
+        super().__init__(outcome.failure.message)
+        self.outcome, self.wait = outcome, wait
 
 
 class Raised(Exception):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -31,12 +32,16 @@ LENGTH = 4
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Execute an attempt of this run; `carried` is what the worker wants known there."""
+    """Execute an attempt of this run; `carried` is what the worker wants known there.
+
+    `transient` names the classes of errors that get another try: classes do not travel between processes, names do.
+    """
 
     run: Claimed
     place: Place
     result_limit: int
     carried: dict[str, str] = {}
+    transient: frozenset[str] = frozenset()
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -75,11 +80,18 @@ class Checkpoint(msgspec.Struct, frozen=True, tag=True):
     state: str
 
 
+class Passing(msgspec.Struct, frozen=True):
+    """The handler raised one of its task's transient errors, which may have said how many seconds to wait."""
+
+    retry_after: float | None = None
+
+
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """The handler ended in this outcome; None if it unwound as it was told to."""
+    """The handler ended in this outcome; None if it unwound as it was told to. `passing` if another try may help."""
 
     kind: str | None
     outcome: msgspec.Raw
+    passing: Passing | None = None
 
 
 ToChild = Execute | Cancel | Terminate | Answer | Leave
@@ -91,10 +103,15 @@ decode_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromCh
 _OUTCOMES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Outcome)}
 
 
-def ended(outcome: Outcome | None) -> Ended:
+def ended(outcome: Outcome | None, passing: Passing | None = None) -> Ended:
     """Return the message that says an attempt ended so."""
     kind = None if outcome is None else type(outcome).__name__
-    return Ended(kind, msgspec.Raw(msgspec.json.encode(outcome)))
+    return Ended(kind, msgspec.Raw(msgspec.json.encode(outcome)), passing)
+
+
+def names_of(kinds: Iterable[type[BaseException]]) -> frozenset[str]:
+    """Return what classes of errors are called in both processes."""
+    return frozenset(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds)
 
 
 def outcome_in(message: Ended) -> Outcome | None:
