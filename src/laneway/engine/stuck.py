@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
 
 from laneway.core.status import StuckRun
 from laneway.engine import stacks
@@ -24,6 +25,8 @@ class Stuck:
         self._clock = clock
         self._found: dict[Execution, tuple[StuckRun, float]] = {}
         self.heard: Callable[[StuckRun], None] | None = None
+        # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
+        self._outside = copy_context()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -48,7 +51,7 @@ class Stuck:
     def _tell(self, found: StuckRun) -> None:
         if self.heard is not None:
             try:
-                self.heard(found)
+                self._outside.copy().run(self.heard, found)
             except Exception:
                 log.exception("whoever was told of the stuck run %s crashed", found.run_id)
 
