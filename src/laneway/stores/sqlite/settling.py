@@ -107,9 +107,23 @@ class Settling:
             if run.session is not None:
                 flow.end(run)
         failure = settlement.failure and _failure(settlement.failure)
-        counts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
-        ending = (settlement.reason, failure, settlement.result, log)
-        self._outcomes.append((run.number, state._value_, *counts, *times, *ending))
+        self._outcomes.append(
+            (
+                run.number,
+                state._value_,
+                run.attempt,
+                run.crashes,
+                run.fence,
+                run.events,
+                due_at,
+                run.started_at,
+                ended_at,
+                settlement.reason,
+                failure,
+                settlement.result,
+                log,
+            )
+        )
 
     def _give_back(self, run: Leased, due_at: int) -> None:
         run.kind = AGAIN

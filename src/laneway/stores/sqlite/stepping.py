@@ -107,6 +107,19 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
 
 def _claimed(run: Line, worker: str) -> Claimed:
     assert run.args is not None
-    where = (run.lane, run.user, run.session, run.priority)
-    body = (run.number, run.id, run.task, run.args)
-    return Claimed(*body, run.fence, run.attempt, run.crashes, *where, worker, state=run.checkpoint)
+    return Claimed(
+        run.number,
+        run.id,
+        run.task,
+        run.args,
+        run.fence,
+        run.attempt,
+        run.crashes,
+        run.lane,
+        run.user,
+        run.session,
+        run.priority,
+        worker,
+        False,  # it is not lapsed
+        run.checkpoint,
+    )
