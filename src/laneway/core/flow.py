@@ -257,7 +257,7 @@ class Flow(Generic[E]):
         if run.session is not None and not kind & AGAIN:
             session = self.sessions[run.session]
             session.unstarted = 0
-            if session.held:
+            if session.held and session.admitted < session.max_concurrent:
                 self._admit(run.session, session)
 
     def _set_aside(self, book: LaneBook, run: E) -> None:
@@ -275,10 +275,15 @@ class Flow(Generic[E]):
         seat = book.seats[user]
         seat.parked += 1
         self.shelves.put_parked(run, f"user:{user}")
-        self._bring_back(book, user, seat)
+        if not seat.out:
+            self._bring_back(book, user, seat)
 
     def _bring_back(self, book: LaneBook, user: str, seat: Seat) -> None:
-        if not book.must_bring_back(user, seat):
+        """Let the first of the user's parked runs into the order, if the gate is open and none of them is there."""
+        if seat.out or not seat.parked:
+            return
+        cap = book.cap(user)
+        if cap is not None and seat.active >= cap:
             return
         run = self.shelves.take_parked(book.lane.name, f"user:{user}")
         seat.parked -= 1

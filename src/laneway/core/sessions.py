@@ -52,7 +52,8 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
     def admit_next(self) -> None:
         """Move one run from held to admitted."""
         self.held -= 1
-        self.admit()
+        self.admitted += 1
+        self.unstarted = 1
 
     def leave(self) -> None:
         """Count a held run as gone."""

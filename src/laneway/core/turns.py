@@ -207,13 +207,6 @@ class LaneBook:
             return True
         return run.kind == FRESH and (seat.parked > 0 or seat.out >= OUT + run.priority)
 
-    def must_bring_back(self, user: str, seat: Seat) -> bool:
-        """Tell whether the user's parked set has to give one back: the gate is open and none of it is in the order."""
-        if seat.out or not seat.parked:
-            return False
-        cap = self.cap(user)
-        return cap is None or seat.active < cap
-
     def _first_tag(self, user: str | None, priority: int, v: int, count: int = 1) -> int:
         turn = self.turns[user, priority]
         tag = max(v, min(turn.last, v + turn.waiting)) + 1

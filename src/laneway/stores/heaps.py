@@ -24,11 +24,12 @@ class Order:
     A run that is taken out before its turn leaves its entry behind: the entry's spot is not the run's any more.
     """
 
-    __slots__ = ("_heap", "_line")
+    __slots__ = ("_heap", "_line", "stale")
 
     def __init__(self) -> None:
         self._line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
         self._heap: list[Ranked] = []  # everything else
+        self.stale = False  # entries were left behind
 
     def __iter__(self) -> Iterator[Record]:
         """Go through it, in no order."""
@@ -40,6 +41,11 @@ class Order:
             self._line.append(item)
         else:
             heappush(self._heap, item)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing in it."""
+        return self.first() is None if self.stale else not (self._line or self._heap)
 
     def first(self) -> Ranked | None:
         """Return the first without taking it."""
@@ -133,7 +139,7 @@ class Heaps:
         order = self._held[session]
         run = order.take()
         assert run is not None, f"the counts say that session {session} holds runs back"
-        if order.first() is None:
+        if order.is_empty:
             del self._held[session]
         return run
 
@@ -160,15 +166,22 @@ class Heaps:
         """Take a run out from wherever it is."""
         run.spot = 0
         if run.shelf is _HELD and run.session is not None:
-            if self._held[run.session].first() is None:
+            order = self._held[run.session]
+            order.stale = True
+            if order.is_empty:
                 del self._held[run.session]
         elif run.shelf is _PARKED:
             gate = f"task:{run.task}" if run.kind & ASIDE else f"user:{run.user}"
-            self._forget_if_empty(self._parked[run.lane, gate], run.lane, gate, run)
+            order = self._parked[run.lane, gate]
+            order.stale = True
+            self._forget_if_empty(order, run.lane, gate, run)
+        else:
+            order = self._ready[run.lane] if run.shelf is _READY else self._due
+            order.stale = True
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
-        ready = {lane for lane, order in self._ready.items() if order.first() is not None}
+        ready = {lane for lane, order in self._ready.items() if not order.is_empty}
         return sorted(ready | {lane for lane, names in self._aside.items() if not names.isdisjoint(tasks)})
 
     def aside_in(self, lanes: Iterable[str]) -> set[str]:
@@ -176,7 +189,7 @@ class Heaps:
         return {task for lane in lanes for task in self._aside.get(lane, ())}
 
     def _forget_if_empty(self, order: Order, lane: str, gate: str, last: Record) -> None:
-        if order.first() is None:
+        if order.is_empty:
             del self._parked[lane, gate]
             if gate.startswith("task:"):
                 self._aside[lane].discard(last.task)
