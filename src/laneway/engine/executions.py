@@ -106,7 +106,8 @@ class Executions:
         task = self._registry.get(run.task)
         if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
             # A poison run must not take another one on its last chance with it.
-            self._settle(run, settle(run, Snoozed(ELSEWHERE), task.policy))
+            # Longer each time, up to a minute: the other may take hours.
+            self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
             return
         execution = self._running[run.number] = Execution(run, task)
         if self._talkative:
