@@ -37,3 +37,22 @@ async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(sta
     took.sort()
     say(f"cancel across processes: p50 {took[SAMPLES // 2] * 1000:.1f} ms, p99 {took[-1] * 1000:.1f} ms of {SAMPLES}")
     assert took[-1] < PROMISED * SLACK
+
+
+@time_limit()
+async def test_what_a_killed_worker_executed_ends_at_once_although_no_worker_is_up(stage: Stage) -> None:
+    notes, names = Notes(stage.folder), ("async", "thread that looks", "process that looks")
+    async with stage.client() as client:
+        for name in names:
+            client.tasks.add(app.tasks.get(name))
+        worker = await stage.laneway_worker("tests.system.kinds:app")
+        runs = [(await client.submit(name, {"folder": str(stage.folder)})).run_id for name in names]
+        await until(lambda: all(map(notes.begun, runs)), "the handlers begin")
+        worker.kill()
+
+        one = await client.cancel(runs[0])
+        others = await client.cancel_where(state="running")
+
+        assert (one.state, others) == (RunState.CANCELLED, 2)
+        assert {run.state for run in await client.runs()} == {RunState.CANCELLED}
+        assert await client.workers.list() == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from laneway.core import codec
 from laneway.core.liveness import WorkerInfo
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.states import RunState
 from laneway.engine.client import Client
 from laneway.engine.ids import new_run_id
+from laneway.engine.processes import is_gone
 from laneway.errors import WrongState
 from laneway.ports.control import Swept
 from laneway.ports.store import Store
@@ -22,18 +25,22 @@ class Control:
 
     async def cancel(self, run_id: str, *, abandon: bool) -> Run:
         """Cancel a run; return it as it stands then."""
-        return await self._asked(run_id, lambda call, full: self._store.cancel(call, full, abandon=abandon))
+        run = await self._found(run_id)
+        if run.state is RunState.RUNNING:
+            await self._see_off_the_gone()
+        return await self._asked(run.id, lambda call, full: self._store.cancel(call, full, abandon=abandon))
 
     async def pause(self, run_id: str) -> Run:
         """Pause a run; return it as it stands then."""
-        return await self._asked(run_id, self._store.pause)
+        return await self._asked((await self._found(run_id)).id, self._store.pause)
 
     async def resume(self, run_id: str) -> Run:
         """Resume a run; return it as it stands then."""
-        return await self._asked(run_id, self._store.resume)
+        return await self._asked((await self._found(run_id)).id, self._store.resume)
 
     async def cancel_where(self, wanted: RunFilter) -> int:
         """Cancel all runs that fit and had been accepted when this began; return how many it cancelled."""
+        await self._see_off_the_gone()
         newest = await self._client.repeated(lambda: self._store.runs(RunFilter(), limit=1))
         changed, after = 0, 0
         while newest:
@@ -46,7 +53,7 @@ class Control:
 
     async def retry(self, run_id: str) -> Receipt:
         """Submit a run that has ended once more, as a new run that is linked to it."""
-        old = await self._client.repeated(lambda: self._store.get(run_id))
+        old = await self._found(run_id)
         if not old.ended:
             raise WrongState(old.state.value, "retry")
         args = codec.to_json(old.args, "the arguments", codec.RESULT_LIMIT)
@@ -66,10 +73,22 @@ class Control:
         call = new_run_id()
         return await self._client.repeated(lambda: self._store.cancel_where(call, wanted, after=after, until=until))
 
+    async def _see_off_the_gone(self) -> None:
+        """Say good-bye for workers whose process is gone, so that a cancel ends what they executed.
+
+        Another worker would see it; while none is up, nobody else does.
+        """
+        for worker in await self._client.repeated(self._store.workers):
+            if not worker.left and is_gone(worker.incarnation.process):
+                await self._client.repeated(partial(self._store.leave, worker.incarnation.id))
+
+    async def _found(self, run_id: str) -> Run:
+        # The id may be the beginning of one; the verbs take the whole.
+        return await self._client.repeated(lambda: self._store.get(run_id))
+
     async def _asked(self, run_id: str, ask: Callable[[str, str], Awaitable[Run]]) -> Run:
-        # The id may be the beginning of one; the verb takes the whole.
-        full, call = (await self._client.repeated(lambda: self._store.get(run_id))).id, new_run_id()
-        return await self._client.repeated(lambda: ask(call, full))
+        call = new_run_id()
+        return await self._client.repeated(lambda: ask(call, run_id))
 
 
 class Workers:
