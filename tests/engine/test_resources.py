@@ -114,6 +114,34 @@ async def test_a_generator_that_yields_nothing_is_named_too(app: Scheduler) -> N
         await soon(app.drain())
 
 
+async def test_a_resource_that_cannot_be_closed_is_named_and_the_others_are_closed(app: Scheduler) -> None:
+    closed = []
+
+    @app.resource
+    def first() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            closed.append("first")
+
+    @app.resource
+    async def database() -> AsyncIterator[int]:
+        yield 1
+        raise ConnectionError("nobody there")
+
+    @app.task
+    async def work(database: int) -> int:
+        return database
+
+    receipt = await work.submit()
+    with pytest.raises(LanewayError, match="resource 'database' cannot be closed: ConnectionError: nobody there"):
+        await soon(app.drain())
+
+    assert await app.result(receipt) == 1
+    assert closed == ["first"]
+    assert await app.workers.list() == []
+
+
 def test_a_child_process_is_not_offered_a_resource() -> None:
     app = Scheduler("memory://")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from types import TracebackType
 from typing import Any
 
 from laneway.core.policy import checked_name
@@ -42,10 +44,12 @@ class Resources:
             yield {name: await self._opened(stack, name) for name in self._makers}
 
     async def _opened(self, stack: AsyncExitStack, name: str) -> Any:
+        own = AsyncExitStack()
+        stack.push_async_exit(partial(_closed, name, own))
         try:
-            return await _entered(stack, self._makers[name])
+            return await _entered(own, self._makers[name])
         except Exception as error:
-            raise LanewayError(f"resource {name!r} cannot be opened: {type(error).__name__}: {error}") from error
+            raise _cannot_be("opened", name, error) from error
 
 
 async def _entered(stack: AsyncExitStack, maker: Callable[[], Any]) -> Any:
@@ -57,3 +61,22 @@ async def _entered(stack: AsyncExitStack, maker: Callable[[], Any]) -> Any:
     if hasattr(made, "__aenter__"):
         return await stack.enter_async_context(made)
     return await made if inspect.isawaitable(made) else made
+
+
+async def _closed(
+    name: str,
+    own: AsyncExitStack,
+    kind: type[BaseException] | None,
+    why: BaseException | None,
+    traceback: TracebackType | None,
+) -> bool | None:
+    try:
+        return await own.__aexit__(kind, why, traceback)
+    except Exception as error:
+        if error is why:
+            raise  # it came from elsewhere and only passed through
+        raise _cannot_be("closed", name, error) from error
+
+
+def _cannot_be(done: str, name: str, error: Exception) -> LanewayError:
+    return LanewayError(f"resource {name!r} cannot be {done}: {type(error).__name__}: {error}")
