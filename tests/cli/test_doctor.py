@@ -138,6 +138,19 @@ def test_a_damaged_file_is_told_and_cannot_be_repaired(invoke: Invoke, submitted
     assert found(invoke)["damage"]
 
 
+def test_what_cannot_be_read_is_not_called_fine(invoke: Invoke, store: Path) -> None:
+    with store.open("r+b") as file:
+        file.seek(100)  # behind the file's head, where its tables are named
+        file.write(b"\xa5" * 3000)
+
+    told = json.loads(invoke("doctor", "--json").stdout)
+
+    assert facts(told, "clock") == [("warning", "could not be compared")]
+    assert facts(told, "runs") == [("warning", "could not be counted")]
+    assert facts(told, "workers") == [("warning", "could not be read")]
+    assert (told["runs"], told["well"]) == (None, False)
+
+
 def test_a_clock_that_is_behind_the_store_is_wrong(invoke: Invoke, store: Path) -> None:
     ahead = (int(time.time()) + 7200) * 1_000_000
     edit(store, f"UPDATE run SET accepted_at = {ahead} WHERE number = (SELECT max(number) FROM run)")

@@ -101,6 +101,9 @@ class Diagnosis:
 
     def _time(self) -> Iterator[Fact]:
         newest, set_back = self.examination.newest_at, self.examination.set_back
+        if set_back is None:
+            yield Fact("clock", WARNING, "could not be compared")
+            return
         ahead = 0 if newest is None else newest - self._now
         if ahead > AHEAD:
             text = f"the newest instant in the store is {span(ahead / SECOND)} ahead of this machine's clock"
@@ -123,9 +126,14 @@ class Diagnosis:
             yield Fact("disk", WARNING if free < LITTLE_SPACE else FINE, f"{size(free)} free")
 
     def _life(self) -> Iterator[Fact]:
-        runs = ", ".join(f"{count} {state}" for state, count in self.examination.runs.items())
-        yield Fact("runs", FINE, runs or "none")
-        workers = self.examination.workers
+        runs, workers = self.examination.runs, self.examination.workers
+        if runs is None:
+            yield Fact("runs", WARNING, "could not be counted")
+        else:
+            yield Fact("runs", FINE, ", ".join(f"{count} {state}" for state, count in runs.items()) or "none")
+        if workers is None:
+            yield Fact("workers", WARNING, "could not be read")
+            return
         states = {worker.incarnation.id: self._state_of(worker) for worker in workers}
         dead = [worker for worker in workers if states[worker.incarnation.id] != "alive"]
         yield Fact("workers", FINE, f"{len(workers) - len(dead)} alive")

@@ -13,7 +13,7 @@ from laneway.core.states import RunState
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store is and how it fares. `findings` is None where it could not be counted (see `damage`, `layout`)."""
+    """What a store is and how it fares. What is None could not be told (see `damage`, `layout`)."""
 
     engine: str  # "SQLite 3.51.3"
     layout: int  # 0 where it cannot be told
@@ -21,10 +21,10 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Mapping[str, int] = {}  # bytes, by what takes them
     damage: list[str] = []  # what the engine itself finds wrong with its data
     findings: list[Finding] | None = None
-    runs: Mapping[str, int] = {}  # by state
-    workers: list[WorkerInfo] = []
-    newest_at: int | None = None  # the latest instant anything was written at
-    set_back: int = 0  # microseconds: the farthest the clock was set back while the newest runs were accepted
+    runs: Mapping[str, int] | None = None  # by state
+    workers: list[WorkerInfo] | None = None
+    newest_at: int | None = None  # the latest instant anything was written at; None also where nothing was
+    set_back: int | None = None  # microseconds: the farthest the clock was set back while the newest runs were accepted
 
 
 class UpkeepStore(Protocol):

@@ -311,8 +311,15 @@ class MemoryStore:
     async def examine(self, *, deep: bool = True) -> Examination:
         """Tell how the store fares; see `UpkeepStore`."""
         findings = await self.check() if deep else None
-        counts, workers = await self.count(), await self.workers()
-        return Examination(engine="memory", layout=1, newest_layout=1, findings=findings, runs=counts, workers=workers)
+        return Examination(
+            engine="memory",
+            layout=1,
+            newest_layout=1,
+            findings=findings,
+            runs=await self.count(),
+            workers=await self.workers(),
+            set_back=0,
+        )
 
     # Accepting and claiming
 

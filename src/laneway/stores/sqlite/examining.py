@@ -51,10 +51,10 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) 
         sizes=_sizes(db, place.path),
         # An older layout may lack what these ask for; it is migrated first.
         findings=sight.of(checking.look, None) if current and deep else None,
-        runs=sight.of(reading.count, {}) if current else {},
-        workers=sight.of(reading.workers, []) if current else [],
+        runs=sight.of(reading.count, None) if current else None,
+        workers=sight.of(reading.workers, None) if current else None,
         newest_at=sight.of(_newest, None) if current else None,
-        set_back=sight.of(_set_back, 0) if current else 0,
+        set_back=sight.of(_set_back, None) if current else None,
         damage=damage + sight.trouble,
     )
 

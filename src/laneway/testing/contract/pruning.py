@@ -226,4 +226,4 @@ class Pruning(Part):
         examination = await store.examine()
         assert (examination.damage, examination.findings) == ([], [])
         assert examination.runs == await store.count()
-        assert [worker.incarnation.id for worker in examination.workers] == ["hand"]
+        assert [worker.incarnation.id for worker in examination.workers or ()] == ["hand"]
