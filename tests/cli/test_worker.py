@@ -82,6 +82,7 @@ def test_a_thread_that_does_not_end_is_named_and_left_behind(
     assert worker.returncode == 1
     assert json.loads(stdout) == {"v": 1, "event": "stopped", "left": [run_id]}
     assert f"left behind: 1 run whose handlers did not end: {run_id}" in stderr
+    assert "charged as a crash, unless a cancel or a time-out was decided before" in stderr
 
 
 def test_a_handler_that_blocks_the_loop_cannot_keep_it_from_ending(start: Start, submitted: Submitted) -> None:

@@ -195,7 +195,7 @@ class Shift:
     def _charge(self) -> str:
         if self._stuck.issuperset(self._left):
             return "they end cancelled, or as timed out, as was decided"
-        return "that is charged to them as a crash"
+        return "that is charged as a crash, unless a cancel or a time-out was decided before"
 
     def _print(self, event: str, **facts: Any) -> None:
         if self._as_json:
