@@ -152,7 +152,7 @@ async def test_a_handler_whose_run_was_abandoned_does_not_keep_its_worker_from_e
         await stage.started(run.run_id)
 
         assert (await client.cancel(run, abandon=True)).state == "cancelled"
-        await stage.said(worker, "belongs to another worker now")
+        await stage.said(worker, "is not this worker's any more, taken over or abandoned")
         worker.signal(signal.SIGTERM)
 
         assert await worker.ended(within=10) == 0

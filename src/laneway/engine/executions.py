@@ -146,10 +146,11 @@ class Executions:
     # Stopping
 
     def lose(self, number: int, fence: int) -> None:
-        """Stop a handler whose lease belongs to another worker now; nothing of it is written."""
+        """Stop a handler whose lease is not this worker's any more; nothing of it is written."""
         execution = self._running.get(number)
         if execution is not None and execution.run.fence == fence:
-            log.warning("run %s belongs to another worker now; its handler is stopped", execution.run.id)
+            why = "is not this worker's any more, taken over or abandoned"
+            log.warning("run %s %s; its handler is stopped", execution.run.id, why)
             del self._running[number]
             execution.stop(Stop.LOST)
 
