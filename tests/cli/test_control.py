@@ -199,6 +199,24 @@ def test_what_does_not_stop_is_told_and_can_be_abandoned(start: Start, laneway: 
     assert abandoned.stdout.startswith(f"{run_id}  cancelled (abandoned): requested, delivered after ")
 
 
+def test_waiting_ends_when_the_worker_is_killed_although_no_other_is_up(
+    invoke: Invoke, start: Start, submitted: Submitted, folder: Path
+) -> None:
+    worker = start("--verbose")
+    run_id = submitted("block")
+    heard(worker, f"run {run_id} of block: start")
+    command = [sys.executable, "-m", "laneway", "runs", "cancel", run_id, "--wait"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as waiting:
+        while "cancel_delivered" not in kinds(invoke, run_id):
+            assert waiting.poll() is None
+
+        worker.kill()
+        stdout, _ = waiting.communicate(timeout=20)
+
+    assert (waiting.returncode, shown(invoke, run_id)["state"]) == (0, "cancelled")
+    assert stdout.startswith(f"{run_id}  cancelled: requested, delivered after ")
+
+
 # Pausing, resuming, trying again
 
 

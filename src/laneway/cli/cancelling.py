@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 PAGE = 1000  # runs read at once
+AGAIN = 2.0  # seconds: whoever waits for a handler finds out within about this that its worker was killed
 Told = tuple["Run", Stages]
 
 
@@ -35,12 +38,16 @@ class Patience(NamedTuple):
 
     async def stopped(self, scheduler: Scheduler, run: Run) -> Run:
         """Return the run once it has ended, or as it stands when the time is up; at once if nobody wants to wait."""
-        if not self.wait or run.ended:
-            return run
-        try:
-            return await scheduler.wait(run, self.timeout)
-        except TimeoutError:
-            return await scheduler.get(run)
+        left = math.inf if self.timeout is None else self.timeout
+        until = time.monotonic() + left
+        while self.wait and not run.ended and left > 0:
+            try:
+                return await scheduler.wait(run, min(left, AGAIN))
+            except TimeoutError:
+                # Its worker may have been killed meanwhile, and no other may be up to see that. A cancel looks.
+                run = await scheduler.cancel(run)
+            left = until - time.monotonic()
+        return run
 
     def code(self, runs: Iterable[Run]) -> int:
         """Return the exit code, and say so if the time was up before all had stopped."""
