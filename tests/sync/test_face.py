@@ -301,6 +301,13 @@ def test_hooks_run_after_the_worker_has_stopped_while_the_store_is_open(app: Sch
     assert seen == [([], 1)]
 
 
+def test_what_cannot_be_called_is_no_hook(app: Scheduler) -> None:
+    with pytest.raises(BadSetting, match="5 is no hook; give an async function"):
+        app.sync.at_close(5)  # type: ignore[arg-type]  # that is the point
+
+    app.sync.close()
+
+
 def test_the_caller_s_context_reaches_what_the_call_does() -> None:
     seen = []
 

@@ -19,6 +19,7 @@ from laneway.core.liveness import WorkerInfo
 from laneway.core.run import Receipt, Run
 from laneway.core.states import RunState
 from laneway.core.status import StuckRun
+from laneway.errors import BadSetting
 from laneway.ports.store import Store
 from laneway.sync.life import Hook
 from laneway.sync.thread import LoopThread
@@ -56,6 +57,8 @@ class Sync(Generic[AnyTask, Submission]):
         For what belongs to that loop, such as a handler's connections. The newest comes first; one that fails does not
         keep the others from their turn.
         """
+        if not callable(hook):
+            raise BadSetting(f"{hook!r} is no hook; give an async function without parameters")
         self._thread.life().hooks.append(hook)
 
     def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
