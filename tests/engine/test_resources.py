@@ -180,3 +180,34 @@ async def test_a_resource_is_no_argument(app: Scheduler) -> None:
 
     with pytest.raises(LanewayError, match="client"):
         await work.submit(client=2)
+
+
+async def test_a_resource_that_does_not_close_does_not_keep_a_stop_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    app = Scheduler("memory://", grace=0.1)
+
+    @app.resource
+    async def stubborn() -> AsyncIterator[int]:
+        yield 1
+        await asyncio.sleep(1000)
+
+    working = asyncio.create_task(app.work())
+    await asyncio.sleep(0.05)
+    assert await soon(app.stop(1)) == []
+    await soon(working)
+
+    assert "a resource has not closed within 0.1 s" in caplog.text
+
+
+async def test_what_a_resource_started_may_stop_the_worker_it_belongs_to() -> None:
+    app = Scheduler("memory://", grace=0.1)
+
+    async def enough() -> None:
+        await app.stop()
+
+    @app.resource
+    async def watcher() -> AsyncIterator[int]:
+        watching = asyncio.create_task(enough())
+        yield 1
+        await watching
+
+    await soon(app.work())

@@ -164,7 +164,7 @@ class Shift:
     def _leave(self) -> NoReturn:
         self._left = self._left or self._scheduler.executing
         self._tell_end()
-        leave_now(self._code)
+        leave_now(FAILED)
 
     @property
     def _code(self) -> int:

@@ -6,8 +6,10 @@ receives it.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from types import TracebackType
@@ -15,6 +17,8 @@ from typing import Any
 
 from laneway.core.policy import checked_name
 from laneway.errors import BadSetting, LanewayError
+
+log = logging.getLogger("laneway.worker")
 
 
 class Resources:
@@ -38,10 +42,20 @@ class Resources:
         self._makers[name] = function
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Open all, in the order they were registered; close them in the opposite one."""
-        async with AsyncExitStack() as stack:
+    async def opened(self, close_within: float) -> AsyncIterator[Mapping[str, Any]]:
+        """Open all, in the order they were registered; close them in the opposite one.
+
+        Closing is given up after so many seconds: nobody would wait for a worker that never ends.
+        """
+        stack = AsyncExitStack()
+        try:
             yield {name: await self._opened(stack, name) for name in self._makers}
+        except BaseException as error:
+            with _at_most(close_within):
+                await stack.__aexit__(type(error), error, error.__traceback__)
+            raise
+        with _at_most(close_within):
+            await stack.aclose()
 
     async def _opened(self, stack: AsyncExitStack, name: str) -> Any:
         own = AsyncExitStack()
@@ -50,6 +64,30 @@ class Resources:
             return await _entered(own, self._makers[name])
         except Exception as error:
             raise _cannot_be("opened", name, error) from error
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Cancel what the block awaits after so many seconds, and go on behind it; in this task, as some contexts ask for."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    over = False
+
+    def give_up() -> None:
+        nonlocal over
+        over = True
+        task.cancel()
+
+    timer = loop.call_later(seconds, give_up)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not over:
+            raise
+        task.uncancel()
+        log.warning("a resource has not closed within %g s; going on without it", seconds)
+    finally:
+        timer.cancel()
 
 
 async def _entered(stack: AsyncExitStack, maker: Callable[[], Any]) -> Any:

@@ -25,7 +25,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Set
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TypeVar
 
@@ -78,6 +78,7 @@ class Worker:
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
+        self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
         self._executions = Executions(registry, clock, settings, self._bell)
@@ -171,13 +172,13 @@ class Worker:
         self._supervisor.add("watchdog", self._watchdog.run)
         self._opening = True
         try:
-            async with self._resources.opened() as resources:
+            inside.set(self)
+            async with self._resources.opened(self._settings.grace) as resources:
                 self._opening = False
                 self._executions.executor.resources = resources
                 self._incarnation = await self._register()
                 if ready is not None:
-                    ready()
-                inside.set(self)
+                    self._outside.copy().run(ready)  # it is no handler, and may wait for a stop
                 while not await self._life(until_drained=until_drained):
                     log.warning("this worker's leases were lost; it goes on as a new incarnation")
                     self._lost, self._incarnation = False, ""
