@@ -105,7 +105,7 @@ class Shift:
             number = inbox.receive(allowed)
             if number is None:
                 say(f"not everything has ended after {spoken(allowed or 0)}")
-                self._leave()
+                self._leave(FAILED)
             if not number:
                 return
             if patience is None:
@@ -161,10 +161,10 @@ class Shift:
         elif self._working is not None:
             self._working.cancel()  # it is still opening the store, and there is no worker to stop yet
 
-    def _leave(self) -> NoReturn:
+    def _leave(self, code: int = FINE) -> NoReturn:
         self._left = self._left or self._scheduler.executing
         self._tell_end()
-        leave_now(FAILED)
+        leave_now(code or self._code)
 
     @property
     def _code(self) -> int:

@@ -68,7 +68,7 @@ class Resources:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Cancel what the block awaits after so many seconds, and go on behind it; in this task, as some contexts ask for."""
+    """Cancel what the block awaits after so many seconds, and go on; in this very task, as some contexts demand."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     over = False
