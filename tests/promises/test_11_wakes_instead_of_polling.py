@@ -6,7 +6,11 @@ import asyncio
 import time
 from statistics import median
 
+import pytest
+
 from laneway import Scheduler
+from laneway.core.step import Step, StepReply
+from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 
 
@@ -34,6 +38,28 @@ async def test_a_delayed_run_starts_on_time_though_nobody_looks_for_it(clock: Fa
 
     assert before.started_at is None
     assert run.started_at == run.due_at
+
+
+async def test_an_idle_worker_does_not_wake_itself(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    take_step = SQLiteStore.step
+
+    async def counted(self: SQLiteStore, step: Step) -> StepReply:
+        nonlocal steps
+        steps += 1
+        return await take_step(self, step)
+
+    monkeypatch.setattr(SQLiteStore, "step", counted)
+    async with Scheduler(file) as app:
+        app.task(name="work")(lambda: "done")
+        async with app.running():
+            await app.result(await app.submit("work"), timeout=10)
+            await asyncio.sleep(0.5)
+            steps = 0
+            await asyncio.sleep(3)  # it looks three times, and sees nothing but what it wrote itself
+            idle_steps = steps
+
+    assert idle_steps == 0
 
 
 async def test_a_run_that_another_scheduler_submits_starts_within_milliseconds(file: str) -> None:

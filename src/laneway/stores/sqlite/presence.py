@@ -8,44 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import threading
 from collections.abc import Callable
 
-from laneway.errors import StoreError
-from laneway.stores.sqlite.connection import Place, connect_to_read
-from laneway.stores.sqlite.forking import Holder
+from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.reading import Reader
 from laneway.stores.sqlite.wakeups import WATCHERS, WORKERS, Ear, Folder
 from laneway.stores.sqlite.writer import Writer
-
-
-class Lookout(Holder):
-    """Sees, without reading anything, that somebody committed. May be asked from any thread."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__()
-        # No waiting: who looks does so on an event loop.
-        self._place = place._replace(busy_timeout=0)
-        self._db: sqlite3.Connection | None = None
-        self._seen = -1
-
-    def look(self) -> bool:
-        """Tell whether anybody committed since this was last asked."""
-        with self.busy:
-            try:
-                db = self._db = self._db or connect_to_read(self._place)
-                [[version]] = db.execute("PRAGMA data_version").fetchall()
-            except (sqlite3.Error, StoreError):
-                return True
-            changed, self._seen = version != self._seen, version
-            return bool(changed)
-
-    def let_go(self) -> None:
-        """Close the connection. Another one counts anew, so the next look says yes."""
-        if self._db is not None:
-            self._db.close()
-            self._db, self._seen = None, -1
 
 
 class Presence:
@@ -61,7 +30,6 @@ class Presence:
         self._ears: dict[str, Ear | None] = {}
         self._wakes: dict[str, Callable[[], None]] = {}
         self._watchers: list[Callable[[], None]] = []
-        self.lookout = Lookout(place)
 
     def welcome(self, incarnation: str, wake: Callable[[], None]) -> str | None:
         """Remember whom to call for a worker of this process; return the socket others reach it by, if any."""
@@ -89,8 +57,6 @@ class Presence:
         self.closed = True
         self.writer.stop()
         self.reader.stop()
-        with self.lookout.busy:
-            self.lookout.let_go()
         with self._lock:
             ears, self._ears = self._ears, {}
         for ear in ears.values():

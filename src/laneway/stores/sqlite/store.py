@@ -158,9 +158,9 @@ class SQLiteStore:
         return await self._read(reading.workers)
 
     def look(self) -> bool:
-        """Tell whether anybody has committed since; see `WorkerStore`."""
+        """Tell whether another process has committed since; see `WorkerStore`."""
         here = self._here
-        return here.opened and here.lookout.look()
+        return here.opened and here.writer.look()
 
     # Upkeep
 

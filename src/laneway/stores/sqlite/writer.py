@@ -42,6 +42,7 @@ class Writer(Desk):
         self._place, self._wake, self._tell = place, wake, tell
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
+        self._seen = -1  # what others have committed up to the last look
         self._news = False  # events were written, and the watchers do not know yet
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
@@ -77,6 +78,25 @@ class Writer(Desk):
             self._tell()
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
+
+    def look(self) -> bool:
+        """Tell whether anybody else has committed since this was last asked. From any thread; it never waits.
+
+        What this connection commits does not count: who is to be woken by it is woken. While it is at work it cannot be
+        asked, and the next look will tell.
+        """
+        if not self.busy.acquire(blocking=False):
+            return False
+        try:
+            if self._db is None:
+                return True
+            [[version]] = self._db.execute("PRAGMA data_version").fetchall()
+        except sqlite3.Error:
+            return True
+        finally:
+            self.busy.release()
+        changed, self._seen = version != self._seen, version
+        return bool(changed)
 
     def let_go(self) -> None:
         """Close the file; whoever closes it last moves the rest of the log into it."""
