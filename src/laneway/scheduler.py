@@ -24,7 +24,7 @@ from laneway.engine.control import Control, Workers
 from laneway.engine.finding import refuse_inside_child
 from laneway.engine.ids import new_run_id
 from laneway.engine.resources import Resources
-from laneway.engine.submissions import Submission, parts_of, with_options
+from laneway.engine.submissions import Submission, checked, parts_of
 from laneway.engine.tasks import Manner, Registry, Task
 from laneway.engine.worker import Worker
 from laneway.errors import BadSetting, BadURL
@@ -154,7 +154,7 @@ class Scheduler:
         """
         if self._shut:
             raise BadSetting(SHUT)
-        new = self._checked(task, args or {}, options, new_run_id())
+        new = checked(self._known(task), args or {}, options, new_run_id(), self.settings.args_limit)
         if not self._opened:
             await self.open()
         return await self._client.submit(new)
@@ -169,20 +169,9 @@ class Scheduler:
         for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
             if known is None or task is not same:  # most are of one task
                 known, same = self._known(task), task
-            text = known.parameters.pack(args, limit)
-            if options:
-                batch.append(with_options(known, text, options, new_id))
-            else:
-                batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
+            batch.append(checked(known, args, options, new_id, limit))
         await self.open()
         return await self._client.submit_all(batch)
-
-    def _checked(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any], new_id: str) -> NewRun:
-        known = self._known(task)
-        text = known.parameters.pack(args, self.settings.args_limit)
-        if not options:
-            return NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane)
-        return with_options(known, text, options, new_id)
 
     def _known(self, task: Any) -> AnyTask:
         if isinstance(task, str):
@@ -215,9 +204,7 @@ class Scheduler:
     ) -> list[Run]:
         """Return up to `limit` runs that fit, newest first; `before` is the number to go on from."""
         checked_count(limit, "limit")
-        wanted = RunFilter(
-            state=None if state is None else RunState.named(state), task=task, lane=lane, user=user, session=session
-        )
+        wanted = RunFilter.of(state=state, task=task, lane=lane, user=user, session=session)
         store = await self.open()
         return await self._client.repeated(lambda: store.runs(wanted, limit=limit, before=before))
 
@@ -265,11 +252,10 @@ class Scheduler:
         session: str | None = None,
     ) -> int:
         """Cancel all runs that fit and have not ended; return how many that were. At least one filter must be given."""
-        if all(given is None for given in (state, task, lane, user, session)):
+        if (state, task, lane, user, session) == (None,) * 5:
             raise BadSetting("cancel_where without a filter would cancel everything; give state, task, lane, ...")
-        chosen = None if state is None else RunState.named(state)
+        wanted = RunFilter.of(state=state, task=task, lane=lane, user=user, session=session)
         await self.open()
-        wanted = RunFilter(state=chosen, task=task, lane=lane, user=user, session=session)
         return await self._control.cancel_where(wanted)
 
     async def pause(self, run: Receipt | Run | str) -> Run:

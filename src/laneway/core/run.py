@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -95,6 +95,44 @@ class Claimed(msgspec.Struct, gc=False):
     timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
 
 
+class Startable(Protocol):
+    """What a store knows of a run that it hands to a worker; `checkpoint` is what its last one saved."""
+
+    number: int
+    id: str
+    task: str
+    args: Any
+    fence: int
+    attempt: int
+    crashes: int
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    checkpoint: str | None
+
+
+def handed(run: Startable, worker: str, lapsed: bool = False, timed_out: bool = False) -> Claimed:
+    """Return a run as the worker that executes it is handed it, or whoever settles it for the dead."""
+    return Claimed(
+        run.number,
+        run.id,
+        run.task,
+        run.args,
+        run.fence,
+        run.attempt,
+        run.crashes,
+        run.lane,
+        run.user,
+        run.session,
+        run.priority,
+        worker,
+        lapsed,
+        run.checkpoint,
+        timed_out,
+    )
+
+
 class ReceiptOutcome(StrEnum):
     """What became of a submission."""
 
@@ -146,3 +184,12 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None = None
     user: str | None = None
     session: str | None = None
+
+    @classmethod
+    def of(cls, *, state: RunState | str | None, **others: str | None) -> RunFilter:
+        """Return the filter for what a caller wrote; raise BadSetting for a state that is none.
+
+        >>> RunFilter.of(state="failed", task="mail").state.value
+        'failed'
+        """
+        return cls(state=None if state is None else RunState.named(state), **others)

@@ -42,8 +42,17 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
-def with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
-    """Return a submission with options; raise BadSetting for one that is unknown or wrong."""
+def checked(
+    task: Task[..., Any], args: Mapping[str, Any], options: Mapping[str, Any], new_id: str, limit: int
+) -> NewRun:
+    """Return a submission; raise BadArguments or BadSetting for what is unknown, wrong, or over `limit` bytes."""
+    text = task.parameters.pack(args, limit)
+    if not options:
+        return NewRun(id=new_id, task=task.name, args=text, lane=task.policy.lane)
+    return _with_options(task, text, options, new_id)
+
+
+def _with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
     for option in options:
         if option not in OPTIONS:
             raise BadSetting.unknown("option of submit", option, OPTIONS)

@@ -24,7 +24,7 @@ from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
 from laneway.core.outcome import STATES, overruled
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
-from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter
+from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter, handed
 from laneway.core.sessions import SessionBook
 from laneway.core.states import TERMINAL, Move, RunState
 from laneway.core.step import ReclaimReply, RenewReply, Requested, Result, Step, StepReply
@@ -37,7 +37,7 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
 from laneway.stores import upkeep
 from laneway.stores.heaps import Heaps
-from laneway.stores.records import Batch, Record, claimed, fits, log_of, run_of, value_of
+from laneway.stores.records import Batch, Record, fits, log_of, run_of, value_of
 from laneway.stores.steering import Steering
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
@@ -256,7 +256,11 @@ class MemoryStore:
                     worker.left, worker.idle = True, False
                     self._hand_over(worker, heir, limit)
             self._wake_for_work()
-            lapsed = [claimed(run) for run in heir.leases.values() if run.lapsed]
+            lapsed = [
+                handed(run, run.worker or "", lapsed=True, timed_out=run.timed_out)
+                for run in heir.leases.values()
+                if run.lapsed
+            ]
             return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
 
     async def leave(self, incarnation: str) -> None:
@@ -365,7 +369,7 @@ class MemoryStore:
             run.fence += 1
             run.log = Batch(run.attempt, now, worker.started, run.log)
             leases[run.number] = run
-        return [claimed(run) for run in started], more
+        return [handed(run, me) for run in started], more
 
     # Settling
 

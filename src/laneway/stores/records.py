@@ -10,7 +10,7 @@ from laneway.core import codec
 from laneway.core.events import Draft, Stamped
 from laneway.core.flow import Shelf
 from laneway.core.instants import instant
-from laneway.core.run import Claimed, Failure, NewRun, Request, Run, RunFilter
+from laneway.core.run import Failure, NewRun, Request, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 
@@ -112,27 +112,6 @@ def log_of(record: Record) -> Iterator[Stamped]:
 def value_of(record: Record) -> object:
     """Return the run's result."""
     return None if record.result is None else codec.from_json(record.result)
-
-
-def claimed(run: Record) -> Claimed:
-    """Return the run as its worker gets it."""
-    return Claimed(
-        run.number,
-        run.id,
-        run.task,
-        run.args,
-        run.fence,
-        run.attempt,
-        run.crashes,
-        run.lane,
-        run.user,
-        run.session,
-        run.priority,
-        run.worker or "",
-        run.lapsed,
-        run.checkpoint,
-        run.timed_out,
-    )
 
 
 def fits(record: Record, wanted: RunFilter) -> bool:

@@ -15,11 +15,10 @@ import sqlite3
 import msgspec
 
 from laneway.core.flow import MOST_MOVES
-from laneway.core.run import Claimed, Request
+from laneway.core.run import Claimed, Request, handed
 from laneway.core.step import Requested, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.lines import Line
 from laneway.stores.sqlite.settling import Settling
 from laneway.stores.sqlite.statements import Row, insert, load
 from laneway.stores.sqlite.transaction import Transaction
@@ -100,26 +99,6 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
         leases.append(
             (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
         )
-        claimed.append(_claimed(run, step.incarnation))
+        claimed.append(handed(run, step.incarnation))
     insert(transaction.db, _SQL["lease"], leases)
     return claimed, more
-
-
-def _claimed(run: Line, worker: str) -> Claimed:
-    assert run.args is not None
-    return Claimed(
-        run.number,
-        run.id,
-        run.task,
-        run.args,
-        run.fence,
-        run.attempt,
-        run.crashes,
-        run.lane,
-        run.user,
-        run.session,
-        run.priority,
-        worker,
-        False,  # it is not lapsed
-        run.checkpoint,
-    )
