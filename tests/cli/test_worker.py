@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -146,11 +147,9 @@ def on_terminal(folder: Path, columns: int, *arguments: str, **environment: str)
     with subprocess.Popen(command, cwd=folder, env=settings, stdout=side, stderr=subprocess.STDOUT, stdin=side):
         os.close(side)
         shown = b""
-        try:
+        with contextlib.suppress(OSError):  # Linux's way to say that the other side has closed
             while part := os.read(main, 4096):
                 shown += part
-        except OSError:  # Linux's way to say that the other side has closed
-            pass
     os.close(main)
     return shown.decode().replace("\r\n", "\n")
 

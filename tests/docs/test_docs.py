@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from laneway.core.states import diagram
+from laneway.core.states import TERMINAL, RunState, diagram
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -46,8 +46,10 @@ def test_the_examples_for_code_that_cannot_await_run() -> None:
 
 
 def test_the_examples_of_operating_are_accepted() -> None:
-    for block in blocks("docs/operating.md", "python"):
-        exec(compile(block, "docs/operating.md", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks("docs/operating.md", "python")), "docs/operating.md", "exec"), names)
+
+    assert set(names["app"].settings.kept_for) == TERMINAL - {RunState.FAILED}
 
 
 def test_the_picture_of_a_run_s_life_is_the_table() -> None:

@@ -17,7 +17,7 @@ from tests.engine.support import IN_TIME, kinds_of, log_of, soon, until
 
 SAMPLES = 50
 IN_PROCESS = 0.05  # seconds: what the 99th percentile is promised to stay under
-SLACK = 4  # times as long, on a machine that others use too
+ROUNDS = 3
 
 
 @pytest_asyncio.fixture
@@ -184,18 +184,23 @@ async def test_a_running_handler_is_cancelled_within_milliseconds(
     real: Scheduler, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hanging = Hanging(real)
-    took: list[float] = []
-    async with real.running():
-        for _ in range(SAMPLES):
-            receipt = await hanging.task.submit()
-            await until(lambda: hanging.begun[-1:] == [receipt.run_id])  # noqa: B023  # it is awaited at once
-            began = time.perf_counter()
-            await real.cancel(receipt)
-            await real.wait(receipt)
-            took.append(time.perf_counter() - began)
 
-    told(capsys, "cancel of a running async handler, in process", took)
-    assert max(took) < IN_PROCESS * SLACK
+    async def cancelled() -> float:
+        receipt = await hanging.task.submit()
+        await until(lambda: hanging.begun[-1:] == [receipt.run_id])
+        began = time.perf_counter()
+        await real.cancel(receipt)
+        await real.wait(receipt)
+        return time.perf_counter() - began
+
+    async with real.running():
+        # As `make bench` does: the best of three, because others use this machine too.
+        for _ in range(ROUNDS):
+            took = [await cancelled() for _ in range(SAMPLES)]
+            told(capsys, "cancel of a running async handler, in process", took)
+            if max(took) < IN_PROCESS:
+                return
+    pytest.fail(f"in each of {ROUNDS} rounds a cancel took longer than {IN_PROCESS} s")
 
 
 def told(capsys: pytest.CaptureFixture[str], what: str, took: list[float]) -> None:

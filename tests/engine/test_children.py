@@ -329,7 +329,7 @@ async def test_an_idle_child_that_dies_is_nobodys_failure(story: Story) -> None:
 async def test_what_a_dead_child_had_started_is_killed(story: Story) -> None:
     await story.call(tasks.start_another_and_die)
 
-    await until_gone(await story.heard("another"))
+    await until_gone(await story.heard("another"))  # or it raises
 
 
 async def test_a_handler_may_fork_and_terminate_what_it_forked(story: Story) -> None:

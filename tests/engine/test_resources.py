@@ -190,8 +190,9 @@ async def test_a_resource_that_does_not_close_does_not_keep_a_stop_waiting(caplo
         yield 1
         await asyncio.sleep(1000)
 
-    working = asyncio.create_task(app.work())
-    await asyncio.sleep(0.05)
+    started = asyncio.Event()
+    working = asyncio.create_task(app.work(ready=started.set))
+    await soon(started.wait())
     assert await soon(app.stop(1)) == []
     await soon(working)
 
@@ -211,3 +212,5 @@ async def test_what_a_resource_started_may_stop_the_worker_it_belongs_to() -> No
         await watching
 
     await soon(app.work())
+
+    assert app.status().running is False

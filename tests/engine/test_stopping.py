@@ -187,8 +187,8 @@ async def test_a_stop_while_idle_returns_at_once(app: Scheduler) -> None:
 
 
 async def test_a_stop_without_a_worker_does_nothing(app: Scheduler) -> None:
-    await soon(app.stop())
-    await soon(app.stop(0))
+    assert await soon(app.stop()) == []
+    assert await soon(app.stop(0)) == []
 
 
 async def test_stopping_twice_at_once_is_stopping_once(app: Scheduler, busy: Busy) -> None:
@@ -440,6 +440,9 @@ async def test_closing_twice_and_closing_what_was_never_opened_is_fine(url: str,
     await app.aclose()
     await app.open()
     await app.aclose()
+    await app.aclose()
+
+    assert await app.runs() == []  # and it can be used again
     await app.aclose()
 
 

@@ -28,16 +28,6 @@ PROCESS = Path(__file__).with_name("sqlite_process.py")
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "laneway.db"
-
-
-@pytest.fixture
 async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
     store = SQLiteStore(path, clock, busy_timeout=0.2)
     await store.open()

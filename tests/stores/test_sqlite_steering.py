@@ -1,7 +1,6 @@
 """What is particular to SQLite about control: older files, what the tables keep, and who is woken."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,24 +11,6 @@ from laneway.core.run import Request, RunFilter
 from laneway.core.states import RunState
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "laneway.db"
-
-
-@pytest.fixture
-async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(path, clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:

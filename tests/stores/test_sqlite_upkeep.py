@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -23,24 +22,6 @@ from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invar
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
 FIRST = "0001_first.sql"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "laneway.db"
-
-
-@pytest.fixture
-async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(path, clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 def edit(path: Path, *statements: str) -> None:

@@ -15,28 +15,35 @@ pytestmark = pytest.mark.system
 
 SAMPLES = 50
 PROMISED = 0.2  # seconds: what the 99th percentile stays under
-SLACK = 3  # times as long, on a machine that others use too
+ROUNDS = 3
 
 
 @time_limit()
 async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(stage: Stage) -> None:
-    notes, took = Notes(stage.folder), list[float]()
+    notes = Notes(stage.folder)
+    slowest = list[float]()
     async with stage.client() as client:
         client.tasks.add(app.tasks.get("async"))
         worker = await stage.laneway_worker("tests.system.kinds:app")
-        for _ in range(SAMPLES):
+
+        async def cancelled() -> float:
             receipt = await client.submit("async", {"folder": str(stage.folder)})
-            await until(lambda: notes.begun(receipt.run_id), "the handler begins")  # noqa: B023  # it is awaited at once
+            await until(lambda: notes.begun(receipt.run_id), "the handler begins")
             began = time.perf_counter()
             await client.cancel(receipt)
             run = await client.wait(receipt, 30)
-            took.append(time.perf_counter() - began)
             assert run.state is RunState.CANCELLED
+            return time.perf_counter() - began
+
+        # As `make bench` does: the best of three, because others use this machine too.
+        while len(slowest) < ROUNDS and min(slowest, default=PROMISED) >= PROMISED:
+            took = sorted([await cancelled() for _ in range(SAMPLES)])
+            slowest.append(took[-1])
+            p50, p99 = took[SAMPLES // 2] * 1000, took[-1] * 1000
+            say(f"cancel across processes: p50 {p50:.1f} ms, p99 {p99:.1f} ms of {SAMPLES}")
         await stage.stop(worker)
 
-    took.sort()
-    say(f"cancel across processes: p50 {took[SAMPLES // 2] * 1000:.1f} ms, p99 {took[-1] * 1000:.1f} ms of {SAMPLES}")
-    assert took[-1] < PROMISED * SLACK
+    assert min(slowest) < PROMISED
 
 
 @time_limit()
