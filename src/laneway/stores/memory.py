@@ -19,15 +19,14 @@ import msgspec
 from laneway.core import codec, control
 from laneway.core.audit import Finding
 from laneway.core.control import Change
-from laneway.core.events import STARTED, Event, draft, numbered
+from laneway.core.events import Event, numbered
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
-from laneway.core.outcome import STATES, overruled
 from laneway.core.policy import DEFAULT_LANES, MAIN, Lane
 from laneway.core.run import Claimed, NewRun, Receipt, ReceiptOutcome, Run, RunFilter, handed
 from laneway.core.sessions import SessionBook
-from laneway.core.states import TERMINAL, Move, RunState
-from laneway.core.step import ReclaimReply, RenewReply, Requested, Result, Step, StepReply
+from laneway.core.states import TERMINAL, RunState
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.core.turns import LaneBook, Ledger, Seat, Turn
 from laneway.errors import LeaseLost, UnknownRun
 from laneway.ports.clock import Clock
@@ -37,25 +36,12 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
 from laneway.stores import upkeep
 from laneway.stores.heaps import Heaps
+from laneway.stores.leases import Leases, Worker, leased
 from laneway.stores.records import Batch, Record, fits, log_of, run_of, value_of
 from laneway.stores.steering import Steering
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
-_PENDING, _RUNNING, _PAUSED, _PAUSE = RunState.PENDING, RunState.RUNNING, RunState.PAUSED, Move.PAUSE
-
-
-class _Worker:
-    """An incarnation and what it holds."""
-
-    __slots__ = ("call", "idle", "incarnation", "leases", "left", "renewed_at", "reply", "started", "told", "wake")
-
-    def __init__(self, incarnation: Incarnation, wake: Callable[[], None], now: int) -> None:
-        self.incarnation, self.wake, self.renewed_at = incarnation, wake, now
-        self.leases: dict[int, Record] = {}
-        self.call, self.reply = 0, StepReply()
-        self.idle = self.left = False
-        self.told: int | None = None  # the next due time it knew of when it went to rest
-        self.started = (draft(STARTED, {"worker": incarnation.id}),)
+_PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
 class MemoryStore:
@@ -72,8 +58,8 @@ class MemoryStore:
         self._heaps = Heaps()
         self._flow: Flow[Record] = Flow(self._heaps, self._lanes, self._sessions)
         self._steering = Steering(self._flow, self._heaps)
-        self._requested: set[int] = set()  # the numbers of running runs of which something was requested
-        self._workers: dict[str, _Worker] = {}
+        self._leases = Leases(self._flow, self._heaps)
+        self._workers: dict[str, Worker] = {}
         self._heartbeat = Heartbeat()
         self._watchers: list[Callable[[], None]] = []
         self._put_lanes(DEFAULT_LANES)
@@ -212,7 +198,7 @@ class MemoryStore:
         with self._lock:
             if incarnation.id not in self._workers:
                 now = self._clock.now()
-                self._workers[incarnation.id] = _Worker(incarnation, wake, now)
+                self._workers[incarnation.id] = Worker(incarnation, wake, now)
                 self._heartbeat = self._heartbeat.after_renewal(now, incarnation.lease)
 
     async def step(self, step: Step) -> StepReply:
@@ -224,13 +210,14 @@ class MemoryStore:
                 return self._same_answer(worker)
             now = self._clock.now()
             # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
-            refused = self._write_meanwhile(worker, step, now)
-            refused += [(r.number, r.fence) for r in step.results if not self._settle(worker, r, now)]
+            refused = self._leases.write(worker, step, now)
+            settle = self._leases.settle
+            refused += [(r.number, r.fence) for r in step.results if not settle(worker, r, now)]
             self._make_due(now)
             claimed, more = self._claim(worker, step.room, now)
             next_due = self._heaps.next_due()
             due_in = None if next_due is None else max(0, next_due - now)
-            requests = self._requests(worker)
+            requests = self._leases.requests(worker)
             worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests)
             worker.idle = step.park and not more and len(claimed) < step.room
             worker.told = next_due
@@ -244,7 +231,7 @@ class MemoryStore:
             now = self._clock.now()
             worker = self._renew(incarnation, now)
             leases = [(run.number, run.fence) for run in worker.leases.values()]
-            return RenewReply(now, leases, self._requests(worker))
+            return RenewReply(now, leases, self._leases.requests(worker))
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
@@ -358,7 +345,7 @@ class MemoryStore:
             else:
                 self._flow.join(record, record.max_concurrent)
 
-    def _claim(self, worker: _Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
+    def _claim(self, worker: Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
         if room <= 0:
             return [], False
         tasks = worker.incarnation.tasks
@@ -370,63 +357,6 @@ class MemoryStore:
             run.log = Batch(run.attempt, now, worker.started, run.log)
             leases[run.number] = run
         return [handed(run, me) for run in started], more
-
-    # Settling
-
-    def _settle(self, worker: _Worker, result: Result, now: int) -> bool:
-        number = result.number
-        run = worker.leases.get(number)
-        if run is None or run.fence != result.fence:
-            return False
-        settlement = result.settlement
-        if run.request is not None or settlement.move is _PAUSE:
-            settlement = overruled(settlement, run.request, run.attempt)
-            run.request = None
-            self._requested.discard(number)
-        del worker.leases[number]
-        run.log = Batch(run.attempt, now, settlement.drafts, run.log)
-        run.state = state = STATES[settlement.move]
-        run.worker, run.lapsed, run.timed_out = None, False, False
-        run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
-        run.result, run.failure = settlement.result, settlement.failure
-        self._flow.free(run)
-        if state is _PENDING:
-            self._return(run, now + settlement.delay, now)
-        elif state is _PAUSED:
-            run.due_at = now + settlement.delay
-        else:
-            run.ended_at = now
-            if run.session is not None:
-                self._flow.end(run)
-        return True
-
-    def _return(self, run: Record, due_at: int, now: int) -> None:
-        run.due_at = due_at
-        if due_at > now:
-            self._heaps.put_due(run)
-        else:
-            self._flow.rejoin(run)
-
-    def _write_meanwhile(self, worker: _Worker, step: Step, now: int) -> list[tuple[int, int]]:
-        """Write what goes on under leases that are kept; return those that are not the worker's."""
-        refused = []
-        for emitted in step.emitted:
-            run = _leased(worker, emitted.number, emitted.fence)
-            if run is None:
-                refused.append((emitted.number, emitted.fence))
-            else:
-                run.log = Batch(run.attempt, now, emitted.drafts, run.log)
-        for saved in step.saved:
-            run = _leased(worker, saved.number, saved.fence)
-            if run is None:
-                refused.append((saved.number, saved.fence))
-            else:
-                run.checkpoint, run.crashes = saved.state, 0
-        for number, fence in step.overdue:
-            run = _leased(worker, number, fence)
-            if run is not None:
-                run.timed_out = True
-        return refused
 
     # Control
 
@@ -453,9 +383,9 @@ class MemoryStore:
         self._steering.apply(run, change, self._clock.now())
         run.call = call
         if run.request is None:
-            self._requested.discard(run.number)
+            self._leases.requested.discard(run.number)
         else:
-            self._requested.add(run.number)
+            self._leases.requested.add(run.number)
         # Of a lapsed lease, whoever executed it is not there any more.
         if run.worker in self._workers:
             self._workers[run.worker].wake()
@@ -463,34 +393,30 @@ class MemoryStore:
         self._tell_watchers()
         return True
 
-    def _same_answer(self, worker: _Worker) -> StepReply:
+    def _same_answer(self, worker: Worker) -> StepReply:
         # What was cancelled out of its hands meanwhile it need not begin.
-        claimed = [run for run in worker.reply.claimed if _leased(worker, run.number, run.fence)]
-        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=self._requests(worker))
-
-    def _requests(self, worker: _Worker) -> list[Requested]:
-        runs = [worker.leases[number] for number in sorted(self._requested) if number in worker.leases]
-        return [Requested(run.number, run.fence, run.request) for run in runs if run.request and not run.lapsed]
+        claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
+        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=self._leases.requests(worker))
 
     # Liveness
 
-    def _alive(self, incarnation: str) -> _Worker:
+    def _alive(self, incarnation: str) -> Worker:
         worker = self._workers.get(incarnation)
         if worker is None or worker.left:
             raise LeaseLost(f"incarnation {incarnation} is not alive in this store")
         return worker
 
-    def _renew(self, incarnation: str, now: int) -> _Worker:
+    def _renew(self, incarnation: str, now: int) -> Worker:
         worker = self._alive(incarnation)
         worker.renewed_at = now
         self._heartbeat = self._heartbeat.after_renewal(now, worker.incarnation.lease)
         return worker
 
-    def _dead(self, worker: _Worker, gone: Sequence[str], now: int) -> bool:
+    def _dead(self, worker: Worker, gone: Sequence[str], now: int) -> bool:
         lapsed = self._heartbeat.lapsed(worker.renewed_at, worker.incarnation.lease, now)
         return worker.left or lapsed or worker.incarnation.id in gone
 
-    def _hand_over(self, dead: _Worker, heir: _Worker, limit: int) -> None:
+    def _hand_over(self, dead: Worker, heir: Worker, limit: int) -> None:
         room = limit - sum(run.lapsed for run in heir.leases.values())
         for number in list(dead.leases)[: max(0, room)]:
             run = dead.leases.pop(number)
@@ -513,13 +439,13 @@ class MemoryStore:
                 self._wake(worker)
         self._wake_for_due(idle)
 
-    def _wake_for_due(self, idle: list[_Worker]) -> None:
+    def _wake_for_due(self, idle: list[Worker]) -> None:
         # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
         next_due = self._heaps.next_due()
         if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
             self._wake(idle[0])
 
-    def _wake(self, worker: _Worker) -> None:
+    def _wake(self, worker: Worker) -> None:
         worker.idle = False
         worker.wake()
 
@@ -535,11 +461,6 @@ class MemoryStore:
 def _accepted(record: Record, new: NewRun, position: int | None = None) -> Receipt:
     reason = None if record.lane == new.lane else "lane_unknown"
     return Receipt(ReceiptOutcome.ACCEPTED, record.id, reason, position)
-
-
-def _leased(worker: _Worker, number: int, fence: int) -> Record | None:
-    run = worker.leases.get(number)
-    return run if run is not None and run.fence == fence else None
 
 
 # A forked child has a copy of the records, and none of the threads that may have been in the middle of changing them.
