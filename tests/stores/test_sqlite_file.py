@@ -424,6 +424,19 @@ async def test_looking_sees_what_others_wrote_and_nothing_else(
     await other.close()
 
 
+async def test_the_first_look_of_a_store_sees_nothing_if_nothing_happened_since_it_was_opened(
+    path: Path, store: SQLiteStore, clock: FakeClock
+) -> None:
+    await store.submit([new_run("a")])  # by now the first connection stands, and nobody has looked yet
+    await asyncio.sleep(0.05)
+    assert not store.look()
+
+    other = SQLiteStore(path, clock)
+    await other.submit([new_run("b")])
+    assert store.look()
+    await other.close()
+
+
 async def test_a_socket_of_a_dead_process_is_removed_by_the_next(store: SQLiteStore) -> None:
     folder = store._presence._folder
     folder.path.mkdir(mode=0o700, exist_ok=True)

@@ -42,7 +42,7 @@ class Writer(Desk):
         self._place, self._wake, self._tell = place, wake, tell
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
-        self._seen = -1  # what others have committed up to the last look
+        self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._news = False  # events were written, and the watchers do not know yet
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
@@ -110,6 +110,9 @@ class Writer(Desk):
         db = connect(self._place)
         db.execute("PRAGMA busy_timeout = 0")  # from here on `Turn` does the waiting
         self._syncs = True
+        if self._seen is None:
+            # Nobody can have missed anything before the first connection; a look may find it busy for a long time.
+            [[self._seen]] = db.execute("PRAGMA data_version").fetchall()
         return db
 
     def _transact(self, batch: list[Ask]) -> None:
@@ -160,7 +163,7 @@ class Writer(Desk):
             raise self._broken(error, maybe_done=maybe_done) from error
 
     def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
-        db, self._db = self._db, None
+        db, self._db, self._seen = self._db, None, -1
         self._checkpointer.close()
         if db is not None:
             with contextlib.suppress(sqlite3.Error):
