@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from laneway.core.events import Event
-from laneway.core.instants import LONGEST, SECOND, duration
+from laneway.core.instants import SECOND, duration
 from laneway.core.policy import Lane, TaskPolicy, checked_count
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.status import Status, StuckRun
-from laneway.engine.allowance import Allowance
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
 from laneway.engine.control import Control, Workers
-from laneway.engine.finding import refuse_inside_child
 from laneway.engine.ids import new_run_id
 from laneway.engine.resources import Resources
 from laneway.engine.submissions import Submission, checked, parts_of
 from laneway.engine.tasks import Manner, Registry, Task
-from laneway.engine.worker import Worker
+from laneway.engine.working import Working
 from laneway.errors import BadSetting, BadURL
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -68,12 +64,16 @@ class Scheduler:
         self._resources = Resources()
         self._shut = False
         self._opened = False
-        self._worker: Worker | None = None
-        self._work: asyncio.Task[None] | None = None
-        self._working_on: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._working = Working(
+            self.open,
+            lambda: self._opened,
+            tasks=self.tasks,
+            resources=self._resources,
+            clock=self._clock,
+            settings=self.settings,
+        )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
-        self.sync: Sync[AnyTask, Submission] = Sync(self, self._forget_worker)
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
 
     # Tasks
 
@@ -119,7 +119,7 @@ class Scheduler:
         """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
-        if self._worker is not None:
+        if self._working.worker is not None:
             raise BadSetting("this scheduler is working already; register its tasks before it starts")
         policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes)
         manner = Manner.of(
@@ -294,32 +294,17 @@ class Scheduler:
         With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
         is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
         """
-        if attempts is not None:
-            checked_count(attempts, "attempts")
-        await self._worked(until_drained=False, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
+        await self._working.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
         """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
-        return await self._worked(until_drained=True, concurrency=concurrency)
+        return await self._working.work(self._store, until_drained=True, concurrency=concurrency)
 
     @asynccontextmanager
     async def running(self, concurrency: int | None = None) -> AsyncIterator[Scheduler]:
         """Work inside the `async with` block: `async with app.running(concurrency=10): ...`."""
-        started = asyncio.Event()
-        work = asyncio.create_task(self.work(concurrency=concurrency, ready=started.set), name="laneway-work")
-        waiter = asyncio.create_task(started.wait())
-        try:
-            await asyncio.wait((work, waiter), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
+        async with self._working.running(self._store, concurrency):
             yield self
-        finally:
-            waiter.cancel()
-            if started.is_set():
-                await self.stop()
-            else:
-                work.cancel()
-            await asyncio.gather(work, return_exceptions=not started.is_set())
 
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
@@ -327,82 +312,16 @@ class Scheduler:
         Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
         another loop. From inside a handler it only begins the stop, and returns at once.
         """
-        seconds = duration(timeout, "timeout") / SECOND
-        worker, work, loop = self._worker, self._work, self._working_on
-        if worker is None or work is None or loop is None:
-            return []
-        if loop is not asyncio.get_running_loop():
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.stop(timeout), loop))
-        stopping = asyncio.create_task(worker.stop(seconds, self.settings.grace if seconds else 0))
-        if worker.is_inside():
-            # A handler that waited for this would wait for itself.
-            self._stopping = stopping
-            return worker.executing
-        await stopping
-        await asyncio.wait([work])
-        return worker.executing
+        return await self._working.stop(timeout)
 
     @property
     def executing(self) -> list[str]:
         """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
-        worker = self._worker
-        return [] if worker is None else worker.executing
+        return self._working.executing
 
     def status(self) -> Status:
         """Return how this scheduler is doing in this process; may be asked from any thread."""
-        worker = self._worker
-        return Status(running=False) if worker is None else worker.status()
-
-    def _forget_worker(self) -> None:
-        """In a forked child: the worker's loop and thread are the parent's."""
-        self._worker = self._work = self._working_on = None
-
-    async def _worked(
-        self,
-        *,
-        until_drained: bool,
-        concurrency: int | None,
-        attempts: int | None = None,
-        ready: Callable[[], None] | None = None,
-        stuck: Callable[[StuckRun], None] | None = None,
-    ) -> Mapping[str, int]:
-        refuse_inside_child()
-        loop = asyncio.get_running_loop()
-        if self._working_on is not None and not self._working_on.is_closed():
-            raise BadSetting("this scheduler is working already; stop it first, or use another one")
-        settings = self.settings if concurrency is None else replace(self.settings, concurrency=concurrency)
-        self._working_on = loop
-        try:
-            worker = Worker(self._store_for(attempts), self.tasks, self._clock, settings, self._resources, stuck)
-            work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
-            self._worker, self._work = worker, work
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                await worker.stop(0, settings.grace)
-                if not self._opened:
-                    work.cancel()  # it never got as far as the store
-                await asyncio.wait([work])
-                raise
-            return worker.moves
-        finally:
-            self._worker = self._work = self._working_on = None
-
-    def _store_for(self, attempts: int | None) -> Store:
-        if attempts is None:
-            return self._store
-        ending: list[asyncio.Task[None]] = []
-
-        def spent() -> None:
-            if self._worker is not None:
-                # Held here, because the loop keeps only weak references to tasks.
-                ending.append(asyncio.create_task(self._worker.stop(LONGEST / SECOND)))
-
-        return cast("Store", Allowance(self._store, attempts, spent))
-
-    async def _opened_and_run(self, worker: Worker, **how: Any) -> None:
-        await self.open()
-        await worker.run(**how)
+        return self._working.status()
 
     # Opening and closing
 

@@ -41,14 +41,14 @@ class Fleet:
         working = asyncio.create_task(doomed.work())
         await until(lambda: len(self.begun) >= before + begins)
         held = store.hold("step")
-        assert doomed._worker is not None
-        doomed._worker._bell.ring()
+        assert doomed._working.worker is not None
+        doomed._working.worker._bell.ring()
         await soon(held.wait())
-        await self.memory.leave(doomed._worker._incarnation)  # as if its process were seen to be gone
+        await self.memory.leave(doomed._working.worker._incarnation)  # as if its process were seen to be gone
         await soon(self._settled())
         working.cancel()
-        for execution in list(doomed._worker._executions._running.values()):
-            doomed._worker._executions.lose(execution.run.number, execution.run.fence)
+        for execution in list(doomed._working.worker._executions._running.values()):
+            doomed._working.worker._executions.lose(execution.run.number, execution.run.fence)
         store.let_go("step")
         await soon(asyncio.gather(working, return_exceptions=True))
 
