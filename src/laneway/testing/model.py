@@ -25,43 +25,24 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from laneway.core.events import Event, draft
+from laneway.core.events import draft
 from laneway.core.instants import SECOND, instant
-from laneway.core.liveness import Incarnation, ProcessMark, WorkerInfo
-from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
-from laneway.core.policy import Lane, TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun, Request, Run, RunFilter
+from laneway.core.outcome import Outcome, Succeeded
+from laneway.core.policy import Lane
+from laneway.core.run import Claimed, NewRun, Run, RunFilter
 from laneway.core.states import RunState
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
-from laneway.errors import LeaseLost, UnknownRun, WrongState
-from laneway.ports.sessions import SessionState
+from laneway.core.step import Emitted, RenewReply, Result, Saved, Step, StepReply
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing.clock import FakeClock
-from laneway.testing.commands import COMMANDS, SESSIONS, TASKS, Shape
+from laneway.testing.commands import COMMANDS, TASKS, Shape
 from laneway.testing.hand import new_run
-from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake
+from laneway.testing.incarnate import Incarnate, result_of
+from laneway.testing.invariants import all_runs
+from laneway.testing.pair import Pair, plain_reclaim, plain_renewal, plain_step
 
 StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
 T = TypeVar("T")
-
-POLICY = TaskPolicy()
-
-
-_REFUSALS = (LeaseLost, UnknownRun, WrongState)
-
-
-class Incarnate:
-    """A worker as the test knows it: what it believes to hold, what it once held, what it asked."""
-
-    def __init__(self, name: str, tasks: frozenset[str]) -> None:
-        mark = ProcessMark("boot", "pid", 1, 1)
-        self.incarnation = Incarnation(id=name, host="host", process=mark, tasks=tasks)
-        self.name = name
-        self.held: list[Claimed] = []
-        self.past: list[Claimed] = []
-        self.steps = [Step(name, 0)]
-        self.told: dict[tuple[int, int], Request] = {}  # what was requested of what it executes
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -76,10 +57,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.memory = MemoryStore(self.clock)
         self.opened = type(self).factory(self.clock)
-        self.store = self.loop.run_until_complete(self.opened.__aenter__())
+        self.pair = Pair(self.memory, self.loop.run_until_complete(self.opened.__aenter__()))
         self.workers: list[Incarnate] = []
         self.batch: list[NewRun] = []
-        self.seen: dict[str, int] = {}  # per run: how many of its events were compared
         # Per session: its runs that have not started, and what orders them.
         self.unstarted: defaultdict[str, dict[str, tuple[datetime, int]]] = defaultdict(dict)
         self.places: dict[str, tuple[datetime, int]] = {}  # what orders a run while it has not been paused
@@ -103,7 +83,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            self.loop.run_until_complete(self._end())
+            self.loop.run_until_complete(self.pair.compare_to_the_end(self.clock))
         finally:
             self.loop.run_until_complete(self.opened.__aexit__(None, None, None))
             self.loop.close()
@@ -122,10 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _step(self, who: int, outcomes: list[str], room: int, park: bool) -> None:
         worker = self._worker(who)
-        ended = [
-            (run, _outcome(run, name, worker.told.get((run.number, run.fence))))
-            for run, name in zip(worker.held, outcomes, strict=False)
-        ]
+        ended = [(run, worker.outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
         await self._make_step(worker, [(run, outcome) for run, outcome in ended if outcome], room=room, park=park)
 
     async def _finish(self, who: int, room: int, park: bool) -> None:
@@ -143,12 +120,12 @@ class StoreMachine(RuleBasedStateMachine):
         lease = _pick([run for worker in self.workers for run in (*worker.held, *worker.past)], which)
         if lease is not None:
             late = msgspec.structs.replace(lease, fence=lease.fence + above)
-            await self._make_step(self._worker(who), late=[_result(late, Succeeded('"late"'))], room=1)
+            await self._make_step(self._worker(who), late=[result_of(late, Succeeded('"late"'))], room=1)
 
     async def _repeat(self, who: int, back: int) -> None:
         worker = self._worker(who)
         step = worker.steps[-min(back, len(worker.steps))]
-        if await self._same(lambda store: store.step(step), _plain_step) is None:
+        if await self.pair.same(lambda store: store.step(step), plain_step) is None:
             await self._replace(worker)
 
     async def _advance(self, seconds: float) -> None:
@@ -160,7 +137,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _renew(self, who: int) -> None:
         worker = self._worker(who)
-        if await self._same(partial(_renewed, worker.name), _plain_renewal) is None:
+        if await self.pair.same(partial(_renewed, worker.name), plain_renewal) is None:
             await self._replace(worker)
 
     async def _renew_all(self) -> None:
@@ -169,7 +146,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _reclaim(self, who: int, gone: list[int]) -> None:
         worker, names = self._worker(who), [self._worker(index).name for index in gone]
-        reply = await self._same(lambda store: store.reclaim(worker.name, names), _plain_reclaim)
+        reply = await self.pair.same(lambda store: store.reclaim(worker.name, names), plain_reclaim)
         if reply is None:
             await self._replace(worker)
             return
@@ -178,7 +155,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _leave(self, who: int) -> None:
         worker = self._worker(who)
-        await self._same(lambda store: store.leave(worker.name))
+        await self.pair.same(lambda store: store.leave(worker.name))
 
     async def _register(self, tasks: Sequence[str]) -> None:
         if len(self.workers) == 4:
@@ -186,20 +163,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.named += 1
         worker = Incarnate(f"w{self.named}", frozenset(tasks))
         self.workers.append(worker)
-        await self._same(lambda store: store.register(worker.incarnation, _unheard))
+        await self.pair.same(lambda store: store.register(worker.incarnation, _unheard))
 
     async def _register_again(self, who: int) -> None:
         worker = self._worker(who)
-        await self._same(lambda store: store.register(worker.incarnation, _unheard))
+        await self.pair.same(lambda store: store.register(worker.incarnation, _unheard))
 
     async def _set_lanes(self, lanes: Sequence[Lane]) -> None:
-        await self._same(lambda store: store.set_lanes(lanes))
+        await self.pair.same(lambda store: store.set_lanes(lanes))
 
     async def _prune(self, keep: dict[RunState, int], limit: int) -> None:
         lengths = {state: seconds * SECOND for state, seconds in keep.items()}
-        await self._same(lambda store: store.prune(lengths, limit=limit))
-        left = {run.id for run in await all_runs(self.memory)}
-        self.seen = {run_id: events for run_id, events in self.seen.items() if run_id in left}
+        await self.pair.same(lambda store: store.prune(lengths, limit=limit))
+        await self.pair.forget_pruned()
 
     # Control
 
@@ -229,7 +205,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _steer_again(self, back: int) -> None:
         if self.steered:
-            await self._same(self.steered[-min(back, len(self.steered))])
+            await self.pair.same(self.steered[-min(back, len(self.steered))])
 
     async def _save(self, who: int, which: int) -> None:
         worker = self._worker(who)
@@ -257,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _steered(self, call: Callable[[Store], Awaitable[object]]) -> None:
         self.steered.append(call)
-        await self._same(call)
+        await self.pair.same(call)
         for places in self.unstarted.values():
             for run_id in list(places):
                 if (await self.memory.get(run_id)).state is not RunState.PENDING:
@@ -279,7 +255,7 @@ class StoreMachine(RuleBasedStateMachine):
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
-        await self._same(lambda store: store.submit(batch))
+        await self.pair.same(lambda store: store.submit(batch))
         for new in batch:
             run = await self.memory.get(new.id)
             if run.session is not None and run.id not in self.places:
@@ -298,10 +274,10 @@ class StoreMachine(RuleBasedStateMachine):
         saved: Sequence[Saved] = (),
         overdue: Sequence[tuple[int, int]] = (),
     ) -> None:
-        results = [*(_result(run, outcome) for run, outcome in ended), *late]
+        results = [*(result_of(run, outcome) for run, outcome in ended), *late]
         call, going_on = worker.steps[-1].call + 1, (list(saved), list(overdue))
         step = Step(worker.name, call, results, list(emitted), room, park, *going_on)
-        reply = await self._same(lambda store: store.step(step), _plain_step)
+        reply = await self.pair.same(lambda store: store.step(step), plain_step)
         if reply is None:
             await self._replace(worker)
             return
@@ -312,54 +288,15 @@ class StoreMachine(RuleBasedStateMachine):
         worker.held = [run for run in worker.held if run not in settled] + reply.claimed
         await self._check_claims(reply)
 
-    async def _end(self) -> None:
-        for run_id in self.seen:
-            await self._same(partial(_whole_log, run_id))
-        for store in (self.memory, self.store):
-            await check_drains(store, self.clock)
-
     # Comparing
 
     def _do(self, command: Coroutine[Any, Any, None]) -> None:
         async def compared() -> None:
             await command
-            await self._compare()
+            await self.pair.compare()
 
         type(self).commands += 1
         self.loop.run_until_complete(compared())
-
-    async def _same(
-        self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None
-    ) -> T | None:
-        """Send a call to both, assert that the answers are the same, and return it; None if it was refused."""
-        expected, found = await _answer(call, self.memory), await _answer(call, self.store)
-        if isinstance(expected, _REFUSALS) or isinstance(found, _REFUSALS):
-            assert (type(found), str(found)) == (type(expected), str(expected))
-            return None
-        _assert_same(found if plain is None else plain(found), expected if plain is None else plain(expected))
-        return expected
-
-    async def _compare(self) -> None:
-        runs = await all_runs(self.memory)
-        _assert_same(await all_runs(self.store), runs)
-        lanes = await self._same(lambda store: store.lanes())
-        await self._same(lambda store: store.count())
-        for name in SESSIONS:
-            await self._same(partial(_session, name))
-        await self._same(lambda store: store.workers(), _plain_workers)
-        check_somebody_is_awake(lanes or [], await self.store.workers())
-        await check_counts(self.memory, runs)
-        for store in (self.memory, self.store):
-            assert await store.check() == []
-        for run in runs:
-            await self._compare_new_events(run)
-
-    async def _compare_new_events(self, run: Run) -> None:
-        after = self.seen.setdefault(run.id, 0)
-        news = await self.memory.events(run.id, after=after)
-        if news:
-            _assert_same(await self.store.events(run.id, after=after), news)
-            self.seen[run.id] = after + len(news)
 
     async def _check_claims(self, reply: StepReply) -> None:
         """Assert that a claim broke no limit and no session's order. What runs already may be over a lowered limit."""
@@ -412,20 +349,6 @@ def compare_with_memory(factory: StoreFactory, *, examples: int, steps: int, der
     return commands
 
 
-def _assert_same(found: object, expected: object) -> None:
-    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        for one, other in zip(found, expected, strict=True):
-            assert one == other, f"the store has {one}\nmemory has    {other}"
-    assert found == expected, f"the store has {found}\nmemory has    {expected}"
-
-
-async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost | UnknownRun | WrongState:
-    try:
-        return await call(store)
-    except _REFUSALS as refused:
-        return refused
-
-
 async def _renewed(name: str, store: Store) -> RenewReply:
     return store.renew(name)
 
@@ -434,55 +357,9 @@ async def _resumed(call: str, run_id: str, store: Store) -> Run:
     return await store.resume(call, run_id)
 
 
-async def _whole_log(run_id: str, store: Store) -> list[Event]:
-    return await store.events(run_id, limit=100_000)
-
-
-async def _session(name: str, store: Store) -> SessionState | None:
-    return await store.session(name)
-
-
-def _outcome(run: Claimed, name: str, asked: Request | None) -> Outcome | None:
-    if name == "keep":
-        return None
-    if run.lapsed:
-        return Lapsed()
-    match name:
-        case "succeed":
-            return Succeeded(f'{{"fence":{run.fence}}}')
-        case "release":
-            return Released()
-        case "snooze":
-            return Snoozed(2_000_000)
-        case "heed":
-            return Cancelled() if asked is Request.CANCEL else Paused() if asked else Succeeded("1")
-        case _:
-            return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
-
-
-def _result(run: Claimed, outcome: Outcome) -> Result:
-    return Result(run.number, run.fence, settle(run, outcome, POLICY))
-
-
 def _pick(items: Sequence[T], which: int) -> T | None:
     return items[which % len(items)] if items else None
 
 
 def _unheard() -> None:
     """Be woken, and do nothing."""
-
-
-def _plain_step(reply: StepReply) -> object:
-    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests
-
-
-def _plain_renewal(reply: RenewReply) -> object:
-    return reply.now, sorted(reply.leases), reply.requests
-
-
-def _plain_reclaim(reply: ReclaimReply) -> object:
-    return sorted(reply.lapsed, key=lambda run: run.number), reply.more
-
-
-def _plain_workers(workers: list[WorkerInfo]) -> object:
-    return [(worker.incarnation, worker.renewed_at, worker.running, worker.left) for worker in workers]

@@ -1,0 +1,118 @@
+"""A store and the memory store beside it, asked the same; whatever they answer and show must be the same too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from laneway.core.events import Event
+from laneway.core.liveness import WorkerInfo
+from laneway.core.run import Run
+from laneway.core.step import ReclaimReply, RenewReply, StepReply
+from laneway.errors import LeaseLost, UnknownRun, WrongState
+from laneway.ports.sessions import SessionState
+from laneway.ports.store import Store
+from laneway.testing.clock import FakeClock
+from laneway.testing.commands import SESSIONS
+from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake
+
+T = TypeVar("T")
+
+_REFUSALS = (LeaseLost, UnknownRun, WrongState)
+
+
+class Pair:
+    """Two stores, compared: `memory` says what is right."""
+
+    def __init__(self, memory: Store, store: Store) -> None:
+        self.memory, self.store = memory, store
+        self._seen: dict[str, int] = {}  # per run: how many of its events were compared
+
+    async def same(self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None) -> T | None:
+        """Send a call to both, assert that the answers are the same, and return it; None if it was refused.
+
+        `plain` gives the part of an answer that is compared, in an order that both can have.
+        """
+        expected, found = await _answer(call, self.memory), await _answer(call, self.store)
+        if isinstance(expected, _REFUSALS) or isinstance(found, _REFUSALS):
+            assert (type(found), str(found)) == (type(expected), str(expected))
+            return None
+        _assert_same(found if plain is None else plain(found), expected if plain is None else plain(expected))
+        return expected
+
+    async def compare(self) -> None:
+        """Assert that both show the same runs, lanes, sessions, workers and new events."""
+        runs = await all_runs(self.memory)
+        _assert_same(await all_runs(self.store), runs)
+        lanes = await self.same(lambda store: store.lanes())
+        await self.same(lambda store: store.count())
+        for name in SESSIONS:
+            await self.same(partial(_session, name))
+        await self.same(lambda store: store.workers(), _plain_workers)
+        check_somebody_is_awake(lanes or [], await self.store.workers())
+        await check_counts(self.memory, runs)
+        for store in (self.memory, self.store):
+            assert await store.check() == []
+        for run in runs:
+            await self._compare_new_events(run)
+
+    async def compare_to_the_end(self, clock: FakeClock) -> None:
+        """Assert that the whole logs are the same, and that both bring everything to its end."""
+        for run_id in self._seen:
+            await self.same(partial(_whole_log, run_id))
+        for store in (self.memory, self.store):
+            await check_drains(store, clock)
+
+    async def forget_pruned(self) -> None:
+        """Compare no more logs of runs that were deleted."""
+        left = {run.id for run in await all_runs(self.memory)}
+        self._seen = {run_id: events for run_id, events in self._seen.items() if run_id in left}
+
+    async def _compare_new_events(self, run: Run) -> None:
+        after = self._seen.setdefault(run.id, 0)
+        news = await self.memory.events(run.id, after=after)
+        if news:
+            _assert_same(await self.store.events(run.id, after=after), news)
+            self._seen[run.id] = after + len(news)
+
+
+def plain_step(reply: StepReply) -> object:
+    """Return what is compared of a step's reply."""
+    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests
+
+
+def plain_renewal(reply: RenewReply) -> object:
+    """Return what is compared of a renewal's reply."""
+    return reply.now, sorted(reply.leases), reply.requests
+
+
+def plain_reclaim(reply: ReclaimReply) -> object:
+    """Return what is compared of a reclaim's reply."""
+    return sorted(reply.lapsed, key=lambda run: run.number), reply.more
+
+
+def _plain_workers(workers: list[WorkerInfo]) -> object:
+    return [(worker.incarnation, worker.renewed_at, worker.running, worker.left) for worker in workers]
+
+
+def _assert_same(found: object, expected: object) -> None:
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for one, other in zip(found, expected, strict=True):
+            assert one == other, f"the store has {one}\nmemory has    {other}"
+    assert found == expected, f"the store has {found}\nmemory has    {expected}"
+
+
+async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost | UnknownRun | WrongState:
+    try:
+        return await call(store)
+    except _REFUSALS as refused:
+        return refused
+
+
+async def _whole_log(run_id: str, store: Store) -> list[Event]:
+    return await store.events(run_id, limit=100_000)
+
+
+async def _session(name: str, store: Store) -> SessionState | None:
+    return await store.session(name)
