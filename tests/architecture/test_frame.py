@@ -116,6 +116,10 @@ def test_make_passes_its_arguments_to_dev_py(command: str) -> None:
     assert planned == f"python9 dev.py {command} --one two\n"
 
 
+def test_mypy_by_itself_checks_what_there_is() -> None:
+    assert [name for name in PROJECT["tool"]["mypy"]["files"] if not (ROOT / name).exists()] == []
+
+
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     # A copy with a planted file shows that the rule covers data that no one has written yet.
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
