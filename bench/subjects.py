@@ -58,7 +58,7 @@ class Subject:
 
     def worker(self) -> Worker:
         """Return a worker whose calls are counted."""
-        return Worker(cast("Store", self.counted), self.app.tasks, SystemClock(), self.app.settings)
+        return Worker(cast("Store", self.counted), self.app.tasks.registry, SystemClock(), self.app.settings)
 
 
 @asynccontextmanager

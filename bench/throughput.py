@@ -13,11 +13,12 @@ from bench.baselines import bare_tasks, inserting
 from bench.plan import Plan
 from bench.rows import Experiment, Round, Row, Turn, duel, experiment, race
 from bench.subjects import IN_FLIGHT, STORES, WIDE, drain_rate, fill, payload, subject, submissions
-from laneway import Lane, Submission
+from laneway import Lane, SessionPolicy, Submission
 
 CALLERS = 100
 BULK = 1000
 USERS = 50
+POLICY = SessionPolicy(cap=1_000_000)  # what is measured is how fast they go, not how few get through
 SESSIONS = 4  # of each user
 CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
 
@@ -159,7 +160,9 @@ def limited(number: int) -> list[Submission]:
         user = f"user-{chosen.randrange(USERS)}"
         session = f"{user}/{chosen.randrange(SESSIONS)}"
         priority = chosen.choice((0, 5, 10))
-        made.append(Submission("noop", payload(index), user=user, session=session, priority=priority))
+        made.append(
+            Submission("noop", payload(index), user=user, session=session, priority=priority, session_policy=POLICY)
+        )
     return made
 
 

@@ -8,6 +8,8 @@ LanewayError
 │   ├── BadURL               the store's address is not one laneway knows
 │   ├── UnknownTask          no such task is registered
 │   ├── UnknownRun           no such run (or a prefix that fits several)
+│   ├── UnknownLane          no such lane
+│   ├── KeyConflict          the key was used with other arguments
 │   ├── WrongState           the run's state does not allow this
 │   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
@@ -89,6 +91,24 @@ class UnknownRun(UsageError):
         why = f"{matches} runs begin with {run_id!r}, give more of the id" if matches else f"no run {run_id!r}"
         super().__init__(why)
         self.run_id, self.matches = run_id, matches
+
+
+class UnknownLane(UsageError):
+    """No lane has that name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        known = sorted(known)
+        hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
+        super().__init__(f"unknown lane {name!r}{hint}")
+        self.name = name
+
+
+class KeyConflict(UsageError):
+    """The key stands for a submission of the same task and user with other arguments; `run_id` is what it made."""
+
+    def __init__(self, key: str, run_id: str) -> None:
+        super().__init__(f"key {key!r} was used with other arguments, by run {run_id}; use another key")
+        self.key, self.run_id = key, run_id
 
 
 class WrongState(UsageError):

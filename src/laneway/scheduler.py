@@ -6,25 +6,34 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
+
+import msgspec
 
 from laneway.core.events import Event
 from laneway.core.instants import SECOND, duration
-from laneway.core.policy import Lane, TaskPolicy, checked_count
+from laneway.core.policy import PLAIN, Lane, TaskPolicy, checked_count
 from laneway.core.retry import Retry
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.run import NewRun, Reason, Receipt, ReceiptOutcome, Run, RunFilter, Why
 from laneway.core.states import RunState
 from laneway.core.status import Status, StuckRun
+from laneway.engine.beginning import Beginning
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
+from laneway.engine.context import Context
 from laneway.engine.control import Control, Workers
+from laneway.engine.declaring import FILE, declared
 from laneway.engine.ids import new_run_id
+from laneway.engine.loading import Load, Loads
+from laneway.engine.operating import Lanes, Sessions, Tasks, Users
 from laneway.engine.resources import Resources
 from laneway.engine.submissions import Submission, checked, parts_of
 from laneway.engine.tasks import Manner, Registry, Task
 from laneway.engine.working import Working
-from laneway.errors import BadSetting, BadURL
+from laneway.errors import BadSetting, BadURL, KeyConflict
 from laneway.ports.clock import Clock
+from laneway.ports.gates import Depths
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
 from laneway.stores.memory import MemoryStore
@@ -34,10 +43,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 AnyTask = Task[..., Any]
 SHUT = "this scheduler is shut: it takes no new runs"
+_REFUSED = ReceiptOutcome.REFUSED
 DEFAULT_RETRY = Retry()
 TASK_OPTIONS = (
     *("name", "lane", "timeout", "retry", "max_crashes"),
-    *("process", "transient", "transient_tries", "transient_wait", "validate"),
+    *("process", "transient", "transient_tries", "transient_wait", "validate", "merge", "before_start"),
 )
 
 
@@ -45,21 +55,35 @@ class Scheduler:
     """Accepts runs now and executes them later.
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
-    tests. The store is opened by the first call, on whatever loop that comes from. `lanes` adds or changes lanes; the
-    other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
+    tests. The store is opened by the first call, on whatever loop that comes from. `lanes` declares lanes, which
+    `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; None declares nothing, whatever those say. `load` tells how
+    full a session's window is: called with its name, it returns a share or (used, window), and from 60 % on the session
+    gets one run at a time. The other settings are those of `laneway.settings.Settings`. `sync` has every call,
+    blocking.
     """
 
     def __init__(
-        self, url: str | None = None, *, lanes: Iterable[Lane] = (), clock: Clock | None = None, **settings: Any
+        self,
+        url: str | None = None,
+        *,
+        lanes: Iterable[Lane] | None = (),
+        load: Load | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
     ) -> None:
         self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
         self.settings = Settings.of(settings)
-        self.tasks = Registry()
+        self._registry = Registry()
         self._clock = clock or SystemClock()
-        self._declared = tuple(lanes)
+        self._declared = () if lanes is None else declared(lanes, os.environ, Path(FILE))
+        self._loads = Loads(load)
         self._store = store_at(self.url, self._clock, self.settings)
         self._client = Client(self._store, self._clock)
         self._control = Control(self._store, self._client)
+        self.lanes = Lanes(self.open, self._client)
+        self.users = Users(self.open, self._client)
+        self.sessions = Sessions(self.open, self._client, self._control)
+        self.tasks = Tasks(self.open, self._client, self._registry)
         self.workers = Workers(self.open, self._client)
         self._resources = Resources()
         self._shut = False
@@ -67,10 +91,11 @@ class Scheduler:
         self._working = Working(
             self.open,
             lambda: self._opened,
-            tasks=self.tasks,
+            tasks=self._registry,
             resources=self._resources,
             clock=self._clock,
             settings=self.settings,
+            load=self._loads,
         )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
         self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
@@ -93,6 +118,8 @@ class Scheduler:
         transient_tries: int = 3,
         transient_wait: timedelta | float = 5,
         validate: Callable[[Any], Any] | None = None,
+        merge: str | Callable[[list[dict[str, Any]]], Any] = "join",
+        before_start: Callable[[dict[str, Any], Context], Any] | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(  # type: ignore[misc]  # mypy takes the ParamSpec of the decorator it returns for parameters
         self,
@@ -109,13 +136,18 @@ class Scheduler:
         transient_tries: int = 3,
         transient_wait: timedelta | float = 5,
         validate: Callable[[Any], Any] | None = None,
+        merge: str | Callable[[list[dict[str, Any]]], Any] = "join",
+        before_start: Callable[[dict[str, Any], Context], Any] | None = None,
         **unknown: Any,
     ) -> Any:
         """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called.
 
         `process=True` executes it in a child process. Errors listed as `transient` get `transient_tries` quick tries
         inside the attempt, `transient_wait` apart or as their `retry_after` says. `validate` is called with the result
-        and refuses it by raising or returning False: the attempt has failed then.
+        and refuses it by raising or returning False: the attempt has failed then. `merge` makes one of the messages
+        that were collected: "join" (texts joined by newlines, the rest from the last), "last", or a function of the
+        list. `before_start(args, ctx)` is called once, just before the handler's first start: it may return other
+        arguments, or refuse the run by raising.
         """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
@@ -126,10 +158,12 @@ class Scheduler:
             process=process, transient=transient, tries=transient_tries, wait=transient_wait, validate=validate
         )
 
+        beginning = Beginning.of(merge=merge, before_start=before_start)
+
         def register(function: Callable[..., Any]) -> AnyTask:
             called = getattr(function, "__name__", "") if name is None else name
-            task = Task(called, function, policy, self.submit, manner, self._resources.names)
-            self.tasks.add(task)
+            task = Task(called, function, policy, self.submit, manner, self._resources.names, beginning)
+            self._registry.add(task)
             return task
 
         return register if function is None else register(function)
@@ -149,18 +183,43 @@ class Scheduler:
         """Accept a run of `task` with these arguments; return its receipt once it is stored.
 
         Options: `user`, `session`, `priority` (-100 to 100), `delay` (seconds or timedelta) or `at` (aware datetime),
-        `lane` (instead of the task's), `session_policy`. Raises UnknownTask, BadArguments or BadSetting, and then
-        nothing is stored; StoreUnavailable says by `maybe_done` whether the run may have been stored all the same.
+        `lane` (instead of the task's), `session_policy`, `key` (the same key of a task and user returns what it made).
+        A full lane may make the caller wait, for `submit_timeout`. The receipt says what became of it. Raises
+        UnknownTask, BadArguments, BadSetting or KeyConflict, and then nothing is stored; StoreUnavailable says by
+        `maybe_done` whether the run may have been stored all the same.
         """
         if self._shut:
             raise BadSetting(SHUT)
         new = checked(self._known(task), args or {}, options, new_run_id(), self.settings.args_limit)
+        if new.session is not None:
+            new = self._weighed(new)
         if not self._opened:
             await self.open()
-        return await self._client.submit(new)
+        receipt = await self._client.submit(new)
+        if receipt.outcome is _REFUSED:
+            return await self._not_accepted(new, receipt)
+        return receipt
+
+    async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
+        if receipt.reason == Why.LANE_WAIT:
+            [receipt] = await self._client.submit_and_wait([new], self.settings.submit_timeout)
+        if receipt.reason == Why.KEY_CONFLICT:
+            raise KeyConflict(new.key or "", receipt.run_id)
+        return receipt
+
+    def _weighed(self, new: NewRun) -> NewRun:
+        """Return the message with what its session's load says."""
+        verdict = self._loads(new.session or "")
+        if verdict is None:
+            return new
+        arrival = msgspec.structs.replace(new.arrival or PLAIN, throttled=verdict)
+        return msgspec.structs.replace(new, arrival=arrival)
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
-        """Accept many runs; return a receipt for each, in order. All are checked before any is stored."""
+        """Accept many runs; return a receipt for each, in order. All are checked before any is stored.
+
+        A key that was used with other arguments is no error here: its receipt says `refused`, `key_conflict`.
+        """
         if self._shut:
             raise BadSetting(SHUT)
         parts = [parts_of(item) for item in items]
@@ -169,17 +228,18 @@ class Scheduler:
         for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
             if known is None or task is not same:  # most are of one task
                 known, same = self._known(task), task
-            batch.append(checked(known, args, options, new_id, limit))
+            new = checked(known, args, options, new_id, limit)
+            batch.append(new if new.session is None else self._weighed(new))
         await self.open()
-        return await self._client.submit_all(batch)
+        return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
 
     def _known(self, task: Any) -> AnyTask:
         if isinstance(task, str):
-            return self.tasks.get(task)
+            return self._registry.get(task)
         if not isinstance(task, Task):
             shown = getattr(task, "__name__", repr(task))
             raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
-        known = self.tasks.get(task.name)
+        known = self._registry.get(task.name)
         if known is not task:
             raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
         return known
@@ -207,6 +267,17 @@ class Scheduler:
         wanted = RunFilter.of(state=state, task=task, lane=lane, user=user, session=session)
         store = await self.open()
         return await self._client.repeated(lambda: store.runs(wanted, limit=limit, before=before))
+
+    async def why(self, run: Receipt | Run | str) -> list[Reason]:
+        """Return what a run waits for: every gate that is closed for it, who holds it and when it opens, if known."""
+        store = await self.open()
+        found = await self._client.repeated(lambda: store.get(run_id(run)))
+        return await self._client.repeated(lambda: store.why(found.id))
+
+    async def depths(self) -> Depths:
+        """Return how many runs there are, by state and by where they wait."""
+        store = await self.open()
+        return await self._client.repeated(store.depths)
 
     async def result(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Any:
         """Wait for the run to end and return its result.
@@ -330,7 +401,7 @@ class Scheduler:
         if not self._opened:
             await self._store.open()
             if self._declared:
-                await self._store.set_lanes(self._declared)
+                await self._store.declare_lanes(self._declared)
             self._opened = True
         return self._store
 
@@ -375,6 +446,8 @@ def without_password(url: str) -> str:
 def run_id(run: Receipt | Run | str) -> str:
     """Return the id of what stands for a run."""
     if isinstance(run, Receipt):
+        if not run.accepted:
+            raise BadSetting(f"the submission was {run.outcome.value} ({run.reason}): there is no run")
         return run.run_id
     if isinstance(run, Run):
         return run.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -14,6 +15,7 @@ from laneway.core.states import RunState
 from laneway.errors import BadSetting
 
 DEFAULT_URL = "sqlite:///laneway.db"
+MAY_BE_NONE = ("grace", "stuck_drain", "submit_timeout")  # durations of which 0 makes sense
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,9 @@ class Settings:
     grace: float = 10  # what a cancelled handler gets before it counts as stuck
     stuck_drain: float = 600  # what `laneway worker` gives its other handlers when one is stuck, before it ends
     stall_after: float = 1  # a loop that does not turn for so long is reported
+    min_memory: float = 0  # megabytes that must be available for a run to start in this process; 0: it does not matter
+    max_pressure: float = 0  # percent of time spent waiting for memory above which none starts; 0: it does not matter
+    submit_timeout: float = 30  # how long a submission waits for a lane that is full and says so
     busy_timeout: float = 5  # how long one call waits for a locked SQLite file
     args_limit: int = ARGS_LIMIT  # bytes of JSON
     result_limit: int = RESULT_LIMIT  # bytes of JSON
@@ -39,12 +44,16 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("concurrency", "args_limit", "result_limit"):
             checked_count(getattr(self, name), name)
-        for name in ("lease", "renew_every", "stall_after", "busy_timeout", "grace", "stuck_drain"):
+        for name in ("lease", "renew_every", "stall_after", "busy_timeout", *MAY_BE_NONE):
             length = duration(getattr(self, name), name)
-            if length == 0 and name not in ("grace", "stuck_drain"):
+            if length == 0 and name not in MAY_BE_NONE:
                 raise BadSetting(f"{name} is 0; it must be more (seconds)")
             # The record is frozen for everybody else; a timedelta becomes seconds once, here.
             object.__setattr__(self, name, length / SECOND)
+        for name in ("min_memory", "max_pressure"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+                raise BadSetting(f"{name} is {value!r}; it must be a number, 0 or more")
         kept_for(self.retention)
         if self.renew_every * 2 > self.lease:
             raise BadSetting(

@@ -78,7 +78,8 @@ def test_the_core_reads_no_clock_and_rolls_no_dice(file: Path) -> None:
 def test_core_and_ports_speak_the_glossarys_words(file: Path) -> None:
     found = wrong_words(file.read_text(encoding="utf-8"))
 
-    assert [line for line in found if file.name != "jobs.py" or "say Run" not in line] == []
+    # "queue" is what a mode of a session is called, for people who know it from everywhere else.
+    assert [line for line in found if "QUEUE: say Lane" not in line] == []
 
 
 @pytest.mark.parametrize(

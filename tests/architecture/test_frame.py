@@ -46,7 +46,7 @@ def our_files() -> Iterator[Path]:
         subfolders[:] = [
             name for name in subfolders if name not in UNREAD and not (here / name / "pyvenv.cfg").exists()
         ]
-        yield from (here / name for name in names)
+        yield from (here / name for name in names if name not in UNREAD)
 
 
 def our_texts() -> Iterator[tuple[Path, str]]:

@@ -16,7 +16,7 @@ from laneway.testing.model import StoreFactory, compare_with_memory
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1
 STEPS = 100
-EXAMPLES = 125  # more than the budget asks for, because an example may end early
+EXAMPLES = 106  # some more than the budget asks for, because an example may end early
 
 
 def sqlite_in(folder: Path) -> StoreFactory:

@@ -149,7 +149,7 @@ async def test_a_lossy_store_is_a_store(store: Store, clock: FakeClock) -> None:
 async def test_a_stranded_run_is_seen(store: Store, clock: FakeClock) -> None:
     assert isinstance(store, MemoryStore)
     await store.submit([new_run("a", session="chat"), new_run("b", session="chat")])
-    store._sessions["chat"].max_concurrent = 0
+    store._kept.sessions["chat"].admitted.append(999)
 
     with pytest.raises(AssertionError):
         await check_drains(store, clock)

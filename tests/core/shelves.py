@@ -6,13 +6,16 @@ from collections.abc import Set
 from operator import attrgetter
 
 from laneway.core.flow import Entry, Flow, Shelf
-from laneway.core.policy import Lane
+from laneway.core.policy import Arrival, Lane, Rule
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, LaneBook, Ledger, Seat, Turn
+from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turn
 
 
 class Item(Entry):
-    """A run, with the shelf it is on: `ready`, a gate, `held`, `active`, `paused`, `ended` or `nowhere`."""
+    """A run, with the shelf it is on: `ready`, a gate, `held`, `due`, `active`, `paused`, `ended` or `nowhere`.
+
+    One that is paused where it is held stays `held`.
+    """
 
     __slots__ = ("place", "shelf")
 
@@ -62,12 +65,16 @@ class PlainShelves:
         held = [item for item in self.items if item.session == session and item.shelf == "held"]
         return self._off(min(held, key=attrgetter("place")))
 
+    def held(self, session: str) -> list[Item]:
+        """Return what the session holds back, in order."""
+        return sorted((item for item in self.on("held") if item.session == session), key=attrgetter("place"))
+
     def on(self, shelf: str) -> list[Item]:
         """Return the items on a shelf."""
         return [item for item in self.items if item.shelf == shelf]
 
     def _put(self, run: Item, shelf: str) -> None:
-        assert run.shelf in ("nowhere", "active", "paused"), run
+        assert run.shelf in ("nowhere", "active", "paused", "due"), run
         run.shelf = shelf
         if run not in self.items:
             self.items.append(run)
@@ -76,7 +83,7 @@ class PlainShelves:
         return self._off(min(fit, key=attrgetter("rank", "number"))) if fit else None
 
     def _off(self, run: Item) -> Item:
-        run.shelf = "nowhere"
+        run.shelf = "paused" if run.paused else "nowhere"
         return run
 
 
@@ -100,10 +107,12 @@ class Floor:
         session: str | None = None,
         priority: int = 0,
         max_concurrent: int | None = None,
+        pass_on_retry: bool | None = None,
     ) -> Item:
         self.accepted += 1
         item = Item(self.accepted, task=task, lane=lane, user=user, session=session, priority=priority)
-        self.flow.join(item, max_concurrent)
+        self.books[lane].pending += 1
+        self.flow.join(item, Arrival(rule=Rule(max_concurrent=max_concurrent, pass_on_retry=pass_on_retry)))
         return item
 
     def claim(self, room: int, tasks: Set[str] = frozenset({"work"}), turn: int = 0) -> list[Item]:
@@ -120,35 +129,74 @@ class Floor:
         self.flow.end(item)
 
     def again(self, item: Item) -> None:
-        self.active.remove(item)
-        self.flow.free(item)
+        """Take back a run that is due at once."""
+        self._free(item)
+        self.flow.rejoin(item)
+
+    def later(self, item: Item) -> None:
+        """Take back a run that is due some time later."""
+        self._free(item)
+        item.shelf = "due"
+        self.flow.step_out(item)
+
+    def due(self, item: Item) -> None:
+        """Let a run that waited for its next attempt go on."""
         self.flow.rejoin(item)
 
     def cancel(self, item: Item) -> None:
         """Cancel a run that waits or is paused."""
-        self._take_out(item, "ended")
-        if item.kind & AGAIN:
-            self.flow.end(item)
+        before, item.shelf = item.shelf, "ended"
+        if not item.paused:
+            self.flow.withdraw(item, shelf_of(before))
+        elif before == "held":
+            self.flow.unhold(item)
+        item.paused = False
+        self.flow.end(item)
 
     def pause(self, item: Item) -> None:
-        """Pause a run that waits."""
-        self._take_out(item, "paused")
+        """Pause a run that waits. One that is held stays where it is."""
+        before, item.paused = item.shelf, True
+        item.shelf = "held" if before == "held" else "paused"
+        self.flow.set_down(item, shelf_of(before))
 
     def resume(self, item: Item) -> None:
-        """Resume a run; one that was never started goes behind all others."""
-        if item.kind & AGAIN:
-            self.flow.rejoin(item)
-        else:
-            self.accepted += 1
-            item.number = self.accepted
-            self.flow.join(item)
+        """Resume a run that is due."""
+        item.paused = False
+        self.books[item.lane].pending += 1
+        if item.shelf != "held":
+            self.flow.take_up(item)
 
-    def _take_out(self, item: Item, to: str) -> None:
-        before, item.shelf = item.shelf, to
-        if before != "paused":
-            self.flow.withdraw(item, Shelf(before) if before in ("ready", "held") else Shelf.PARKED)
+    def hold(self, session: str, *, held: bool) -> None:
+        """Pause or resume a session."""
+        book = self.sessions.get(session)
+        if book is None or book.paused is held:
+            return
+        book.paused = held
+        inside = [item for item in self.shelves.items if item.number in book.admitted]
+        if held:
+            for item in [item for item in inside if item.shelf not in ("active", "due", "paused")]:
+                before, item.shelf = item.shelf, "nowhere"
+                self.flow.keep_still(item, shelf_of(before))
+        else:
+            still = [item for item in inside if item.kind & STILL]
+            for item in still:
+                item.shelf = "nowhere"
+            self.flow.let_go_on(session, still)
 
     def set_lane(self, lane: Lane) -> None:
         book = self.books[lane.name]
         book.lane = lane
         self.flow.reopen(lane.name, set(book.seats))
+
+    def _free(self, item: Item) -> None:
+        self.active.remove(item)
+        self.books[item.lane].pending += 1
+        self.flow.free(item)
+
+
+def shelf_of(where: str) -> Shelf:
+    return Shelf(where) if where in ("ready", "held", "due") else Shelf.PARKED
+
+
+def is_started(item: Item) -> bool:
+    return bool(item.kind & AGAIN)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from laneway.core.flow import MOST_MOVES
 from laneway.core.policy import Lane
 from laneway.core.turns import AGAIN, BACK
-from tests.core.shelves import Floor, Item
+from tests.core.shelves import Floor, Item, is_started
 
 TASKS = ("work", "mail", "scan")
 LANES = ("main", "team")
@@ -34,6 +34,7 @@ class FlowMachine(RuleBasedStateMachine):
         session=st.sampled_from([None, None, "s1", "s2"]),
         priority=st.sampled_from([0, 0, 1, -1]),
         max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
+        pass_on_retry=st.sampled_from([None, True, False]),
     )
     def join(
         self,
@@ -43,16 +44,23 @@ class FlowMachine(RuleBasedStateMachine):
         session: str | None,
         priority: int,
         max_concurrent: int | None,
+        pass_on_retry: bool | None,
     ) -> None:
         self.floor.join(
-            task=task, lane=lane, user=user, session=session, priority=priority, max_concurrent=max_concurrent
+            task=task,
+            lane=lane,
+            user=user,
+            session=session,
+            priority=priority,
+            max_concurrent=max_concurrent,
+            pass_on_retry=pass_on_retry,
         )
 
     @rule(tasks=st.sets(st.sampled_from(TASKS), min_size=1), room=st.integers(1, 5))
     def claim(self, tasks: set[str], room: int) -> None:
         self.turn += 1
         before = Counter(item.lane for item in self.floor.active)
-        waiting = [item for item in self.floor.shelves.items if item.shelf not in ("paused", "ended")]
+        waiting = [item for item in self.floor.shelves.items if item.shelf != "ended"]
         fresh = {item.number for item in waiting if not item.kind & AGAIN}
         started = self.floor.claim(room, tasks, self.turn)
         assert len(started) <= room
@@ -66,11 +74,15 @@ class FlowMachine(RuleBasedStateMachine):
             assert Counter(other.lane for other in self.floor.active)[item.lane] <= max(lane.limit, before[item.lane])
             assert item.user is None or lane.per_user is None or len(mine) <= lane.per_user
 
-    @rule(which=st.integers(0, 9), again=st.booleans())
-    def stop(self, which: int, again: bool) -> None:
+    @rule(which=st.integers(0, 9), how=st.sampled_from(["end", "again", "later"]))
+    def stop(self, which: int, how: str) -> None:
         if self.floor.active:
-            item = self.floor.active[which % len(self.floor.active)]
-            (self.floor.again if again else self.floor.end)(item)
+            getattr(self.floor, how)(self.floor.active[which % len(self.floor.active)])
+
+    @rule(which=st.integers(0, 9))
+    def due(self, which: int) -> None:
+        if waiting := self.floor.shelves.on("due"):
+            self.floor.due(waiting[which % len(waiting)])
 
     @rule(which=st.integers(0, 19), pause=st.booleans())
     def steer(self, which: int, pause: bool) -> None:
@@ -79,15 +91,19 @@ class FlowMachine(RuleBasedStateMachine):
             item = waiting[which % len(waiting)]
             if not pause:
                 self.floor.cancel(item)
-            elif item.shelf == "paused":
+            elif item.paused:
                 self.floor.resume(item)
             else:
                 self.floor.pause(item)
 
     @rule()
     def resume_all(self) -> None:
-        for item in self.floor.shelves.on("paused"):
+        for item in [item for item in self.floor.shelves.items if item.paused]:
             self.floor.resume(item)
+
+    @rule(session=st.sampled_from(["s1", "s2"]), held=st.booleans())
+    def hold(self, session: str, held: bool) -> None:
+        self.floor.hold(session, held=held)
 
     @rule(lane=LIMITS)
     def set_lane(self, lane: Lane) -> None:
@@ -114,14 +130,27 @@ class FlowMachine(RuleBasedStateMachine):
     @invariant()
     def no_session_holds_back_whom_it_could_admit(self) -> None:
         for name in ("s1", "s2"):
-            items = [item for item in self.floor.shelves.items if item.session == name and keeps_its_place(item)]
-            held = [item for item in items if item.shelf == "held"]
+            items = [item for item in self.floor.shelves.items if item.session == name and item.shelf != "ended"]
+            held = self.floor.shelves.held(name)
             book = self.floor.sessions.get(name)
             if book is None:
                 assert not items
                 continue
-            assert (book.held, book.admitted) == (len(held), len(items) - len(held))
-            assert not held or book.unstarted or book.admitted >= book.max_concurrent
+            outside = [item for item in items if item.number in book.outside]
+            inside = {item.number for item in items if item not in held and item not in outside}
+            assert (book.held, set(book.admitted)) == (len(held), inside)
+            assert book.back == sum(map(is_started, held))
+            assert [is_started(item) for item in held] == [True] * book.back + [False] * (book.held - book.back)
+            assert not held or not book.admits()
+
+    @invariant()
+    def a_session_is_in_its_order(self) -> None:
+        for name in ("s1", "s2"):
+            fresh = [item.number for item in self.floor.shelves.held(name) if not is_started(item)]
+            inside = [item for item in self.floor.shelves.items if item.session == name and item.shelf != "ended"]
+            unstarted = [item.number for item in inside if not is_started(item) and item.number not in fresh]
+            assert len(unstarted) <= 1
+            assert [*unstarted, *fresh] == sorted([*unstarted, *fresh])
 
     @invariant()
     def counts_equal_what_they_count(self) -> None:
@@ -129,6 +158,7 @@ class FlowMachine(RuleBasedStateMachine):
             mine = [item for item in self.floor.shelves.items if item.lane == lane]
             assert book.active == sum(item.shelf == "active" for item in mine)
             assert book.ready() == sum(item.shelf == "ready" for item in mine)
+            assert book.pending == sum(item.shelf not in ("active", "ended") and not item.paused for item in mine)
             for user in ("ann", "bob"):
                 seat = book.seats.get(user)
                 parked = sum(item.shelf == f"user:{user}" for item in mine)
@@ -139,7 +169,11 @@ class FlowMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         floor = self.floor
         self.resume_all()
+        for session in ("s1", "s2"):
+            floor.hold(session, held=False)
         while True:
+            for item in [*floor.shelves.on("due")]:
+                floor.due(item)
             for item in list(floor.active):
                 floor.end(item)
             if not floor.claim(10, frozenset(TASKS)):
@@ -152,11 +186,8 @@ class FlowMachine(RuleBasedStateMachine):
 
 
 def waits(item: Item) -> bool:
-    return not item.kind & AGAIN and item.shelf not in ("held", "active", "paused", "ended")
-
-
-def keeps_its_place(item: Item) -> bool:
-    return item.shelf != "ended" and (item.shelf != "paused" or bool(item.kind & AGAIN))
+    elsewhere = ("held", "active", "paused", "due", "ended", f"session:{item.session}")
+    return not item.kind & AGAIN and item.shelf not in elsewhere
 
 
 TestFlow = FlowMachine.TestCase

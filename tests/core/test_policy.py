@@ -9,9 +9,17 @@ from laneway.core.instants import SECOND
 from laneway.core.policy import (
     DEFAULT_LANES,
     MAIN,
+    NO_RULE,
+    PLAIN,
+    Arrival,
+    Drop,
     Lane,
+    Mode,
+    Rule,
     SessionPolicy,
     TaskPolicy,
+    WhenFull,
+    WhileWaiting,
     checked_count,
     checked_name,
 )
@@ -60,6 +68,12 @@ def test_a_count_is_a_whole_number_of_at_least_one(wrong: Any) -> None:
         ({"name": "x", "limit": True}, r"Lane\('x'\).limit is True"),
         ({"name": "x", "per_user": 0}, r"Lane\('x'\).per_user is 0"),
         ({"name": "x", "per_user": 1.5}, r"Lane\('x'\).per_user is 1.5"),
+        ({"name": "x", "limit": -3}, r"Lane\('x'\).limit is -3"),
+        ({"name": "x", "worker_limit": 0}, r"Lane\('x'\).worker_limit is 0"),
+        ({"name": "x", "max_pending": 0}, r"Lane\('x'\).max_pending is 0"),
+        ({"name": "x", "max_pending": "many"}, r"Lane\('x'\).max_pending is 'many'"),
+        ({"name": "x", "when_full": "drop_odl"}, "unknown when_full 'drop_odl', did you mean 'drop_old'?"),
+        ({"name": "x", "when_full": None}, "unknown when_full 'None'"),
     ],
 )
 def test_a_lane_that_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
@@ -80,10 +94,60 @@ def test_the_default_lanes_are_those_of_the_design() -> None:
     assert MAIN in {lane.name for lane in DEFAULT_LANES}
 
 
-def test_a_session_admits_at_least_one() -> None:
-    assert SessionPolicy().max_concurrent == 1
-    with pytest.raises(BadSetting, match=r"SessionPolicy\.max_concurrent is 0"):
-        SessionPolicy(max_concurrent=0)
+def test_when_full_may_be_given_as_text() -> None:
+    assert Lane("x", when_full="refuse").when_full is WhenFull.REFUSE
+
+
+def test_a_session_policy_says_nothing_of_what_was_not_given() -> None:
+    assert SessionPolicy().rule == NO_RULE
+    assert SessionPolicy().arrival() == PLAIN
+    assert SessionPolicy(cap=3, pass_on_retry=False).rule == Rule(cap=3, pass_on_retry=False)
+
+
+def test_a_session_policy_takes_what_a_user_writes() -> None:
+    policy = SessionPolicy(mode="steer", drop="new", while_waiting="answer", debounce=timedelta(seconds=2))
+
+    assert (policy.mode, policy.drop, policy.while_waiting) == (Mode.STEER, Drop.NEW, WhileWaiting.ANSWER)
+    assert policy.arrival() == Arrival(
+        mode=Mode.STEER,
+        debounce=2 * SECOND,
+        max_wait=10 * SECOND,
+        rule=Rule(drop=Drop.NEW, while_waiting=WhileWaiting.ANSWER),
+    )
+    assert SessionPolicy(debounce=2, max_wait=2).arrival().max_wait == 2 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"max_concurrent": 0}, r"SessionPolicy\.max_concurrent is 0; it must be a whole number, 1 or more"),
+        ({"max_concurrent": True}, r"SessionPolicy\.max_concurrent is True"),
+        ({"cap": 0}, r"SessionPolicy\.cap is 0"),
+        ({"cap": -1}, r"SessionPolicy\.cap is -1"),
+        ({"cap": 2.5}, r"SessionPolicy\.cap is 2\.5"),
+        ({"mode": "interupt"}, "unknown mode 'interupt', did you mean 'interrupt'?"),
+        ({"mode": None}, "unknown mode 'None'"),
+        ({"drop": "newest"}, "unknown drop 'newest', did you mean 'new'?"),
+        ({"while_waiting": "cancle"}, "unknown while_waiting 'cancle', did you mean 'cancel'?"),
+        ({"pass_on_retry": 1}, "SessionPolicy.pass_on_retry is 1; it must be True or False"),
+        ({"debounce": -1}, "debounce is -1; it must be 0 or more"),
+        ({"debounce": timedelta(seconds=-1)}, "debounce is -1"),
+        ({"debounce": "2"}, "debounce is '2'"),
+        ({"debounce": 2, "max_wait": 1}, "max_wait is 1, less than the debounce of 2"),
+        ({"debounce": 2, "max_wait": -1}, "max_wait is -1; it must be 0 or more"),
+    ],
+)
+def test_a_session_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadSetting, match=message):
+        SessionPolicy(**wrong)
+
+
+def test_a_rule_lies_over_another_where_it_says_something() -> None:
+    below = Rule(cap=3, drop=Drop.NEW, pass_on_retry=True)
+
+    assert Rule(cap=5, pass_on_retry=False).over(below) == Rule(cap=5, drop=Drop.NEW, pass_on_retry=False)
+    assert NO_RULE.over(below) == below
+    assert below.over(NO_RULE) == below
 
 
 def test_a_task_policy_takes_what_a_user_writes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -310,3 +311,94 @@ def test_a_retry_comes_before_its_users_backlog() -> None:
     floor.again(first)
 
     assert len(starts_before(floor, first)) <= 2
+
+
+@given(st.integers(1, 200), st.integers(0, 100), st.integers(0, 200), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_a_cancelled_backlog_does_not_punish_its_user(
+    backlog: int, claimed: int, cancelled: int, random: Random
+) -> None:
+    floor = Floor(Lane("main", limit=WIDE))
+    mine = [floor.join(user="ann") for _ in range(backlog)]
+    for _ in range(20):
+        floor.join(user="bob")
+    floor.claim(claimed)
+    waiting = [item for item in mine if item.shelf == "ready"]
+    random.shuffle(waiting)
+    for item in waiting[: max(cancelled, len(waiting) - 3)]:
+        floor.cancel(item)
+    left = [item for item in mine if item.shelf == "ready"]
+
+    new = floor.join(user="ann")
+
+    # Its own runs that are left and as many turns of the other, no matter how many were cancelled.
+    before = Counter(item.user for item in starts_before(floor, new))
+    assert before["ann"] <= len(left)
+    assert before["bob"] <= len(left) + 2
+
+
+@given(st.integers(1, 300), st.integers(1, 6), st.integers(0, 100))
+@settings(max_examples=40, deadline=None)
+def test_small_users_start_within_one_round_of_a_flood(flood: int, users: int, claimed: int) -> None:
+    floor = Floor(Lane("main", limit=WIDE))
+    for _ in range(flood):
+        floor.join(user="flood")
+    floor.claim(min(claimed, flood))
+    small = [floor.join(user=f"small{user}") for user in range(users)]
+
+    started = floor.claim(users + 1)
+
+    assert set(small) <= set(started)
+
+
+@given(TRACES, USERS, st.integers(0, 9))
+@settings(max_examples=150, deadline=None)
+def test_a_retry_does_not_go_behind_its_users_backlog(
+    trace: list[tuple[str, ...]], user: str | None, which: int
+) -> None:
+    floor, oracle = Floor(Lane("main", limit=WIDE)), Oracle()
+    for op, *given_ in trace:
+        if op != "cap":
+            apply(floor, oracle, op, given_)
+    priority = 0
+    first = floor.join(user=user, priority=priority)
+    starts_before(floor, first)
+    backlog = [floor.join(user=user, priority=priority) for _ in range(5 + which)]
+
+    floor.again(first)
+
+    before = starts_before(floor, first)
+    assert sum(item in before for item in backlog) <= 1
+
+
+@given(
+    burst=st.lists(st.tuples(st.sampled_from(["b1", "b2"]), st.integers(-2, 2)), min_size=1, max_size=5),
+    fresh_at=st.integers(-2, 2),
+    claimed=st.integers(0, 60),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_burst_of_mixed_priorities_delays_a_fresh_user_by_the_head_start_at_most(
+    burst: list[tuple[str, int]], fresh_at: int, claimed: int
+) -> None:
+    floor = Floor(Lane("main", limit=WIDE))
+    for user, priority in burst:
+        for _ in range(3):
+            floor.join(user=user, priority=priority)
+
+    def turn() -> Item:
+        [item] = floor.claim(1)
+        if item.user != "fresh":
+            floor.join(user=item.user, priority=item.priority)
+            floor.end(item)
+            floor.shelves.items.remove(item)  # they are searched
+        return item
+
+    for _ in range(claimed):
+        turn()
+    fresh = floor.join(user="fresh", priority=fresh_at)
+    waited: Counter[tuple[str | None, int]] = Counter()
+    while (item := turn()) is not fresh:
+        waited[item.user, item.priority] += 1
+
+    for (_, priority), turns in waited.items():
+        assert turns <= max(0, priority - fresh_at) * HEAD_START + 2

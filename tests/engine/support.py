@@ -28,15 +28,15 @@ def scheduler_on(store: Store, clock: Clock, **settings: Any) -> Scheduler:
     app = Scheduler("memory://", clock=clock, **settings)
     app._store = store
     app._client = Client(store, clock)
-    app._control = Control(store, app._client)
+    app._control = app.sessions._control = Control(store, app._client)
     return app
 
 
 class WatchedStore(LossyStore):
     """A lossy store that counts the calls of each verb, keeps the steps, and can hold a verb back.
 
-    `hold("step")` makes the next calls of that verb wait, before they take effect, until `let_go("step")`;
-    `hold("step", answer=True)` holds back their answers instead.
+    `hold_back("step")` makes the next calls of that verb wait, before they take effect, until `let_go("step")`;
+    `hold_back("step", answer=True)` holds back their answers instead.
     `chance` applies to the `unreliable` verbs alone, if any are named.
     """
 
@@ -50,7 +50,7 @@ class WatchedStore(LossyStore):
         self._gates: dict[tuple[str, bool], asyncio.Event] = {}
         self._reached: dict[tuple[str, bool], asyncio.Event] = {}
 
-    def hold(self, verb: str, *, answer: bool = False) -> asyncio.Event:
+    def hold_back(self, verb: str, *, answer: bool = False) -> asyncio.Event:
         """Hold calls of `verb` back from now on; return the event that tells that one has come."""
         self._gates[verb, answer] = asyncio.Event()
         self._reached[verb, answer] = asyncio.Event()

@@ -62,7 +62,7 @@ async def test_who_comes_alone_waits_for_no_timer(lossy: Scheduler, watched: Wat
 async def test_callers_that_come_while_a_call_is_under_way_do_not_wait_for_it(
     lossy: Scheduler, watched: WatchedStore
 ) -> None:
-    reached = watched.hold("submit")
+    reached = watched.hold_back("submit")
     first = asyncio.create_task(lossy.submit("work"))
     await soon(reached.wait())
 
@@ -76,7 +76,7 @@ async def test_callers_that_come_while_a_call_is_under_way_do_not_wait_for_it(
 
 
 async def test_a_cancelled_caller_does_not_disturb_the_others(lossy: Scheduler, watched: WatchedStore) -> None:
-    reached = watched.hold("submit")
+    reached = watched.hold_back("submit")
     calls = [asyncio.create_task(lossy.submit("work", {"n": n})) for n in range(3)]
     await soon(reached.wait())
 
@@ -183,7 +183,7 @@ def test_a_loop_abandoned_in_the_middle_of_a_submission_does_not_disturb_the_nex
 
 def test_a_loop_abandoned_in_the_middle_of_a_call_does_not_disturb_the_next() -> None:
     app, watched = make_app()
-    watched.hold("submit")
+    watched.hold_back("submit")
     abandoned = asyncio.new_event_loop()
     call = abandoned.create_task(app.submit("work", {"n": 1}))
     for _ in range(10):

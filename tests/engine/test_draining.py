@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from laneway import Context, Lane, Retry, Scheduler
+from laneway import Context, Lane, Retry, Scheduler, SessionPolicy
 from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand, check_invariants
@@ -90,9 +90,9 @@ async def test_drain_goes_through_sessions_and_limits(app: Scheduler) -> None:
     async def work(n: int) -> None:
         order.append(n)
 
-    await (await app.open()).set_lanes([Lane("narrow", limit=1, per_user=1)])
+    await (await app.open()).declare_lanes([Lane("narrow", limit=1, per_user=1)])
     for n in range(20):
-        await work.using(user=f"u{n % 3}", session="chat").submit(n=n)
+        await work.using(user=f"u{n % 3}", session="chat", session_policy=SessionPolicy(cap=20)).submit(n=n)
     await soon(app.drain())
 
     assert order == list(range(20))
@@ -207,7 +207,7 @@ async def test_drain_tells_how_the_attempts_were_settled(app: Scheduler) -> None
 async def test_drain_takes_over_all_runs_of_the_dead_however_many(memory: Store, clock: FakeClock) -> None:
     app = scheduler_on(memory, clock)
     app.task(name="work")(lambda: None)
-    await memory.set_lanes([Lane("main", limit=5000)])
+    await memory.declare_lanes([Lane("main", limit=5000)])
     await app.submit_many([("work", {}) for _ in range(1200)])
     dead = await Hand(memory, "dead", tasks={"work"}).register()
     await dead.claim(1200)

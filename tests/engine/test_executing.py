@@ -258,7 +258,7 @@ async def test_arguments_that_fit_no_more_fail_the_run_without_another_attempt(a
 
     app.task(name="work")(before)
     receipt = await app.submit("work", {"doc": "42"})
-    app.tasks._tasks.clear()  # as a deploy would: the same name, another signature
+    app._registry._tasks.clear()  # as a deploy would: the same name, another signature
     app.task(name="work")(after)
     await app.drain()
 
@@ -286,7 +286,7 @@ async def test_a_run_whose_task_no_worker_knows_stays_pending_and_holds_up_nobod
     app.task(name="known")(lambda: "fine")
     stays = await app.submit("unknown_here")
     goes = await app.submit("known")
-    del app.tasks._tasks["unknown_here"]
+    del app._registry._tasks["unknown_here"]
 
     await app.drain()
 

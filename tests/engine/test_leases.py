@@ -461,7 +461,7 @@ async def test_a_worker_that_stops_while_it_takes_over_does_not_strand_the_runs(
     await dead.claim()
     other = await Hand(watched.store, "other").register()
     async with apps[0].running():
-        reached = watched.hold("reclaim", answer=True)
+        reached = watched.hold_back("reclaim", answer=True)
         while not reached.is_set():
             await clock.advance(1)
             other.renew()
@@ -557,7 +557,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
         thief = await Hand(memory, "thief").register()
         await thief.reclaim(info.incarnation.id)
         assert app._working.worker is not None
-        registering = store.hold("register")
+        registering = store.hold_back("register")
         app._working.worker._bell.ring()  # its step hears that the incarnation is lost
         await soon(registering.wait())
         answer.set()  # and now the renewer of the old one hears of it

@@ -83,7 +83,7 @@ async def test_a_full_worker_asks_for_nothing_until_a_handler_ends(
 
 async def test_a_lanes_limit_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
     apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
-    await memory.set_lanes([Lane("main", limit=3)])
+    await memory.declare_lanes([Lane("main", limit=3)])
     receipts = await apps[0].submit_many([("visit", {"n": n}) for n in range(20)])
 
     async with AsyncExitStack() as stack:
@@ -103,7 +103,7 @@ async def test_a_users_limit_holds_across_two_workers_and_holds_up_nobody_else(
     memory: Store, clock: FakeClock, crowd: Crowd
 ) -> None:
     apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
-    await memory.set_lanes([Lane("main", limit=10, per_user=2)])
+    await memory.declare_lanes([Lane("main", limit=10, per_user=2)])
     visit = apps[0].tasks.get("visit")
     receipts = [await visit.using(user="ann").submit(n=n) for n in range(10)]
     receipts += [await visit.using(user="ben").submit(n=n) for n in range(3)]
@@ -149,7 +149,7 @@ async def test_a_sessions_runs_start_one_after_the_other_in_the_order_they_were_
 
 async def test_a_sessions_order_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
     apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
-    visit = apps[0].tasks.get("visit").using(session="chat")
+    visit = apps[0].tasks.get("visit").using(session="chat", session_policy=SessionPolicy(cap=30))
     crowd.open.set()
 
     async with AsyncExitStack() as stack:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from laneway import Context, Lane, Retry, Scheduler, StoreUnavailable
+from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, StoreUnavailable
 from laneway.core.states import RunState
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
@@ -128,13 +128,13 @@ async def test_on_a_bad_line_every_run_ends_exactly_once(
 
     for app in apps:
         app.task(name="work", retry=Retry(attempts=3, base=0.5))(work)
-    await store.set_lanes([Lane("main", limit=7, per_user=3)])
+    await store.declare_lanes([Lane("main", limit=7, per_user=3)])
 
     async with apps[0].running(), apps[1].running():
         store.chance, store.unreliable = 0.15, {"step", "workers", "reclaim", "leave"}
-        work_task = apps[0].tasks.get("work")
+        work_task, chat = apps[0].tasks.get("work"), {"session": "s", "session_policy": SessionPolicy(cap=1000)}
         submits = [
-            work_task.using(user=random.choice(["ann", "ben", None]), session=random.choice(["s", None])).submit(n=n)
+            work_task.using(user=random.choice(["ann", "ben", None]), **random.choice([chat, {}])).submit(n=n)
             for n in range(100)
         ]
         receipts = await as_time_passes(clock, asyncio.gather(*submits), step=0.5)

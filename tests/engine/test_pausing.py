@@ -106,7 +106,7 @@ async def test_a_pause_that_is_taken_back_while_the_handler_unwinds_is_taken_bac
         counting.gate.set()
         # The answer that tells it to pause is out; the step that says it has is held back.
         await until(lambda: any(step.saved for step in store.steps) and bool(store.steps[-1].saved))
-        held = store.hold("step")
+        held = store.hold_back("step")
         await soon(held.wait())
         await memory.resume("a call", receipt.run_id)
         store.let_go("step")
@@ -150,7 +150,7 @@ async def test_a_checkpoint_outlives_its_worker_and_forgives_its_crashes(memory:
     working = asyncio.create_task(doomed.work())
     await until(first.at_gate.is_set)
     # Cut off, it renews no more; the other one takes over.
-    doomed_store.hold("step")
+    doomed_store.hold_back("step")
     doomed_store.breaks("renew", *[ConnectionError("cut off")] * 1000)
 
     async with heir.running():

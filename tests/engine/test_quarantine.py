@@ -40,7 +40,7 @@ class Fleet:
         doomed, before = self.scheduler(store), len(self.begun)
         working = asyncio.create_task(doomed.work())
         await until(lambda: len(self.begun) >= before + begins)
-        held = store.hold("step")
+        held = store.hold_back("step")
         assert doomed._working.worker is not None
         doomed._working.worker._bell.ring()
         await soon(held.wait())

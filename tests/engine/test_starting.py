@@ -16,7 +16,7 @@ async def test_two_workers_are_not_started_by_two_calls_at_the_same_time(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
     app = scheduler_on(watched, clock)
-    watched.hold("open")
+    watched.hold_back("open")
     calls = [asyncio.create_task(app.work()) for _ in range(2)]
     await turns()
     watched.let_go("open")
@@ -32,7 +32,7 @@ async def test_two_workers_are_not_started_by_two_calls_at_the_same_time(
 
 async def test_a_start_that_is_cancelled_leaves_nothing_working(watched: WatchedStore, clock: FakeClock) -> None:
     app = scheduler_on(watched, clock)
-    watched.hold("open")
+    watched.hold_back("open")
 
     async def block() -> None:
         async with app.running():
@@ -75,7 +75,7 @@ def test_a_scheduler_can_work_again_after_its_loop_was_abandoned() -> None:
 
 async def test_a_stop_that_comes_while_the_worker_starts_stops_it(watched: WatchedStore, clock: FakeClock) -> None:
     app = scheduler_on(watched, clock)
-    opening = watched.hold("open")
+    opening = watched.hold_back("open")
     working = asyncio.create_task(app.work())
     await soon(opening.wait())
 

@@ -472,7 +472,7 @@ async def test_a_stop_while_a_claim_is_under_way_gives_the_run_back(watched: Wat
 
     working = asyncio.create_task(app.work())
     await turns()
-    reached = watched.hold("step")
+    reached = watched.hold_back("step")
     receipt = await work.submit()
     await soon(reached.wait())
     stop = asyncio.create_task(app.stop(0.01))
@@ -494,7 +494,7 @@ async def test_a_stop_waits_for_runs_whose_claim_was_under_way(watched: WatchedS
 
     working = asyncio.create_task(app.work())
     await turns()
-    reached = watched.hold("step")
+    reached = watched.hold_back("step")
     receipt = await work.submit()
     await soon(reached.wait())
     stop = asyncio.create_task(app.stop(30))

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from laneway import Context, Lane, Scheduler
+from laneway import Context, Lane, Scheduler, SessionPolicy
 from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
@@ -54,7 +54,10 @@ class Load:
         for n in range(RUNS):
             task = app.tasks.get(self.random.choice(["stroll", "tidy", "plod"]))
             session = self.random.choice(["one", "two", None])
-            await task.using(user=self.random.choice(["ann", "ben", None]), session=session).submit()
+            policy = SessionPolicy(cap=1000) if session else None
+            await task.using(
+                user=self.random.choice(["ann", "ben", None]), session=session, session_policy=policy
+            ).submit()
             if n % 10 == 0:
                 await turns(3)
 
@@ -76,7 +79,7 @@ async def test_workers_that_are_stopped_at_random_charge_nobody(seed: int, clock
     random = Random(seed)
     store, load = MemoryStore(clock), Load(random)
     apps = [load.register(scheduler_on(store, clock, concurrency=5)) for _ in range(2)]
-    await store.set_lanes([Lane("main", limit=6, per_user=3)])
+    await store.declare_lanes([Lane("main", limit=6, per_user=3)])
 
     async def come_and_go(app: Scheduler) -> None:
         for _ in range(12):
@@ -108,7 +111,7 @@ async def test_workers_that_are_robbed_at_random_write_nothing_twice(seed: int, 
     random = Random(seed)
     store, load = MemoryStore(clock), Load(random)
     apps = [load.register(scheduler_on(store, clock, concurrency=5, renew_every=0.002)) for _ in range(2)]
-    await store.set_lanes([Lane("main", limit=6, per_user=3)])
+    await store.declare_lanes([Lane("main", limit=6, per_user=3)])
     thief = await Hand(store, "thief").register()
 
     async def rob() -> None:

@@ -159,7 +159,7 @@ async def test_a_slot_that_becomes_free_wakes_a_worker_that_waits_for_it(
 
     for app in apps:
         app.task(name="work")(work)
-    await watched.set_lanes([Lane("main", limit=1)])
+    await watched.declare_lanes([Lane("main", limit=1)])
 
     async with apps[0].running(concurrency=1), apps[1].running(concurrency=1):
         receipts = [await apps[0].submit("work", {"n": n}) for n in (0, 1)]
@@ -185,12 +185,12 @@ async def test_a_raised_limit_wakes_workers(watched: WatchedStore, clock: FakeCl
         started.append(n)
         await go_on.wait()
 
-    await watched.set_lanes([Lane("main", limit=1)])
+    await watched.declare_lanes([Lane("main", limit=1)])
     async with app.running():
         receipts = [await work.submit(n=n) for n in range(3)]
         await turns()
         before = len(started)
-        await watched.set_lanes([Lane("main", limit=3)])
+        await watched.declare_lanes([Lane("main", limit=3)])
         await turns()
         after = len(started)
         go_on.set()

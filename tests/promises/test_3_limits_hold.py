@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from laneway import Context, Lane, Scheduler, Submission
+from laneway import Context, Lane, Scheduler, SessionPolicy, Submission
 from laneway.testing import FakeClock, Hand
 
 LANES = [Lane("narrow", limit=3, per_user=2)]
@@ -26,7 +26,9 @@ async def test_no_lane_user_or_session_is_ever_over_its_limit_however_many_worke
     async with Scheduler(file, lanes=LANES) as one, Scheduler(file, lanes=LANES) as other:
         for app in (one, other):
             app.task(name="work", lane="narrow")(work)
-        receipts = await one.submit_many([Submission("work", user=f"{n % 2}", session=f"{n % 5}") for n in range(60)])
+        policy = SessionPolicy(cap=60)
+        messages = [Submission("work", user=f"{n % 2}", session=f"{n % 5}", session_policy=policy) for n in range(60)]
+        receipts = await one.submit_many(messages)
         async with one.running(), other.running():
             await asyncio.gather(*(other.wait(receipt, timeout=20) for receipt in receipts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from laneway import Context, Retry, Scheduler
+from laneway import Context, Retry, Scheduler, SessionPolicy
 from laneway.testing import FakeClock
 
 
@@ -16,10 +16,11 @@ async def test_a_conversation_is_answered_in_the_order_it_was_written(app: Sched
         answered[ctx.session].append(message)
         await asyncio.sleep(0)
 
+    policy = SessionPolicy(cap=20)
     for message in range(20):
         for session in answered:
             urgent = 100 if message % 4 == 3 else 0  # priority moves no run past another of its session
-            await app.submit(answer, {"message": message}, session=session, priority=urgent)
+            await app.submit(answer, {"message": message}, session=session, priority=urgent, session_policy=policy)
     await app.drain()
 
     assert answered == {"chat-1": list(range(20)), "chat-2": list(range(20))}

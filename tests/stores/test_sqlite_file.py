@@ -150,7 +150,7 @@ async def test_a_closed_store_says_so_until_it_is_opened_again(store: SQLiteStor
 
 
 async def test_an_operators_limit_survives_a_restart(path: Path, store: SQLiteStore, clock: FakeClock) -> None:
-    await store.set_lanes([Lane("main", limit=7)])
+    await store.declare_lanes([Lane("main", limit=7)])
     await store.close()
 
     again = SQLiteStore(path, clock)

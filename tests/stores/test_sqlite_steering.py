@@ -101,7 +101,7 @@ async def test_a_holder_in_another_process_is_woken(path: Path, clock: FakeClock
 
 async def test_what_moved_since_it_was_accepted_is_found_all_the_same(store: SQLiteStore, clock: FakeClock) -> None:
     hand = await Hand(store).register()
-    await store.set_lanes([Lane("main", limit=50, per_user=2)])
+    await store.declare_lanes([Lane("main", limit=50, per_user=2)])
     await store.submit([new_run(f"r{n}", user=f"u{n % 3}", session=f"s{n % 5}", priority=n % 2) for n in range(60)])
     for turn in range(6):
         claimed = await hand.claim(10)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.turns import AGAIN, BACK, OUT
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import AGAIN, BACK, OUT, STILL
 
 Key = tuple[str | int | None, ...]  # what is counted, whose it is, the name of the count: ("lane", "main", "active")
 Counts = Mapping[Key, int]
@@ -30,7 +31,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Spot(NamedTuple):
-    """Where a run is that has not ended: leased, on a shelf, or paused. `gate` is that of a parked set."""
+    """Where a run is that has not ended: leased, on a shelf, or paused. `gate` is that of a parked set.
+
+    `place` is what its session's book says of it, which only for a run on no shelf, or of the future, cannot be told
+    otherwise: that it is admitted, or outside, or neither. `paused` is set for one that is paused where it is held.
+    """
 
     shelf: str
     gate: str | None
@@ -40,6 +45,12 @@ class Spot(NamedTuple):
     priority: int
     task: str
     kind: int
+    number: int = 0
+    place: str = ""
+    paused: bool = False
+
+
+ADMITTED, OUTSIDE = "admitted", "outside"
 
 
 def recount(spots: Iterable[Spot]) -> Counts:
@@ -83,8 +94,10 @@ _OWNERS = {
 
 
 def _in_lane(spot: Spot) -> dict[Key, int]:
-    shelf, gate, lane, user, _, priority, task, kind = spot
+    shelf, gate, lane, user, _, priority, task, kind, *_ = spot
     counts: dict[Key, int] = {}
+    if shelf not in (LEASE, PAUSED) and not spot.paused:
+        counts["lane", lane, "pending"] = 1
     if shelf == LEASE:
         counts["lane", lane, "active"] = 1
         if user is not None:
@@ -93,20 +106,58 @@ def _in_lane(spot: Spot) -> dict[Key, int]:
         counts["pace", lane, priority, "ready"] = 1
         if user is not None and kind & BACK:
             counts["seat", lane, user, "out"] = OUT + priority
-    if shelf == PARKED:
+    if shelf == PARKED and not kind & STILL:
         parked: Key = ("seat", lane, user, "parked") if gate == f"user:{user}" else ("aside", lane, task, "runs")
         counts[parked] = 1
-    if shelf in (READY, PARKED) and not kind & AGAIN:
+    if shelf in (READY, PARKED) and not kind & (AGAIN | STILL):
         counts["turn", lane, user, priority, "waiting"] = 1
     return counts
 
 
-def _in_session(spot: Spot) -> dict[Key, int]:
-    name, again = spot.session, spot.kind & AGAIN
-    # A run of the future has not joined, a paused one has left; one that was started before has kept its place.
-    if name is None or (spot.shelf in (DUE, PAUSED) and not again):
-        return {}
+def counted(book: SessionBook) -> dict[str, int]:
+    """Return the counts that a session's book keeps."""
+    return {
+        ADMITTED: len(book.admitted),
+        OUTSIDE: len(book.outside),
+        "unstarted": int(book.unstarted > 0),
+        "held": book.held,
+        "back": book.back,
+    }
+
+
+def place_of(spot: Spot) -> str:
+    """Return whether the run is admitted to its session or outside; nothing if it is neither."""
+    again = spot.kind & AGAIN
     if spot.shelf == HELD:
-        return {("session", name, "held"): 1}
-    unstarted = spot.shelf != LEASE and not again
-    return {("session", name, "admitted"): 1, ("session", name, "unstarted"): int(unstarted)}
+        return OUTSIDE if again else ""
+    if spot.shelf in (DUE, PAUSED):
+        # A run of the future has not joined; one that was started before has kept its place, or stepped out.
+        return spot.place or (ADMITTED if again else "")
+    return ADMITTED
+
+
+def list_again(book: SessionBook, spots: Iterable[Spot]) -> None:
+    """Set a session's lists by where its runs are."""
+    places = [(spot, place_of(spot)) for spot in spots]
+    book.admitted = sorted(spot.number for spot, place in places if place == ADMITTED)
+    book.outside = sorted(spot.number for spot, place in places if place == OUTSIDE)
+    book.unstarted = next((spot.number for spot, place in places if place == ADMITTED and _is_unstarted(spot)), 0)
+    held = [spot for spot, _ in places if spot.shelf == HELD]
+    book.held, book.back = len(held), sum(bool(spot.kind & AGAIN) for spot in held)
+
+
+def _is_unstarted(spot: Spot) -> bool:
+    return spot.shelf != LEASE and not spot.kind & AGAIN
+
+
+def _in_session(spot: Spot) -> dict[Key, int]:
+    name, place = spot.session, place_of(spot)
+    if name is None:
+        return {}
+    counts: dict[Key, int] = {("session", name, place): 1} if place else {}
+    if place == ADMITTED:
+        counts["session", name, "unstarted"] = int(_is_unstarted(spot))
+    if spot.shelf == HELD:
+        counts["session", name, "held"] = 1
+        counts["session", name, "back"] = int(bool(spot.kind & AGAIN))
+    return counts

@@ -87,7 +87,7 @@ def to_dict(record: Run | Event | Receipt | WorkerInfo) -> dict[str, Any]:
 
     >>> from laneway.core.run import ReceiptOutcome
     >>> to_dict(Receipt(ReceiptOutcome.ACCEPTED, "a"))
-    {'v': 1, 'outcome': 'accepted', 'run_id': 'a', 'reason': None, 'position': None}
+    {'v': 1, 'outcome': 'accepted', 'run_id': 'a', 'reason': None, 'position': None, 'state': None}
     """
     return {"v": VERSION, **msgspec.to_builtins(record)}
 

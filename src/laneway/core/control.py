@@ -11,7 +11,7 @@ import msgspec
 from laneway.core import events
 from laneway.core.events import Draft, draft
 from laneway.core.outcome import CANCELLED
-from laneway.core.run import Request
+from laneway.core.run import Request, Why
 from laneway.core.states import Move, RunState, after
 from laneway.errors import WrongState
 
@@ -50,6 +50,17 @@ def cancel(state: RunState, request: Request | None, *, lapsed: bool = False, ab
     requested = () if request is Request.CANCEL else _CANCEL
     reason = ABANDONED if running and abandon else None
     return Change(after(state, Move.CANCEL), requested + CANCELLED, reason=reason)
+
+
+def drop(state: RunState, why: Why) -> Change:
+    """Return what dropping makes of a run that was never started. Raises WrongState.
+
+    >>> drop(RunState.PENDING, Why.SESSION_FULL).drafts[0]
+    ('dropped', '{"reason":"session_full"}')
+    """
+    dropped = after(state, Move.DROP)
+    drafts = (draft(events.DROPPED, {"reason": why.value}), draft(events.DONE, {"state": dropped.value}))
+    return Change(dropped, drafts, reason=why.value)
 
 
 def pause(state: RunState, request: Request | None) -> Change | None:

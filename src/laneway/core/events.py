@@ -34,6 +34,9 @@ STOPPED = "stopped"  # and has ended
 PAUSE_REQUESTED = "pause_requested"
 PAUSED = "paused"
 RESUMED = "resumed"
+MERGED = "merged"  # a message was appended before the run was started
+STEERED = "steered"  # a message was put into the inbox of the active run
+DROPPED = "dropped"  # it will never start, for a reason
 OVERDUE = "overdue"  # the handler has taken longer than its timeout, and was told to stop
 STUCK = "stuck"  # it was told to stop and has not
 RESULT = "result"
@@ -44,6 +47,7 @@ RESERVED = frozenset(
     {
         *(STARTED, RETRYING, RELEASED, SNOOZED, LAPSED, RESULT, ERROR, DONE),
         *(CANCEL_REQUESTED, CANCEL_DELIVERED, STOPPED, PAUSE_REQUESTED, PAUSED, RESUMED, OVERDUE, STUCK),
+        *(MERGED, STEERED, DROPPED),
     }
 )
 

@@ -6,7 +6,8 @@ A store keeps runs on *shelves*, each in an order of its own:
     held     runs of a session that wait to be admitted, by joining
     ready    runs that may start, per lane, by (rank, acceptance)
     parked   runs a claim could not start, per lane and gate, by (rank, acceptance):
-             gate "user:ann" (at the cap), gate "task:x" (the claiming worker does not know the task)
+             gate "user:ann" (at the cap), gate "task:x" (the claiming worker does not know the task, or it is paused),
+             gate "session:x" (paused; these are brought back by number, all at once)
 
 `Flow` decides which shelf a run goes to and keeps the counts that decide it; the store moves the records. The memory
 store's shelves are heaps, SQLite's are tables loaded and written inside one transaction: both run this very code.
@@ -19,16 +20,18 @@ nothing unstarted holds nobody back; counts equal what they count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from laneway.core.policy import Arrival
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, LaneBook, Ledger, Placed, Seat
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, LaneBook, Ledger, Placed, Seat
 
 MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
 GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
 MASK = 2**64 - 1
+NO_LIMITS: Mapping[str, int] = {}
 
 
 class Pending(Placed, Protocol):
@@ -39,11 +42,15 @@ class Pending(Placed, Protocol):
     lane: str
     session: str | None
 
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused this very run."""
+
 
 class Entry:
     """The least that is a `Pending`. Stores may extend it."""
 
-    __slots__ = ("kind", "lane", "number", "priority", "rank", "session", "task", "user")
+    __slots__ = ("kind", "lane", "number", "paused", "priority", "rank", "session", "task", "user")
 
     def __init__(
         self,
@@ -57,7 +64,7 @@ class Entry:
         rank: int = 0,
     ) -> None:
         self.number, self.task, self.lane, self.user, self.session = number, task, lane, user, session
-        self.priority, self.kind, self.rank = priority, kind, rank
+        self.priority, self.kind, self.rank, self.paused = priority, kind, rank, False
 
 
 E = TypeVar("E", bound=Pending)
@@ -106,37 +113,75 @@ class Flow(Generic[E]):
         self.shelves, self.lanes, self.sessions = shelves, lanes, sessions
         self.aside: set[str] = set()
 
-    def join(self, run: E, max_concurrent: int | None = None) -> int | None:
+    def join(self, run: E, arrival: Arrival | None = None) -> int | None:
         """Take in a run that is due for the first time. Return how many of its session are ahead if it waits."""
         if run.session is None:
             self._enter(run)
             return None
         book = self.sessions[run.session]
-        if max_concurrent is not None:
-            book.max_concurrent = max_concurrent
-        place = book.join()
-        if place is None:
+        if arrival is not None:
+            book.take(arrival)
+        if book.windows:
+            book.close(run.number)
+        ahead = None
+        if not book.held and book.admits():
+            book.admit(run.number)
             self._enter(run)
         else:
-            self.shelves.put_held(run, place)
-        ahead = book.admitted + book.held - 1
-        self._admit(run.session, book)
-        return ahead if place is not None else None
+            ahead = len(book.admitted) + book.held
+            self.shelves.put_held(run, book.place())
+            self._admit(run.session, book)
+        return ahead
 
     def rejoin(self, run: E) -> None:
-        """Take back a run that was claimed before and is due again: it has kept its session place."""
+        """Take back a run that was claimed before and is due again: it has kept its session place, or stepped out."""
         run.kind = AGAIN
-        self._enter(run)
+        if run.session is not None and run.number in self.sessions[run.session].outside:
+            book = self.sessions[run.session]
+            self.shelves.put_held(run, book.place_in_front())
+            self._admit(run.session, book)
+        else:
+            self._enter(run)
+
+    def step_out(self, run: E) -> None:
+        """Let others of its session pass a run that waits for its next attempt, if that is the session's rule."""
+        if run.session is not None:
+            book = self.sessions[run.session]
+            if book.rule.pass_on_retry and run.number in book.admitted:
+                book.step_out(run.number)
+                self._admit(run.session, book)
+
+    def take_up(self, run: E, arrival: Arrival | None = None) -> None:
+        """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
+
+        `arrival` is what it says of its session if it has not joined it yet.
+        """
+        if run.session is None or run.number in self.sessions[run.session].admitted:
+            self._enter(run)
+        elif run.kind & AGAIN:
+            self.rejoin(run)
+        else:
+            self.join(run, arrival)
 
     def _admit(self, session: str, book: SessionBook) -> None:
-        """Let the session's next runs go on, as far as it has room."""
+        """Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits."""
         while book.held and book.admits():
-            book.admit_next()
-            self._enter(self.shelves.take_held(session))
+            run = self.shelves.take_held(session)
+            again = bool(run.kind & AGAIN)
+            book.leave(back=again)
+            if again:
+                book.admit_back(run.number)
+            else:
+                book.admit(run.number)
+            if not run.paused:
+                self._enter(run)
 
-    def claim(self, lanes: Sequence[str], room: int, tasks: Set[str], turn: int) -> tuple[list[E], bool]:
+    def claim(
+        self, lanes: Sequence[str], room: int, tasks: Set[str], turn: int, spare: Mapping[str, int] = NO_LIMITS
+    ) -> tuple[list[E], bool]:
         """Start up to `room` runs of these lanes, of tasks the worker knows. What may not start is parked.
 
+        `spare` is how many the worker may take of lanes that have a limit per worker, `tasks` without those paused.
         Each lane gets an equal share first, beginning with another lane each `turn`; what is left over then goes to
         whoever has more. Returns the started runs, and True if it stopped because it had moved enough aside.
         """
@@ -148,9 +193,14 @@ class Flow(Generic[E]):
         moves = MOST_MOVES
         for index, lane in enumerate(lanes):
             share = -(-(room - len(started)) // (len(lanes) - index))
+            if spare:
+                share = min(share, spare.get(lane, share))
             moves = self._claim_from(lane, share, tasks, started, moves)
         for lane in lanes if len(lanes) > 1 else ():
-            moves = self._claim_from(lane, room - len(started), tasks, started, moves)
+            share = room - len(started)
+            if lane in spare:
+                share = min(share, spare[lane] - sum(run.lane == lane for run in started))
+            moves = self._claim_from(lane, share, tasks, started, moves)
         return started, moves <= 0
 
     def _claim_from(self, lane: str, share: int, tasks: Set[str], started: list[E], moves: int) -> int:
@@ -194,27 +244,47 @@ class Flow(Generic[E]):
                 book.seats.emptied(user)
 
     def end(self, run: E) -> None:
-        """Free the session place of a run that was started and has ended."""
+        """Free the session place of a run that has ended, if it had one."""
         if run.session is not None:
             book = self.sessions[run.session]
-            book.end(started=True)
+            book.end(run.number)
+            if book.windows:
+                book.close(run.number)
             if book.held:
                 self._admit(run.session, book)
-            elif not book.admitted:
+            if book.idle:
                 self.sessions.emptied(run.session)
 
     def withdraw(self, run: E, shelf: Shelf) -> None:
-        """Take back the counts of a pending run that was taken from this shelf before its turn, and let others go on.
+        """Take back the counts of a pending run taken from this shelf, that ends; `end` frees its session place."""
+        if shelf is Shelf.HELD:
+            self.unhold(run)
+        self.set_down(run, shelf)
 
-        A run that was started before keeps its session place; `end` frees it. It comes back, if it does, as it came.
+    def unhold(self, run: E) -> None:
+        """Count a run as held no more that was taken from behind its session, pending or paused."""
+        assert run.session is not None
+        self.sessions[run.session].leave(back=bool(run.kind & AGAIN))
+
+    def set_down(self, run: E, shelf: Shelf) -> None:
+        """Take back the lane's counts of a pending run that was taken from this shelf, or is paused where it is held.
+
+        It keeps its session place. It comes back, if it does, as it came.
         """
-        if shelf is Shelf.HELD and run.session is not None:
-            self.sessions[run.session].leave()
+        book = self.lanes[run.lane]
+        book.pending -= 1
         if shelf is Shelf.READY or shelf is Shelf.PARKED:
-            self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
+            self._withdraw_from_lane(book, run, shelf)
+        elif shelf is Shelf.DUE and run.session is not None:
+            session = self.sessions[run.session]
+            session.close(run.number)
+            if session.idle:
+                self.sessions.emptied(run.session)
         run.kind &= AGAIN
 
     def _withdraw_from_lane(self, book: LaneBook, run: E, shelf: Shelf) -> None:
+        if run.kind & STILL:
+            return
         back, user = run.kind & BACK, run.user
         if not run.kind & AGAIN:
             book.wait_no_more(run)
@@ -228,12 +298,26 @@ class Flow(Generic[E]):
                 self._bring_back(book, user, seat)
             if seat.idle:
                 book.seats.emptied(user)
-        if run.session is not None and not run.kind & AGAIN:
-            session = self.sessions[run.session]
-            session.end(started=False)
-            self._admit(run.session, session)
-            if session.idle:
-                self.sessions.emptied(run.session)
+
+    def keep_still(self, run: E, shelf: Shelf) -> None:
+        """Hold an admitted run that was taken from this shelf of its lane: its session is paused now."""
+        self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
+        run.kind &= AGAIN
+        self._enter(run)
+
+    def throttle(self, session: str, *, throttled: bool) -> None:
+        """Lower the session to one run at a time, or not any more."""
+        book = self.sessions[session]
+        if book.throttled is not throttled:
+            book.throttled = throttled
+            self._admit(session, book)
+
+    def let_go_on(self, session: str, still: Sequence[E]) -> None:
+        """Let a session go on that is paused no more, or has more room: first those that were kept still."""
+        for run in still:
+            run.kind &= ~STILL
+            self._enter(run)
+        self._admit(session, self.sessions[session])
 
     def reopen(self, lane: str, users: Set[str]) -> None:
         """Bring back parked runs of these users after the lane's limits were changed."""
@@ -243,7 +327,11 @@ class Flow(Generic[E]):
 
     def _enter(self, run: E) -> None:
         book = self.lanes[run.lane]
-        if run.user is not None and run.kind == FRESH and book.seats[run.user].parked:
+        if run.session is not None and self.sessions[run.session].paused:
+            run.kind = run.kind & AGAIN | STILL
+            run.rank = 0
+            self.shelves.put_parked(run, f"session:{run.session}")
+        elif run.user is not None and run.kind == FRESH and book.seats[run.user].parked:
             book.enter_parked(run)
             self._park(book, run)
         else:
@@ -257,7 +345,7 @@ class Flow(Generic[E]):
         if run.session is not None and not kind & AGAIN:
             session = self.sessions[run.session]
             session.unstarted = 0
-            if session.held and session.admitted < session.max_concurrent:
+            if session.held:
                 self._admit(run.session, session)
 
     def _set_aside(self, book: LaneBook, run: E) -> None:

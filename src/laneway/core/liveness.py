@@ -45,6 +45,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     idle: bool
     left: bool = False
+    short: bool = False  # of memory: it takes no runs
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

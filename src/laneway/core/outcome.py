@@ -17,7 +17,7 @@ from laneway.core.run import Claimed, Failure, Request
 from laneway.core.states import MOVES, Move, RunState
 
 # Trying again cannot help here: the same code would get, or give, the same thing.
-NOT_RETRIED = frozenset({"gave_up", "bad_result", "bad_arguments", "out_of_memory"})
+NOT_RETRIED = frozenset({"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", "refused"})
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
@@ -10,8 +12,11 @@ from laneway.core.instants import duration
 from laneway.core.retry import Retry
 from laneway.errors import BadSetting
 
+MOST = 2**63 - 1  # of whatever is counted: what every store can keep
 NAME_LIMIT = 200  # of a lane, user, session or task name, in characters
 PRIORITIES = range(-100, 101)
+
+C = TypeVar("C", bound=StrEnum)
 
 
 def checked_name(name: object, what: str) -> str:
@@ -33,13 +38,32 @@ def checked_count(value: object, what: str) -> int:
     """Return `value` if it is a whole number of 1 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadSetting(f"{what} is {value!r}; it must be a whole number, 1 or more")
+    if value > MOST:
+        raise BadSetting(f"{what} is too large; it must be at most {MOST}")
     return value
+
+
+def checked_choice(choices: type[C], value: object, what: str) -> C:
+    """Return the choice that `value` names, or say which there are."""
+    try:
+        return choices(str(value))
+    except ValueError:
+        raise BadSetting.unknown(what, str(value), [choice.value for choice in choices]) from None
+
+
+class WhenFull(StrEnum):
+    """What a lane does with a submission when `max_pending` runs of it are pending."""
+
+    WAIT = "wait"  # the caller waits, up to `submit_timeout`
+    REFUSE = "refuse"
+    DROP_OLD = "drop_old"  # the run accepted first, of those never started, is dropped for it
 
 
 class Lane(msgspec.Struct, frozen=True):
     """A named stream of runs with its own limits, which hold across all processes.
 
-    `limit` bounds the runs running at once, `per_user` those of one user.
+    `limit` bounds the runs running at once, `per_user` those of one user, `worker_limit` those of one worker.
+    `max_pending` bounds how many may be pending when one is submitted; `when_full` says what happens then.
 
     >>> Lane("main", limit=0)
     Traceback (most recent call last):
@@ -49,12 +73,18 @@ class Lane(msgspec.Struct, frozen=True):
     name: str
     limit: int = 30
     per_user: int | None = None
+    worker_limit: int | None = None
+    max_pending: int | None = None
+    when_full: str = WhenFull.WAIT
 
     def __post_init__(self) -> None:
         checked_name(self.name, "lane")
         checked_count(self.limit, f"Lane({self.name!r}).limit")
-        if self.per_user is not None:
-            checked_count(self.per_user, f"Lane({self.name!r}).per_user")
+        for field in ("per_user", "worker_limit", "max_pending"):
+            if getattr(self, field) is not None:
+                checked_count(getattr(self, field), f"Lane({self.name!r}).{field}")
+        when_full = checked_choice(WhenFull, self.when_full, "when_full")
+        msgspec.structs.force_setattr(self, "when_full", when_full)
 
 
 MAIN = "main"
@@ -69,13 +99,124 @@ DEFAULT_LANES = (
 )
 
 
-class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session does with a new run: it waits its turn; at most `max_concurrent` are active at once."""
+class Mode(StrEnum):
+    """What a new message does while its session is busy."""
 
-    max_concurrent: int = 1
+    QUEUE = "queue"
+    COLLECT = "collect"
+    INTERRUPT = "interrupt"
+    REJECT = "reject"
+    STEER = "steer"
+
+
+class Drop(StrEnum):
+    """Which message goes when a session's queue is full."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class WhileWaiting(StrEnum):
+    """What a new message of the same user does while the active run waits for an answer."""
+
+    CANCEL = "cancel"
+    QUEUE = "queue"
+    ANSWER = "answer"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What belongs to a session, not to one message. What is None was not given."""
+
+    max_concurrent: int | None = None
+    cap: int | None = None
+    drop: Drop | None = None
+    while_waiting: WhileWaiting | None = None
+    pass_on_retry: bool | None = None
+
+    def over(self, other: Rule) -> Rule:
+        """Return this rule, and the other's values where this one has none.
+
+        >>> Rule(cap=3).over(Rule(cap=5, max_concurrent=2))
+        Rule(max_concurrent=2, cap=3, drop=None, while_waiting=None, pass_on_retry=None)
+        """
+        if self == NO_RULE:
+            return other
+        mine = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(other, **mine)
+
+
+NO_RULE = Rule()
+DEFAULT_RULE = Rule(max_concurrent=1, cap=10, drop=Drop.OLD, while_waiting=WhileWaiting.CANCEL, pass_on_retry=False)
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a message comes to its session. Durations are microseconds; `throttled` is the verdict of `load`, if any."""
+
+    mode: Mode = Mode.QUEUE
+    debounce: int = 0
+    max_wait: int = 0
+    rule: Rule = NO_RULE
+    throttled: bool | None = None
+
+
+PLAIN = Arrival()
+
+
+class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session does with a new message.
+
+    `mode` (queue, collect, interrupt, reject, steer), `debounce` and `max_wait` (seconds; five times the debounce if
+    not given) hold for the message they come with. The others belong to the session; what is not given stays as it is.
+    `max_concurrent` runs are active at once (1), at most `cap` are queued (10), `drop` says which goes when more come
+    (old), `while_waiting` what a message does while the active run waits for an answer (cancel), `pass_on_retry`
+    whether the next may go ahead of a run that waits for its next attempt (False).
+
+    >>> SessionPolicy(mode="interupt")
+    Traceback (most recent call last):
+    laneway.errors.BadSetting: unknown mode 'interupt', did you mean 'interrupt'?
+    """
+
+    mode: str = Mode.QUEUE
+    max_concurrent: int | None = None
+    cap: int | None = None
+    drop: str | None = None
+    debounce: timedelta | float = 0
+    max_wait: timedelta | float | None = None
+    while_waiting: str | None = None
+    pass_on_retry: bool | None = None
 
     def __post_init__(self) -> None:
-        checked_count(self.max_concurrent, "SessionPolicy.max_concurrent")
+        choose = msgspec.structs.force_setattr
+        choose(self, "mode", checked_choice(Mode, self.mode, "mode"))
+        if self.drop is not None:
+            choose(self, "drop", checked_choice(Drop, self.drop, "drop"))
+        if self.while_waiting is not None:
+            choose(self, "while_waiting", checked_choice(WhileWaiting, self.while_waiting, "while_waiting"))
+        for field in ("max_concurrent", "cap"):
+            if getattr(self, field) is not None:
+                checked_count(getattr(self, field), f"SessionPolicy.{field}")
+        if self.pass_on_retry is not None and not isinstance(self.pass_on_retry, bool):
+            raise BadSetting(f"SessionPolicy.pass_on_retry is {self.pass_on_retry!r}; it must be True or False")
+        debounce = duration(self.debounce, "debounce")
+        if self.max_wait is not None and duration(self.max_wait, "max_wait") < debounce:
+            raise BadSetting(f"max_wait is {self.max_wait}, less than the debounce of {self.debounce}")
+
+    @property
+    def rule(self) -> Rule:
+        """What of it belongs to the session."""
+        return Rule(
+            max_concurrent=self.max_concurrent,
+            cap=self.cap,
+            drop=None if self.drop is None else Drop(self.drop),
+            while_waiting=None if self.while_waiting is None else WhileWaiting(self.while_waiting),
+            pass_on_retry=self.pass_on_retry,
+        )
+
+    def arrival(self) -> Arrival:
+        """Return it in the form in which a store takes it."""
+        debounce = duration(self.debounce, "debounce")
+        max_wait = 5 * debounce if self.max_wait is None else duration(self.max_wait, "max_wait")
+        return Arrival(mode=Mode(self.mode), debounce=debounce, max_wait=max_wait, rule=self.rule)
 
 
 class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from laneway.core.policy import Arrival
 from laneway.core.states import TERMINAL, RunState
 
 
@@ -16,12 +17,13 @@ class Request(StrEnum):
 
     CANCEL = "cancel"
     PAUSE = "pause"
+    STEER = "steer"  # messages lie in its inbox
 
 
 class Failure(msgspec.Struct, frozen=True):
     """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
 
-    kind: str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments
+    kind: str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments, bad_merge, refused
     type: str
     message: str
     traceback: str | None = None
@@ -52,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None  # the incarnation that holds its lease
     request: Request | None = None  # what was asked of it while it is running
     retry_of: str | None = None  # the run that this one tries again
+    messages: int = 0  # how many it took beside the one it was made of
 
     @property
     def ended(self) -> bool:
@@ -68,11 +71,40 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lane: str
     user: str | None = None
     session: str | None = None
-    max_concurrent: int | None = None  # of the session; None leaves it as it is
     priority: int = 0
     delay: int = 0
     due_at: int | None = None  # an instant instead of a delay
     retry_of: str | None = None  # the id of the run that this one tries again
+    arrival: Arrival | None = None  # how it comes to its session; None: it waits its turn
+    key: str | None = None  # unique per task and user
+    inside: bool = False  # made by the engine: no bound, cap, debounce or merge applies to it
+    patient: bool = True  # its caller waits if the lane is full and lets callers wait
+
+    @property
+    def later(self) -> bool:
+        """Tell whether it is to be due some time after its acceptance."""
+        return self.delay > 0 or self.due_at is not None
+
+
+class MessageKind(StrEnum):
+    """What became of a message that another run took."""
+
+    MERGED = "merged"  # before the run was started: part of its arguments
+    STEERED = "steered"  # while it was active: lies in its inbox
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A submission that another run took. `nth` counts those of one run and kind from 1; `args` is JSON text."""
+
+    id: str
+    kind: MessageKind
+    nth: int
+    task: str
+    args: str
+    lane: str
+    user: str | None = None
+    priority: int = 0
+    key: str | None = None
 
 
 class Claimed(msgspec.Struct, gc=False):
@@ -93,6 +125,8 @@ class Claimed(msgspec.Struct, gc=False):
     lapsed: bool = False
     state: str | None = None  # what its last checkpoint saved, as JSON text
     timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
+    messages: int = 0  # how many it took, merged and steered, when it was claimed
+    prepared: str | None = None  # the arguments as `before_start` left them, as JSON text, if it was called
 
 
 class Startable(Protocol):
@@ -110,6 +144,11 @@ class Startable(Protocol):
     session: str | None
     priority: int
     checkpoint: str | None
+    prepared: str | None
+
+    @property
+    def messages(self) -> int:
+        """How many messages it took."""
 
 
 def handed(run: Startable, worker: str, lapsed: bool = False, timed_out: bool = False) -> Claimed:
@@ -130,6 +169,8 @@ def handed(run: Startable, worker: str, lapsed: bool = False, timed_out: bool = 
         lapsed,
         run.checkpoint,
         timed_out,
+        run.messages,
+        run.prepared,
     )
 
 
@@ -144,13 +185,40 @@ class ReceiptOutcome(StrEnum):
     REFUSED = "refused"
 
 
+class Why(StrEnum):
+    """Why a submission was not accepted as it came, or a run was dropped: the reason on its receipt or record."""
+
+    LANE_UNKNOWN = "lane_unknown"  # it went to `main` instead
+    LANE_FULL = "lane_full"
+    LANE_WAIT = "lane_wait"  # full, and the caller shall wait; callers see lane_full
+    TASK_DISABLED = "task_disabled"
+    SESSION_BUSY = "session_busy"
+    SESSION_FULL = "session_full"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    RESET = "reset"
+    KEY_CONFLICT = "key_conflict"
+
+
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a submission. `position` is how many runs of its session are ahead of it, `reason` a note."""
+    """The answer to a submission.
+
+    `run_id` is the run that answers it: its own, or the one that took it; of a refused one it is the id the run would
+    have had. `position` is how many runs are ahead of it, in its session if it has one, else in its lane; None if none
+    is. `reason` says why it was refused, or is a note. `state` is that of the run which an earlier submission of the
+    same key made.
+    """
 
     outcome: ReceiptOutcome
     run_id: str
     reason: str | None = None
     position: int | None = None
+    state: RunState | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Tell whether a run answers the submission."""
+        return self.outcome not in (ReceiptOutcome.REFUSED, ReceiptOutcome.SKIPPED)
 
 
 class Gate(StrEnum):
@@ -161,7 +229,7 @@ class Gate(StrEnum):
     LANE_FULL = "lane_full"
     USER_AT_CAP = "user_at_cap"
     NO_WORKER = "no_worker"  # none that is alive knows the task
-    TURN = "turn"  # others are before it
+    TURN = "turn"  # others are before it, or no worker has room
     PAUSED = "paused"
     BREAKER_OPEN = "breaker_open"
     SHUT = "shut"
@@ -169,11 +237,17 @@ class Gate(StrEnum):
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One gate that is closed for a run: who holds it and, where known, when it opens."""
+    """One gate that is closed for a run.
+
+    `holder` names what holds it ("lane main", "user ann", "session chat-7", "task mail", "run"), `runs` the first ids
+    of the runs that do, `ahead` how many are before it, and `opens_at` when it opens, where that is known.
+    """
 
     gate: Gate
     holder: str | None = None
     opens_at: datetime | None = None
+    runs: tuple[str, ...] = ()
+    ahead: int | None = None
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,11 +10,16 @@ from laneway.core.run import Claimed, Request
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """A settlement and the lease it is written under."""
+    """A settlement and the lease it is written under.
+
+    `read` is how many messages of its inbox the attempt has read, `throttled` what `load` says of its session now.
+    """
 
     number: int
     fence: int
     settlement: Settlement
+    read: int = 0
+    throttled: bool | None = None
 
 
 class Emitted(msgspec.Struct, frozen=True, gc=False):
@@ -26,19 +31,24 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
-    """A checkpoint of a run that goes on: its state as JSON text, and the lease it is written under."""
+    """What a run that goes on leaves for its next attempt, as JSON text, and the lease it is written under.
+
+    `state` is that of a checkpoint, `prepared` the arguments as `before_start` left them; None leaves what is there.
+    """
 
     number: int
     fence: int
-    state: str
+    state: str | None = None
+    prepared: str | None = None
 
 
 class Requested(msgspec.Struct, frozen=True, gc=False):
-    """What was asked of a run that the worker executes."""
+    """What was asked of a run that the worker executes; for `steer`, how many messages lie in its inbox."""
 
     number: int
     fence: int
     request: Request
+    messages: int = 0
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -47,7 +57,7 @@ class Step(msgspec.Struct, frozen=True):
     `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
     with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
     has room for more. `saved` are checkpoints, `overdue` names the leases whose time-out was decided, by run number and
-    fence: whoever ends such an attempt settles it as timed out.
+    fence: whoever ends such an attempt settles it as timed out. `short` says that it takes none for lack of memory.
     """
 
     incarnation: str
@@ -58,6 +68,7 @@ class Step(msgspec.Struct, frozen=True):
     park: bool = False
     saved: list[Saved] = []
     overdue: list[tuple[int, int]] = []
+    short: bool = False
 
 
 class StepReply(msgspec.Struct, frozen=True):

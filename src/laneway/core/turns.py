@@ -37,6 +37,7 @@ FRESH = 0  # never claimed, never parked
 AGAIN = 1  # claimed before: holds its session place, does not count as waiting
 BACK = 2  # brought back from its user's parked set
 ASIDE = 4  # parked because the claiming worker does not know the task; keeps its rank
+STILL = 8  # parked because its session is paused: in no order, and not counted as waiting for a turn
 
 OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 
@@ -103,7 +104,7 @@ class Placed(Protocol):
 class LaneBook:
     """The counts of one lane."""
 
-    __slots__ = ("active", "lane", "paces", "seats", "turns")
+    __slots__ = ("active", "caps", "lane", "paces", "paused", "pending", "seats", "turns")
 
     def __init__(
         self,
@@ -112,8 +113,13 @@ class LaneBook:
         turns: Ledger[tuple[str | None, int], Turn],
         seats: Ledger[str, Seat],
         active: int = 0,
+        pending: int = 0,
+        *,
+        paused: bool = False,
     ) -> None:
-        self.lane, self.paces, self.turns, self.seats, self.active = lane, paces, turns, seats, active
+        self.lane, self.paces, self.turns, self.seats = lane, paces, turns, seats
+        self.active, self.pending, self.paused = active, pending, paused
+        self.caps: dict[str, int] = {}  # of users who have another than the lane's; 0 for one who is paused
 
     def ready(self) -> int:
         """Return how many runs are in the ready order."""
@@ -121,11 +127,11 @@ class LaneBook:
 
     def room(self) -> int:
         """Return how many more runs may be active; below zero when the limit was lowered under them."""
-        return self.lane.limit - self.active
+        return 0 if self.paused else self.lane.limit - self.active
 
     def cap(self, user: str) -> int | None:
         """Return how many runs of `user` may be active here at once."""
-        return self.lane.per_user
+        return self.caps.get(user, self.lane.per_user) if self.caps else self.lane.per_user
 
     def enter(self, run: Placed) -> None:
         """Give the run its place in the ready order: sets `run.rank`."""
@@ -176,6 +182,7 @@ class LaneBook:
         if tag > pace.v:  # noqa: PLR1730  # max() would cost a third of this whole call
             pace.v = tag
         self.active += 1
+        self.pending -= 1
         if not kind & AGAIN:
             # As `wait_no_more`: a call less for every run.
             key = user, priority

@@ -20,6 +20,7 @@ from types import FrameType
 
 from laneway.core.events import Draft
 from laneway.engine.context import Context, Unwound, current
+from laneway.engine.inbox import Inbox
 from laneway.engine.wire import (
     Answer,
     Cancel,
@@ -27,8 +28,10 @@ from laneway.engine.wire import (
     Drafted,
     Execute,
     FromChild,
+    Inbound,
     Leave,
     Passing,
+    Taken,
     ToChild,
     decode_for_child,
     packed,
@@ -101,6 +104,10 @@ class Line:
             self.attempts.put(self._newest)
         elif isinstance(message, Answer):
             _pass_on(message, self._unanswered.popleft())
+        elif isinstance(message, Inbound):
+            # Race: as below.
+            if self._newest is not None:
+                self._newest.inbox.put(message.texts)
         elif isinstance(message, Leave):
             self.attempts.put(None)
         elif isinstance(message, Cancel):
@@ -124,6 +131,7 @@ class Attempt:
         self._over = False
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
+        self.inbox = Inbox(self._took)
         self.passing: Passing | None = None
 
     def context(self) -> Context:
@@ -160,6 +168,11 @@ class Attempt:
             if self._over:
                 raise LanewayError("this attempt is over; there is nothing left to save a checkpoint for")
             return self._line.ask(Checkpoint(state))
+
+    def _took(self, read: int) -> None:
+        with self._line.lock:
+            if not self._over:
+                self._line.send(Taken(read))
 
     def end(self, message: FromChild) -> None:
         """Send the last word of this attempt; a thread that it left behind is not heard any more."""

@@ -20,6 +20,7 @@ from laneway.core.outcome import Failed, Outcome
 from laneway.core.run import Claimed, Failure
 from laneway.engine.childprocess import LAST_WORDS, ChildProcess
 from laneway.engine.finding import place_of, refuse_inside_child
+from laneway.engine.inbox import Inbox
 from laneway.engine.wire import (
     Answer,
     Cancel,
@@ -27,8 +28,10 @@ from laneway.engine.wire import (
     Drafted,
     Ended,
     Execute,
+    Inbound,
     Leave,
     Passing,
+    Taken,
     Terminate,
     ended,
     names_of,
@@ -57,6 +60,7 @@ class Children:
         drafted: Callable[[Draft], None],
         checkpoint: Callable[[str], Awaitable[bool]],
         *,
+        inbox: Inbox | None = None,
         state: str | None = None,
         carried: Mapping[str, str] | None = None,
         transient: tuple[type[BaseException], ...] = (),
@@ -64,15 +68,16 @@ class Children:
         """Return an attempt to be executed in a child; raise BadSetting if a child could not find the function.
 
         `drafted` hears what the handler emits, in order. `checkpoint` saves a state (JSON text) and returns True to let
-        the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `state` is what the last
-        checkpoint saved; `carried` is readable in the child as `laneway.engine.context.carried`; `passing` says of the
-        attempt that it ended in one of the `transient` errors.
+        the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `inbox` holds the run's
+        messages; `deliver` sends what came since. `state` is what the last checkpoint saved; `carried` is readable in
+        the child as `laneway.engine.context.carried`; `passing` says of the attempt that it ended in one of the
+        `transient` errors.
         """
         refuse_inside_child()
         if state is not None:
             run = msgspec.structs.replace(run, state=state)
         order = Execute(run, place_of(function), self._result_limit, dict(carried or {}), names_of(transient))
-        return ChildExecution(self, order, drafted, checkpoint)
+        return ChildExecution(self, order, drafted, checkpoint, inbox)
 
     async def take(self) -> tuple[ChildProcess, bool]:
         """Return an idle child, or a new one; and whether it is new."""
@@ -113,8 +118,10 @@ class ChildExecution:
         order: Execute,
         drafted: Callable[[Draft], None],
         checkpoint: Callable[[str], Awaitable[bool]],
+        inbox: Inbox | None,
     ) -> None:
         self._children, self._order = children, order
+        self._inbox, self._delivered = inbox, 0
         self._drafted, self._checkpoint = drafted, checkpoint
         self._child: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -161,6 +168,12 @@ class ChildExecution:
             self.stopped = True
             self._stopping = asyncio.get_running_loop().create_task(self._stop(soft, hard), name="laneway-stop-child")
 
+    def deliver(self) -> None:
+        """Send the messages that the child does not have yet."""
+        if self._child is not None and self._inbox is not None and self._inbox.came > self._delivered:
+            self._child.send(Inbound(self._inbox.since(self._delivered)))
+            self._delivered = self._inbox.came
+
     def kill(self) -> None:
         """Stop the handler at once, whatever it is doing."""
         self.stopped = True
@@ -182,6 +195,8 @@ class ChildExecution:
         if self.stopped:
             return begun, NOTHING  # before there was a child to tell
         child.send(self._order)
+        self._delivered = 0
+        self.deliver()
         while (message := await child.hear()) is not None:
             if isinstance(message, Ended):
                 return begun, message
@@ -189,6 +204,9 @@ class ChildExecution:
                 self._drafted((message.kind, message.data))
             elif isinstance(message, Checkpoint):
                 child.send(await self._answer(message.state))
+            elif isinstance(message, Taken):
+                if self._inbox is not None:
+                    self._inbox.note(message.read)
             else:
                 begun = True
         return begun, None

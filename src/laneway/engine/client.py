@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from laneway.core.events import DONE, Event
-from laneway.core.run import NewRun, Receipt, Run
+from laneway.core.run import NewRun, Receipt, Run, Why
 from laneway.core.states import RunState
 from laneway.engine.watching import Changes
 from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
@@ -52,6 +54,26 @@ class Client:
         receipt: asyncio.Future[Receipt] = loop.create_future()
         local.waiting.append((new, receipt))
         return receipt
+
+    async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
+        """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
+        receipts = await self.submit_all(batch)
+        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == Why.LANE_WAIT]
+        if not waiting:
+            return receipts
+        deadline = self._clock.monotonic() + seconds
+        async with Changes(self._store, self._clock) as changes:
+            while waiting:
+                left = deadline - self._clock.monotonic()
+                if left > 0:
+                    await changes.wait(left)
+                again = [msgspec.structs.replace(batch[index], patient=left > 0) for index in waiting]
+                # Those who wait alone come back together: a change wakes all of them.
+                answers = [await self.submit(again[0])] if len(again) == 1 else await self.submit_all(again)
+                for index, receipt in zip(waiting, answers, strict=True):
+                    receipts[index] = receipt
+                waiting = [index for index in waiting if receipts[index].reason == Why.LANE_WAIT]
+        return receipts
 
     async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Submit many runs, in calls of at most a thousand."""
@@ -131,6 +153,10 @@ class Client:
             task.add_done_callback(self._sending.discard)
 
     async def _send(self, batch: Waiting) -> None:
+        # Who has stopped waiting by now was never told of a run, and shall leave none behind.
+        batch = [(new, future) for new, future in batch if not future.cancelled()]
+        if not batch:
+            return
         try:
             receipts = await self.repeated(lambda: self._store.submit([new for new, _ in batch]))
         except asyncio.CancelledError:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from laneway.core import codec, events
 from laneway.core.events import Draft, drafted
 from laneway.core.run import Claimed
+from laneway.engine.inbox import Inbox
 from laneway.errors import BadSetting
 
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
@@ -29,6 +30,10 @@ class Link(Protocol):
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop."""
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that came for the run while it was active."""
 
     def save(self, state: str) -> Future[None]:
         """Save a checkpoint; the future ends when it is stored, or raises what unwinds the handler."""
@@ -85,6 +90,11 @@ class Context:
     def state(self) -> Any:
         """What the last checkpoint of this run saved, None if there was none."""
         return None if self._run.state is None else codec.from_json(self._run.state)
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that came for this run while it was active: `for message in ctx.inbox`, or `.read()`."""
+        return self._link.inbox
 
     def checkpoint(self, state: object) -> Any:
         """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.

@@ -27,7 +27,7 @@ class Control:
         """Cancel a run; return it as it stands then."""
         run = await self._found(run_id)
         if run.state is RunState.RUNNING:
-            await self._see_off_the_gone()
+            await self.see_off_the_gone()
         return await self._asked(run.id, lambda call, full: self._store.cancel(call, full, abandon=abandon))
 
     async def pause(self, run_id: str) -> Run:
@@ -40,7 +40,7 @@ class Control:
 
     async def cancel_where(self, wanted: RunFilter) -> int:
         """Cancel all runs that fit and had been accepted when this began; return how many it cancelled."""
-        await self._see_off_the_gone()
+        await self.see_off_the_gone()
         newest = await self._client.repeated(lambda: self._store.runs(RunFilter(), limit=1))
         changed, after = 0, 0
         while newest:
@@ -52,7 +52,7 @@ class Control:
         return changed
 
     async def retry(self, run_id: str) -> Receipt:
-        """Submit a run that has ended once more, as a new run that is linked to it."""
+        """Submit a run that has ended once more, as a new run that is linked to it. It displaces and joins nobody."""
         old = await self._found(run_id)
         if not old.ended:
             raise WrongState(old.state.value, "retry")
@@ -66,6 +66,7 @@ class Control:
             session=old.session,
             priority=old.priority,
             retry_of=old.id,
+            inside=True,
         )
         return await self._client.submit(again)
 
@@ -73,7 +74,7 @@ class Control:
         call = new_run_id()
         return await self._client.repeated(lambda: self._store.cancel_where(call, wanted, after=after, until=until))
 
-    async def _see_off_the_gone(self) -> None:
+    async def see_off_the_gone(self) -> None:
         """Say good-bye for workers whose process is gone, so that a cancel ends what they executed.
 
         Another worker would see it; while none is up, nobody else does.

@@ -12,6 +12,7 @@ import msgspec
 from laneway.core.events import Draft
 from laneway.core.run import Claimed, Request
 from laneway.engine.children import ChildExecution
+from laneway.engine.inbox import Inbox
 from laneway.engine.tasks import Task
 
 
@@ -40,6 +41,8 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     thread: int | None = None  # where a plain handler is executed
     child: ChildExecution | None = None
     stuck: bool = False
+    inbox: Inbox | None = None  # of a handler that can read it
+    merged: int = 0  # messages that were merged into the run
 
     def stop(self, why: Stop, grace: float = 0) -> None:
         """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""

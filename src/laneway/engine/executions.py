@@ -23,6 +23,8 @@ from laneway.engine.context import Unwound
 from laneway.engine.deadlines import Deadlines
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.executor import Executor
+from laneway.engine.inbox import Inbox
+from laneway.engine.preparing import Fetch
 from laneway.engine.stuck import Stuck
 from laneway.engine.tasks import Registry
 from laneway.errors import LeaseLost
@@ -36,16 +38,34 @@ FLUSH_AT = 64  # events of one run that are company enough
 KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
-Save = tuple[Execution, str, "Future[None]"]
+Save = tuple[Execution, Saved, "Future[None]"]
 
 
 class Executions:
     """What is under way. It rings the worker's bell when there is something to tell the store."""
 
-    def __init__(self, registry: Registry, clock: Clock, settings: Settings, bell: Bell) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        clock: Clock,
+        settings: Settings,
+        bell: Bell,
+        fetch: Fetch,
+        load: Callable[[str], bool | None] = lambda _: None,
+    ) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
-        self.executor = Executor(clock, settings.result_limit, self._buffered, self._ended, self._to_be_saved)
+        self._fetch, self._load = fetch, load
+        self.executor = Executor(
+            clock,
+            settings.result_limit,
+            self._buffered,
+            self._ended,
+            self._to_be_saved,
+            fetch,
+            settings.args_limit,
+        )
         self._execute = self.executor.execute
+        self._fetching: set[asyncio.Task[None]] = set()
         self._deadlines = Deadlines(clock)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -114,7 +134,10 @@ class Executions:
             log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
         # What the loop's create_task does unless somebody gave it a factory, without its detours.
         spawn = asyncio.Task if self._plain else _by_factory
-        execution.handle = spawn(self._execute(execution), loop=self._loop, name=run.id)
+        execute = self._execute
+        if run.messages or task.is_hooked or run.prepared is not None:
+            execute = self.executor.prepare_and_execute
+        execution.handle = spawn(execute(execution), loop=self._loop, name=run.id)
         timeout = task.policy.timeout
         if timeout is not None:
             self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
@@ -173,12 +196,32 @@ class Executions:
             asked = self._running.get(requested.number)
             if asked is None or asked.run.fence != requested.fence:
                 continue
-            if requested.request is Request.PAUSE:
+            if requested.request is Request.STEER:
+                self._hear_of_messages(asked, requested.messages)
+            elif requested.request is Request.PAUSE:
                 asked.request = Request.PAUSE
                 self._pausing.append(asked)
             elif asked.request is not Request.CANCEL:
                 asked.request = Request.CANCEL
                 self._tell(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
+
+    def _hear_of_messages(self, execution: Execution, came: int) -> None:
+        if execution.inbox is None or execution.inbox.came >= came:
+            return
+        task = self._loop.create_task(self._fetch_messages(execution, execution.inbox))
+        self._fetching.add(task)  # the loop keeps only weak references to tasks
+        task.add_done_callback(self._fetching.discard)
+
+    async def _fetch_messages(self, execution: Execution, inbox: Inbox) -> None:
+        came = inbox.came
+        try:
+            messages = await self._fetch(execution.run.id, execution.merged + came)
+        except LeaseLost:
+            return  # and so is the run
+        if inbox.came == came:  # else somebody was faster
+            inbox.put([message.args for message in messages])
+        if execution.child is not None:
+            execution.child.deliver()
 
     async def finish(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for the handlers, but for those that do not listen."""
@@ -272,11 +315,12 @@ class Executions:
 
     def saved(self, saves: list[Save]) -> None:
         """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
-        for execution, _, future in saves:
+        for execution, saved, future in saves:
             if self._running.get(execution.run.number) is not execution:
                 future.set_exception(_lost(execution))
                 continue
-            execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
+            if saved.state is not None:
+                execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
             if execution.stopped is None and execution.request is not Request.PAUSE:
                 future.set_result(None)
             else:
@@ -286,7 +330,7 @@ class Executions:
     @staticmethod
     def as_saved(saves: list[Save]) -> list[Saved]:
         """Return checkpoints as a step has them."""
-        return [Saved(execution.run.number, execution.run.fence, state) for execution, state, _ in saves]
+        return [saved for _, saved, _ in saves]
 
     @staticmethod
     def refuse(saves: list[Save]) -> None:
@@ -294,7 +338,7 @@ class Executions:
         for execution, _, future in saves:
             future.set_exception(_lost(execution))
 
-    def _to_be_saved(self, execution: Execution, state: str) -> Future[None]:
+    def _to_be_saved(self, execution: Execution, state: str | None, prepared: str | None) -> Future[None]:
         # Called from the loop's thread or a handler's.
         future = Future[None]()
         future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
@@ -304,7 +348,8 @@ class Executions:
                 # Now, because the worker that would tell may be gone; its threads go on without it.
                 future.set_exception(_lost(execution))
                 return
-            self._saves.append((execution, state, future))
+            saved = Saved(execution.run.number, execution.run.fence, state, prepared)
+            self._saves.append((execution, saved, future))
             self._bell.ring()
 
         if not from_thread(self._loop, add):
@@ -322,16 +367,21 @@ class Executions:
         if self._running.get(run.number) is execution:
             del self._running[run.number]
             drafts = execution.take_drafts() if execution.drafts else ()
-            self._settle(run, settle(run, outcome, policy, drafts))
+            read = 0 if execution.inbox is None else execution.inbox.taken
+            self._settle(run, settle(run, outcome, policy, drafts), read)
 
-    def _settle(self, run: Claimed, settlement: Settlement) -> None:
+    def _settle(self, run: Claimed, settlement: Settlement, read: int = 0) -> None:
         if self._talkative:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
         results = self._results
         if not results:
             # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
             self._bell.ring()
-        results.append(Result(run.number, run.fence, settlement))
+        if read or run.session is not None:
+            throttled = None if run.session is None else self._load(run.session)
+            results.append(Result(run.number, run.fence, settlement, read, throttled))
+        else:
+            results.append(Result(run.number, run.fence, settlement))
 
     def _buffered(self, execution: Execution) -> None:
         # Called by ctx.emit, from the loop's thread or from a handler's.

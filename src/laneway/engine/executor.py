@@ -24,6 +24,8 @@ from laneway.engine.children import Children
 from laneway.engine.context import Context, Unwound, carried, current
 from laneway.engine.endings import after_raise, after_return, failed, failure, refused_by, wait_of
 from laneway.engine.execution import Execution, Stop
+from laneway.engine.inbox import Inbox
+from laneway.engine.preparing import Fetch, Preparing
 from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
 
@@ -43,6 +45,12 @@ class Link:
         """Whether the handler shall stop."""
         return self._execution.stopped is not None
 
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that came for the run."""
+        assert self._execution.inbox is not None  # made with the context
+        return self._execution.inbox
+
     def save(self, state: str) -> Future[None]:
         """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler is not to go on."""
         return self._save(self._execution, state)
@@ -57,7 +65,9 @@ class Executor:
         result_limit: int,
         buffered: Callable[[Execution], None],
         ended: Callable[[Execution, Outcome], None],
-        save: Callable[[Execution, str], Future[None]],
+        save: Callable[[Execution, str | None, str | None], Future[None]],
+        fetch: Fetch,
+        args_limit: int,
     ) -> None:
         self._clock = clock
         # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
@@ -65,7 +75,15 @@ class Executor:
         self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
         self._children = Children(clock, result_limit)
         self._result_limit = result_limit
-        self._buffered, self._ended, self._save = buffered, ended, save
+        self._buffered, self._ended = buffered, ended
+        self._save: Callable[[Execution, str], Future[None]] = lambda execution, state: save(execution, state, None)
+        self._preparing = Preparing(
+            fetch,
+            lambda execution, args: save(execution, None, args),
+            self._beside,
+            self._context,
+            args_limit,
+        )
         self.resources: Mapping[str, Any] = {}
 
     async def close(self) -> None:
@@ -94,8 +112,24 @@ class Executor:
             outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
         self._ended(execution, outcome)
 
+    async def prepare_and_execute(self, execution: Execution) -> None:
+        """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
+        outcome: Outcome | None
+        try:
+            outcome = await self._preparing.prepare(execution)
+            if outcome is not None and execution.stopped is not None:
+                outcome = self._after_stop(execution)  # a hook that was told to stop has not refused the run
+        except BaseException as error:  # noqa: BLE001  # as in `execute`
+            outcome = self._after_stop(execution) if execution.stopped else failed(error)
+        if outcome is None:
+            await self.execute(execution)
+        else:
+            self._ended(execution, outcome)
+
     def _context(self, execution: Execution) -> Context:
         execution.drafts = drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
+        if execution.inbox is None:
+            execution.inbox = Inbox()
         context = Context(execution.run, drafts, lambda: self._buffered(execution), Link(execution, self._save))
         current.set(context)
         return context
@@ -130,13 +164,15 @@ class Executor:
         elif task.is_async:
             outcome = self._after_return(execution, await task.function(**args))
         else:
-            outcome = self._after_return(execution, await self._in_thread(execution, args))
+            outcome = self._after_return(execution, await self._in_thread(execution, lambda: task.function(**args)))
         if task.manner.validate is not None and isinstance(outcome, Succeeded):
             return await self._validated(task.manner.validate, outcome)
         return outcome
 
     async def _wait(self, execution: Execution, error: Failure, wait: float | None) -> None:
         """Wait as long as the error said, or the task, before the next quick try."""
+        if execution.inbox is not None:
+            execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
         seconds = execution.task.manner.wait if wait is None else wait
         told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
         execution.say(draft(events.LOG, {"text": told}))
@@ -153,14 +189,21 @@ class Executor:
             return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
         return outcome
 
-    async def _in_thread(self, execution: Execution, args: dict[str, Any]) -> Any:
+    async def _beside(self, execution: Execution, call: Callable[[], Any]) -> Any:
+        """Call in a thread what is not the handler, and raise what it raises."""
+        try:
+            return await self._in_thread(execution, call)
+        except Raised as raised:
+            raise raised.error from None
+
+    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
         context = contextvars.copy_context()
-        call = self._pool.submit(context.run, _carried, execution, args)
-        ended = asyncio.wrap_future(call)
+        called = self._pool.submit(context.run, _carried, execution, call)
+        ended = asyncio.wrap_future(called)
         try:
             value = await asyncio.shield(ended)
         except asyncio.CancelledError:
-            if call.cancel():
+            if called.cancel():
                 raise  # it had not begun
             # Python cannot stop a thread. The run is not over, and its lease not free, before the thread is;
             # a second cancellation is the loop closing, and then this process will not wait for it.
@@ -182,7 +225,13 @@ class Executor:
 
         task, run = execution.task, execution.run
         execution.child = child = self._children.execution(
-            task.function, run, heard, saved, carried=carried.get(), transient=task.manner.transient
+            task.function,
+            run,
+            heard,
+            saved,
+            inbox=execution.inbox,
+            carried=carried.get(),
+            transient=task.manner.transient,
         )
         try:
             outcome = await child.outcome()
@@ -234,10 +283,10 @@ class Raised(Exception):
         self.error = error
 
 
-def _carried(execution: Execution, args: dict[str, Any]) -> Any:
+def _carried(execution: Execution, call: Callable[[], Any]) -> Any:
     execution.thread = threading.get_ident()
     try:
-        return execution.task.function(**args)
+        return call()
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         raise Raised(error) from None
     finally:

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from laneway.core.instants import duration, micros
-from laneway.core.policy import PRIORITIES, SessionPolicy, checked_name
+from laneway.core.policy import PRIORITIES, Mode, SessionPolicy, checked_name
 from laneway.core.run import NewRun
 from laneway.engine.tasks import Task
 from laneway.errors import BadSetting
 
-OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy")
+OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy", "key")
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
@@ -30,6 +30,7 @@ class Submission(msgspec.Struct, frozen=True):
     at: datetime | None = None
     lane: str | None = None
     session_policy: SessionPolicy | None = None
+    key: str | None = None
 
 
 def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
@@ -54,6 +55,8 @@ def checked(
 
 def _with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], new_id: str) -> NewRun:
     for option in options:
+        if option in SessionPolicy.__struct_fields__:
+            raise BadSetting(f"{option} is part of the session's policy: session_policy=SessionPolicy({option}=...)")
         if option not in OPTIONS:
             raise BadSetting.unknown("option of submit", option, OPTIONS)
     given = {name: value for name, value in options.items() if value is not None}
@@ -64,7 +67,10 @@ def _with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], n
         raise BadSetting(f"session_policy is {policy!r}; it must be a SessionPolicy")
     if policy is not None and "session" not in given:
         raise BadSetting("session_policy is given without a session")
-    names = {what: checked_name(given[what], what) for what in ("lane", "user", "session") if what in given}
+    names = {what: checked_name(given[what], what) for what in ("lane", "user", "session", "key") if what in given}
+    later = bool(given.get("delay")) or "at" in given
+    if policy is not None and later and (policy.mode is not Mode.QUEUE or policy.debounce):
+        raise BadSetting("a message for later can only wait its turn: give delay or at without mode and debounce")
     return NewRun(
         id=new_id,
         task=task.name,
@@ -72,10 +78,11 @@ def _with_options(task: Task[..., Any], args: str, options: Mapping[str, Any], n
         lane=names.get("lane", task.policy.lane),
         user=names.get("user"),
         session=names.get("session"),
-        max_concurrent=None if policy is None else policy.max_concurrent,
+        arrival=None if policy is None else policy.arrival(),
         priority=priority,
         delay=duration(given.get("delay", 0), "delay"),
         due_at=_due_at(given),
+        key=names.get("key"),
     )
 
 

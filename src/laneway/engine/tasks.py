@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 from laneway.core.instants import SECOND, duration
 from laneway.core.policy import TaskPolicy, checked_count, checked_name
 from laneway.core.run import Receipt
+from laneway.engine.beginning import Beginning
 from laneway.engine.context import Context
 from laneway.engine.finding import check_importable
 from laneway.engine.parameters import Parameters
@@ -49,6 +50,7 @@ class Manner(NamedTuple):
 
 
 AT_ONCE = Manner()
+PLAINLY = Beginning()
 
 
 class Task(Generic[P, R]):
@@ -62,13 +64,15 @@ class Task(Generic[P, R]):
         submit: Submit,
         manner: Manner = AT_ONCE,
         resources: Collection[str] = (),
+        beginning: Beginning = PLAINLY,
     ) -> None:
         self.name = checked_name(name, "task")
         self.result_words = f"the result of {name}"  # for messages
         self.function = function
         self.policy = policy
         self.parameters = Parameters(name, function, Context, resources)
-        self.manner = manner
+        self.manner, self.beginning = manner, beginning
+        self.is_hooked = beginning.before_start is not None
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.

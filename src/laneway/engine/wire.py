@@ -7,6 +7,8 @@ Execute    ->
               <-   Drafted       ctx.emit, progress and log, as they come
               <-   Checkpoint    which waits for its
 Answer     ->
+Inbound    ->                    messages that came for the run
+              <-   Taken         so many of them were read
 Cancel     ->                    ctx.cancelled is true from here on
 Terminate  ->                    the SIGTERM that comes with it is meant
               <-   Ended         the last word about this attempt
@@ -59,6 +61,12 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
     problem: str | None = None
 
 
+class Inbound(msgspec.Struct, frozen=True, tag=True):
+    """Messages have come for the run."""
+
+    texts: list[str]
+
+
 class Leave(msgspec.Struct, frozen=True, tag=True):
     """Nothing more will come."""
 
@@ -80,6 +88,12 @@ class Checkpoint(msgspec.Struct, frozen=True, tag=True):
     state: str
 
 
+class Taken(msgspec.Struct, frozen=True, tag=True):
+    """The handler has read so many messages."""
+
+    read: int
+
+
 class Passing(msgspec.Struct, frozen=True):
     """The handler raised one of its task's transient errors, which may have said how many seconds to wait."""
 
@@ -94,8 +108,8 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     passing: Passing | None = None
 
 
-ToChild = Execute | Cancel | Terminate | Answer | Leave
-FromChild = Begun | Drafted | Checkpoint | Ended
+ToChild = Execute | Cancel | Terminate | Answer | Inbound | Leave
+FromChild = Begun | Drafted | Checkpoint | Taken | Ended
 
 decode_for_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 decode_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

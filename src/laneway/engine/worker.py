@@ -31,11 +31,13 @@ from typing import TypeVar
 
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
+from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions, from_thread
 from laneway.engine.ids import new_run_id
+from laneway.engine.memory import MemoryGate
 from laneway.engine.processes import mark
 from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
@@ -75,16 +77,18 @@ class Worker:
         settings: Settings,
         resources: Resources | None = None,
         stuck: Callable[[StuckRun], None] | None = None,
+        load: Callable[[str], bool | None] = lambda _: None,
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
-        self._executions = Executions(registry, clock, settings, self._bell)
+        self._executions = Executions(registry, clock, settings, self._bell, self._messages, load)
         self._executions.stuck.heard = stuck
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
+        self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = self._asked_at = 0.0
         self._incarnation = ""
@@ -170,6 +174,10 @@ class Worker:
         if self._stopping:
             return
         self._supervisor.add("watchdog", self._watchdog.run)
+        # Who drains wants it done now, whatever it takes.
+        if not self._memory.is_off and not until_drained:
+            self._memory.look()
+            self._supervisor.add("memory", self._memory.run)
         self._opening = True
         try:
             inside.set(self)
@@ -263,10 +271,11 @@ class Worker:
         self._bell.hush()
         executions = self._executions
         results, emitted, saves = executions.take_results(), executions.take_events(), executions.take_saves()
-        room = 0 if self._stopping else self._settings.concurrency - len(executions)
+        short = self._memory.short
+        room = 0 if self._stopping or short else self._settings.concurrency - len(executions)
         self._call += 1
         more = (executions.as_saved(saves), executions.take_overdue())
-        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more)
+        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short)
         self._asked_at = self._clock.monotonic()
         try:
             reply = await self._answered(partial(self._store.step, step))
@@ -280,6 +289,14 @@ class Worker:
         executions.hear(reply.requests)
         executions.saved(saves)
         return reply
+
+    async def _messages(self, run_id: str, known: int) -> list[Message]:
+        messages: list[Message] = []
+        while True:
+            page = await self._answered(partial(self._store.messages, run_id, after=known + len(messages)))
+            messages += page
+            if not page:
+                return messages
 
     async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make the call again and again until it is answered, or until there is no point any more."""

@@ -35,7 +35,9 @@ class Working:
         resources: Resources,
         clock: Clock,
         settings: Settings,
+        load: Callable[[str], bool | None],
     ) -> None:
+        self._load = load
         self._open, self._is_open = open_, is_open
         self._tasks, self._resources, self._clock, self._settings = tasks, resources, clock, settings
         self.worker: Worker | None = None
@@ -63,7 +65,8 @@ class Working:
         settings = self._settings if concurrency is None else replace(self._settings, concurrency=concurrency)
         self._loop = loop
         try:
-            worker = Worker(self._allowed(store, attempts), self._tasks, self._clock, settings, self._resources, stuck)
+            allowed, with_what = self._allowed(store, attempts), (self._resources, stuck, self._load)
+            worker = Worker(allowed, self._tasks, self._clock, settings, *with_what)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
             self.worker, self._work = worker, work
             try:

@@ -46,14 +46,14 @@ class ControlStore(Protocol):
     async def pause(self, call: str, run_id: str) -> Run:
         """Pause the run: a pending one at once, a running one when its handler reaches a checkpoint.
 
-        A run that was started keeps its place in its session, one that was not gives it up. Whatever would make a run
-        pending again makes it paused instead once this is stored.
+        A run that has joined its session keeps its place there, and whoever is behind it waits. Whatever would make a
+        run pending again makes it paused instead once this is stored.
         """
         ...
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Make a paused run pending again, due when it was; take back a pause that was requested of a running one.
 
-        One that was never started joins its session's tail.
+        One that was paused before it was due, and is by now, joins its session's tail.
         """
         ...

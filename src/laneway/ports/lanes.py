@@ -11,21 +11,43 @@ from laneway.core.policy import Lane
 
 
 class LaneState(msgspec.Struct, frozen=True):
-    """A lane, how many of its runs are running, and how many are startable (parked ones are not)."""
+    """A lane and how full it is.
+
+    `lane` is what holds, `declared` what code, environment and `laneway.toml` say, `ruled` whether an operator set it.
+    `active` counts its runs that are running, `ready` those that are startable (parked ones are not), `pending` all
+    that wait, for whatever reason. `counts` is what became of submissions and runs that were not simply accepted, since
+    the lane exists: {"merged": 3, "refused lane_full": 1, "dropped session_full": 2}.
+    """
 
     lane: Lane
     active: int
     ready: int
+    pending: int = 0
+    paused: bool = False
+    ruled: bool = False
+    declared: Lane | None = None
+    counts: dict[str, int] = {}
 
 
 class LaneStore(Protocol):
     """Keeps the lanes. The default lanes exist from the start."""
 
-    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Create these lanes, or change those that exist.
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Create these lanes, or change what is declared of those that exist. What an operator set goes on to hold.
+
+        Writes nothing if nothing differs. Effects on runs are those of `set_lane`.
+        """
+        ...
+
+    async def set_lane(self, lane: Lane) -> None:
+        """Create this lane, or change the one that exists, as its operator: it holds until it is set again or unset.
 
         A lower limit stops nothing that runs; it holds new starts. A higher one takes effect at once and wakes workers.
         """
+        ...
+
+    async def unset_lane(self, name: str) -> None:
+        """Let what is declared of the lane hold again. Raises UnknownLane."""
         ...
 
     async def lanes(self) -> list[LaneState]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.run import Message, NewRun, Receipt, Run, RunFilter
 
 
 class RunStore(Protocol):
@@ -14,11 +14,21 @@ class RunStore(Protocol):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept a batch of runs and return a receipt for each, in order.
 
-        Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order.
+        Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order; each finds what
+        the ones before it left. In this order: an id the store has seen changes nothing and gets its first receipt
+        again (without a position); a key of the same task and user gets `existing`, or `refused` (`key_conflict`) with
+        other arguments; a disabled task, `refused`; then the session's policy (`core.arrivals`) and the lane's bound
+        (`Lane.max_pending`; `lane_wait` tells the caller to come again). What is refused stores nothing but a count.
         A run that is due joins its session, if it has one, and is startable when the session admits it; one with a
         delay waits for its due time first. An unknown lane becomes `main` and the receipt's reason says `lane_unknown`.
-        Repeatable: an id the store has seen changes nothing and gets an accepted receipt again.
         Wakes as many idle workers as there are runs to start.
+        """
+        ...
+
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return the messages that the run took, merged ones first, each kind in order, without the first `after`.
+
+        Raises UnknownRun; `run_id` is the whole id.
         """
         ...
 

@@ -6,14 +6,27 @@ from typing import Protocol
 
 from laneway.ports.control import ControlStore
 from laneway.ports.events import EventStore
+from laneway.ports.gates import GateStore
 from laneway.ports.lanes import LaneStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
 from laneway.ports.upkeep import UpkeepStore
+from laneway.ports.users import UserStore
 from laneway.ports.workers import WorkerStore
 
 
-class Store(RunStore, ControlStore, LaneStore, SessionStore, EventStore, WorkerStore, UpkeepStore, Protocol):
+class Store(
+    RunStore,
+    ControlStore,
+    LaneStore,
+    UserStore,
+    SessionStore,
+    GateStore,
+    EventStore,
+    WorkerStore,
+    UpkeepStore,
+    Protocol,
+):
     """Everything the engine asks of a store."""
 
     async def open(self) -> None:

@@ -28,7 +28,8 @@ class WorkerStore(Protocol):
     async def step(self, step: Step) -> StepReply:
         """Write results and events, make due runs startable, claim up to `room`, and rest if room is left.
 
-        Order of effects: results free their slots first, so a worker can get the run its own result let start.
+        Order of effects: what is due becomes startable, or joins its session, before anything a result lets follow;
+        results free their slots before the claim, so a worker can get the run its own result let start.
         Claims: never over a lane's limit or a user's cap; users of a lane take turns (`core.turns`); a session's runs
         start in order; each claim raises the run's fence and is its `started` event. Only tasks the incarnation knows.
         Results are independent: a refused one (see `refused`) does not touch its neighbours.

@@ -15,12 +15,13 @@ from typing import Any, Generic, Self, TypeVar
 
 from laneway.core.events import Event
 from laneway.core.instants import SECOND, duration
-from laneway.core.liveness import WorkerInfo
-from laneway.core.run import Receipt, Run
+from laneway.core.run import Reason, Receipt, Run
 from laneway.core.states import RunState
 from laneway.core.status import StuckRun
 from laneway.errors import BadSetting
+from laneway.ports.gates import Depths
 from laneway.ports.store import Store
+from laneway.sync.desks import SyncLanes, SyncSessions, SyncTasks, SyncUsers, SyncWorkers
 from laneway.sync.life import Hook
 from laneway.sync.thread import LoopThread
 
@@ -99,6 +100,15 @@ class Sync(Generic[AnyTask, Submission]):
         wanted = {"state": state, "task": task, "lane": lane, "user": user, "session": session}
         return self._call(lambda: self._scheduler.runs(**wanted, limit=limit, before=before))
 
+    def why(self, run: Receipt | Run | str) -> list[Reason]:
+        """Return what a run waits for."""
+        return self._call(lambda: self._scheduler.why(run))
+
+    def depths(self) -> Depths:
+        """Return how many runs there are, by state and by where they wait."""
+        depths: Depths = self._call(self._scheduler.depths)
+        return depths
+
     def result(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Any:
         """Wait for the run to end and return its result."""
         return self._call(lambda: self._scheduler.result(run, timeout))
@@ -147,6 +157,28 @@ class Sync(Generic[AnyTask, Submission]):
         """Submit a run that has ended once more, as a new run whose `retry_of` names it."""
         receipt: Receipt = self._call(lambda: self._scheduler.retry(run))
         return receipt
+
+    # Operating
+
+    @property
+    def lanes(self) -> SyncLanes:
+        """The lanes."""
+        return SyncLanes(self._scheduler.lanes, self._call)
+
+    @property
+    def users(self) -> SyncUsers:
+        """The users."""
+        return SyncUsers(self._scheduler.users, self._call)
+
+    @property
+    def sessions(self) -> SyncSessions:
+        """The sessions."""
+        return SyncSessions(self._scheduler.sessions, self._call)
+
+    @property
+    def tasks(self) -> SyncTasks:
+        """The tasks."""
+        return SyncTasks(self._scheduler.tasks, self._call)
 
     @property
     def workers(self) -> SyncWorkers:
@@ -210,15 +242,3 @@ class Sync(Generic[AnyTask, Submission]):
     def __exit__(self, *_: object) -> None:
         """Close everything."""
         self.close()
-
-
-class SyncWorkers:
-    """The workers that are up, as `app.sync.workers`."""
-
-    def __init__(self, workers: Any, call: Callable[[Callable[[], Any]], Any]) -> None:
-        self._workers, self._call = workers, call
-
-    def list(self) -> list[WorkerInfo]:
-        """Return the incarnations that are alive, and those that left and still hold leases; oldest first."""
-        found: list[WorkerInfo] = self._call(self._workers.list)
-        return found

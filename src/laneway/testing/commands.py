@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from laneway.core.policy import Lane
-from laneway.core.run import RunFilter
+from laneway.core.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull
+from laneway.core.run import NewRun, RunFilter
 from laneway.core.states import TERMINAL, RunState
+from laneway.ports.gates import Held
+from laneway.testing.hand import new_run
 
 TASKS = ("work", "mail", "scan")
 SESSIONS = ("s1", "s2", "s3")
@@ -23,20 +25,48 @@ class Shape(msgspec.Struct, frozen=True):
     lane: str
     user: str | None
     session: str | None
-    max_concurrent: int | None
     priority: int
     delay: float
+    policy: SessionPolicy
+    key: str | None
+    n: int
+    throttled: bool | None
+    inside: bool
+
+    def new(self, run_id: str) -> NewRun:
+        """Return such a submission."""
+        fields = msgspec.structs.asdict(self)
+        throttled, fields["args"] = fields.pop("throttled"), {"n": fields.pop("n")}
+        if self.session is None:
+            return new_run(run_id, **fields | {"policy": None})
+        new = new_run(run_id, **fields)
+        arrival = msgspec.structs.replace(new.arrival or PLAIN, throttled=throttled)
+        return msgspec.structs.replace(new, arrival=arrival)
 
 
+POLICIES = st.builds(
+    SessionPolicy,
+    mode=st.sampled_from([Mode.QUEUE] * 4 + [Mode.COLLECT, Mode.COLLECT, Mode.STEER, Mode.STEER, *Mode]),
+    max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
+    cap=st.sampled_from([None, None, None, 1, 3]),
+    drop=st.sampled_from([None, None, *Drop]),
+    debounce=st.sampled_from([0] * 6 + [1, 5]),
+    max_wait=st.sampled_from([None, 5, 8]),
+    pass_on_retry=st.sampled_from([None, None, True, False]),
+)
 SHAPES = st.builds(
     Shape,
     task=st.sampled_from(["work"] * 6 + ["mail", "scan"]),
     lane=st.sampled_from(["tight"] * 4 + ["main", "team", "nowhere"]),
     user=st.sampled_from([None, "ann", "ann", "ann", "bob"]),
-    session=st.sampled_from([None] * 5 + [*SESSIONS]),
-    max_concurrent=st.sampled_from([None, None, 1, 2, 3]),
+    session=st.sampled_from([None] * 3 + [*SESSIONS] * 2),
     priority=st.sampled_from([0] * 8 + [1, -1, 100, -100]),
     delay=st.sampled_from([0] * 8 + [1, 2.5, 30]),
+    policy=POLICIES,
+    key=st.sampled_from([None] * 8 + ["k1", "k2"]),
+    n=st.sampled_from([0, 0, 0, 1]),
+    throttled=st.sampled_from([None] * 8 + [True, False]),
+    inside=st.sampled_from([False] * 9 + [True]),
 )
 OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep", "snooze", "heed"])
 WHO = st.integers(0, 3)
@@ -50,7 +80,52 @@ FILTERS = st.builds(
     session=st.sampled_from([None, None, None, "s1"]),
 )
 ANY = st.integers(0, 200)
-LIMITS = st.builds(Lane, st.sampled_from(["tight", *LANES]), st.integers(1, 4), st.sampled_from([None, 1, 1, 2, 3]))
+LIMITS = st.builds(
+    Lane,
+    st.sampled_from(["tight", *LANES]),
+    st.integers(1, 4),
+    st.sampled_from([None, 1, 1, 2, 3]),
+    worker_limit=st.sampled_from([None, None, None, 1, 2]),
+    max_pending=st.sampled_from([None, None, None, 2, 6]),
+    when_full=st.sampled_from(WhenFull),
+)
+RULES = st.builds(
+    Rule,
+    max_concurrent=st.sampled_from([None, 1, 2, 3]),
+    cap=st.sampled_from([None, 1, 3]),
+    drop=st.sampled_from([None, *Drop]),
+    pass_on_retry=st.sampled_from([None, True, False]),
+)
+# Mostly not: what is held or disabled soon holds up everything.
+SELDOM = st.sampled_from([True, False, False])
+NAMES = {
+    Held.LANE: (*LANES, "nowhere"),
+    Held.USER: ("ann", "bob", "nobody"),
+    Held.SESSION: SESSIONS,
+    Held.TASK: TASKS,
+}
+HELD = st.sampled_from(Held).flatmap(lambda what: st.tuples(st.just(what), st.sampled_from(NAMES[what])))
+
+
+def _verb(name: str, given: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.tuples(st.just(name), given, st.fixed_dictionaries(named))
+
+
+# What an operator does: a verb of the store, what it is given, and what by name.
+OPERATIONS = st.one_of(
+    _verb("set_lane", st.tuples(LIMITS)),
+    _verb("unset_lane", st.tuples(st.sampled_from([*LANES, "nowhere"]))),
+    _verb(
+        "set_cap",
+        st.tuples(st.sampled_from(["ann", "bob"]), st.sampled_from([*LANES, "nowhere"]), st.sampled_from([None, 1, 2])),
+    ),
+    _verb("hold", HELD, held=SELDOM),
+    _verb("hold", HELD, held=SELDOM),
+    _verb("disable", st.tuples(st.sampled_from(TASKS)), disabled=SELDOM),
+    _verb(
+        "set_session", st.tuples(st.sampled_from(SESSIONS), RULES), throttled=st.sampled_from([None, None, True, False])
+    ),
+)
 
 # How often each command comes, and what it is given. Most of the time runs come, start and end: only then do caps,
 # sessions and turns have anything to decide, and the rare commands something to disturb.
@@ -63,7 +138,10 @@ WEIGHTS = {
     "renew_all": 2,
     "renew": 1,
     "reclaim": 2,
-    "set_lanes": 2,
+    "declare_lanes": 2,
+    "operate": 4,
+    "stop": 1,
+    "stop_all": 1,
     "repeat": 2,
     "emit": 1,
     "settle_late": 1,
@@ -85,13 +163,23 @@ WEIGHTS = {
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "submit": st.tuples(st.lists(SHAPES, min_size=1, max_size=5)),
     "flood": st.tuples(SHAPES, st.integers(2, 6)),
-    "step": st.tuples(WHO, st.lists(OUTCOMES, max_size=4), st.integers(0, 5), st.booleans()),
+    "step": st.tuples(
+        WHO,
+        st.lists(OUTCOMES, max_size=4),
+        st.integers(0, 5),
+        st.booleans(),
+        st.integers(0, 2),
+        st.sampled_from([None] * 6 + [True, False]),
+    ),
     "finish": st.tuples(WHO, st.integers(0, 6), st.booleans()),
     "advance": st.tuples(st.sampled_from([0.000001, 0.5, 1, 2, 5, 5, 7, 8, 16, 60])),
     "renew_all": st.tuples(),
     "renew": st.tuples(WHO),
     "reclaim": st.tuples(WHO, st.sampled_from([[], [], [], [0], [1]])),
-    "set_lanes": st.tuples(st.lists(LIMITS, min_size=1, max_size=2)),
+    "declare_lanes": st.tuples(st.lists(LIMITS, min_size=1, max_size=2)),
+    "operate": OPERATIONS,
+    "stop": st.tuples(st.sampled_from(SESSIONS)),
+    "stop_all": st.tuples(st.sampled_from(SESSIONS), st.booleans()),
     "repeat": st.tuples(WHO, st.integers(1, 3)),
     "emit": st.tuples(WHO, WHICH, st.integers(1, 3)),
     "settle_late": st.tuples(WHO, WHICH, st.integers(0, 1)),

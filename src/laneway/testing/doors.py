@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 
+from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.policy import Lane, Rule
+from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.ports.control import Swept
+from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.ports.upkeep import Examination
+from laneway.ports.users import UserState
 
 
 class ManyDoors:
@@ -73,14 +76,58 @@ class ManyDoors:
     async def resume(self, call: str, run_id: str) -> Run:
         return await self._next().resume(call, run_id)
 
-    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
-        await self._next().set_lanes(lanes)
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self._next().declare_lanes(lanes)
+
+    async def set_lane(self, lane: Lane) -> None:
+        await self._next().set_lane(lane)
+
+    async def unset_lane(self, name: str) -> None:
+        await self._next().unset_lane(name)
 
     async def lanes(self) -> list[LaneState]:
         return await self._next().lanes()
 
     async def session(self, name: str) -> SessionState | None:
         return await self._next().session(name)
+
+    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+        return await self._next().sessions(prefix=prefix, limit=limit, after=after)
+
+    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
+        await self._next().set_session(name, rule, throttled=throttled)
+
+    async def stop(self, call: str, name: str) -> Stopped:
+        return await self._next().stop(call, name)
+
+    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
+        return await self._next().stop_all(call, name, abandon=abandon)
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        await self._next().set_cap(user, lane, cap)
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        return await self._next().users(user=user, limit=limit, after=after)
+
+    async def hold(self, what: Held, name: str, *, held: bool) -> None:
+        await self._next().hold(what, name, held=held)
+
+    async def disable(self, task: str, *, disabled: bool) -> None:
+        await self._next().disable(task, disabled=disabled)
+
+    async def tasks(self) -> list[TaskState]:
+        return await self._next().tasks()
+
+    async def why(self, run_id: str) -> list[Reason]:
+        return await self._next().why(run_id)
+
+    async def depths(self) -> Depths:
+        return await self._next().depths()
+
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        return await self._next().messages(run_id, after=after, limit=limit)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         return await self._next().events(run_id, after=after, limit=limit)

@@ -8,19 +8,22 @@ from enum import Enum
 from random import Random
 from typing import TypeVar
 
+from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.policy import Lane, Rule
+from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import StoreUnavailable
 from laneway.ports.control import Swept
+from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.ports.upkeep import Examination
+from laneway.ports.users import UserState
 
 T = TypeVar("T")
 
@@ -90,14 +93,58 @@ class LossyStore:
     async def resume(self, call: str, run_id: str) -> Run:
         return await self._call("resume", lambda: self.store.resume(call, run_id))
 
-    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
-        await self._call("set_lanes", lambda: self.store.set_lanes(lanes))
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self._call("declare_lanes", lambda: self.store.declare_lanes(lanes))
+
+    async def set_lane(self, lane: Lane) -> None:
+        await self._call("set_lane", lambda: self.store.set_lane(lane))
+
+    async def unset_lane(self, name: str) -> None:
+        await self._call("unset_lane", lambda: self.store.unset_lane(name))
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        await self._call("set_cap", lambda: self.store.set_cap(user, lane, cap))
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        return await self._call("users", lambda: self.store.users(user=user, limit=limit, after=after))
 
     async def lanes(self) -> list[LaneState]:
         return await self._call("lanes", self.store.lanes)
 
     async def session(self, name: str) -> SessionState | None:
         return await self._call("session", lambda: self.store.session(name))
+
+    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+        return await self._call("sessions", lambda: self.store.sessions(prefix=prefix, limit=limit, after=after))
+
+    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
+        await self._call("set_session", lambda: self.store.set_session(name, rule, throttled=throttled))
+
+    async def stop(self, call: str, name: str) -> Stopped:
+        return await self._call("stop", lambda: self.store.stop(call, name))
+
+    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
+        return await self._call("stop_all", lambda: self.store.stop_all(call, name, abandon=abandon))
+
+    async def hold(self, what: Held, name: str, *, held: bool) -> None:
+        await self._call("hold", lambda: self.store.hold(what, name, held=held))
+
+    async def disable(self, task: str, *, disabled: bool) -> None:
+        await self._call("disable", lambda: self.store.disable(task, disabled=disabled))
+
+    async def tasks(self) -> list[TaskState]:
+        return await self._call("tasks", self.store.tasks)
+
+    async def why(self, run_id: str) -> list[Reason]:
+        return await self._call("why", lambda: self.store.why(run_id))
+
+    async def depths(self) -> Depths:
+        return await self._call("depths", self.store.depths)
+
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        return await self._call("messages", lambda: self.store.messages(run_id, after=after, limit=limit))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         return await self._call("events", lambda: self.store.events(run_id, after=after, limit=limit))

@@ -12,7 +12,7 @@ from laneway.core import codec
 from laneway.core.events import Draft, draft
 from laneway.core.liveness import LEASE, Incarnation, ProcessMark
 from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
-from laneway.core.policy import MAIN, TaskPolicy
+from laneway.core.policy import MAIN, SessionPolicy, TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun
 from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
 from laneway.ports.store import Store
@@ -30,12 +30,20 @@ def new_run(
     user: str | None = None,
     session: str | None = None,
     max_concurrent: int | None = None,
+    policy: SessionPolicy | None = None,
     priority: int = 0,
     delay: float = 0,
     due_at: int | None = None,
     retry_of: str | None = None,
+    key: str | None = None,
+    inside: bool = False,
 ) -> NewRun:
-    """Return a submission; `args` is the value itself, `delay` is in seconds."""
+    """Return a submission; `args` is the value itself, `delay` is in seconds.
+
+    A session's queue takes a thousand unless the test gives a policy: most tests are not about its cap.
+    """
+    if policy is None and session is not None:
+        policy = SessionPolicy(max_concurrent=max_concurrent, cap=1000)
     return NewRun(
         id=id if id is not None else f"run-{next(_ids):06d}",
         task=task,
@@ -43,11 +51,13 @@ def new_run(
         lane=lane,
         user=user,
         session=session,
-        max_concurrent=max_concurrent,
         priority=priority,
         delay=round(delay * 1_000_000),
         due_at=due_at,
         retry_of=retry_of,
+        arrival=None if policy is None else policy.arrival(),
+        key=key,
+        inside=inside,
     )
 
 
@@ -60,10 +70,13 @@ class Fields(TypedDict, total=False):
     user: str | None
     session: str | None
     max_concurrent: int | None
+    policy: SessionPolicy | None
     priority: int
     delay: float
     due_at: int | None
     retry_of: str | None
+    key: str | None
+    inside: bool
 
 
 def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:
@@ -146,18 +159,26 @@ class Hand:
 
     # Outcomes
 
-    def result(self, run: Claimed, outcome: Outcome, drafts: tuple[Draft, ...] = ()) -> Result:
-        """Return what this worker would write about a run that ended so."""
-        return Result(run.number, run.fence, settle(run, outcome, self.policy, drafts))
+    def result(
+        self,
+        run: Claimed,
+        outcome: Outcome,
+        drafts: tuple[Draft, ...] = (),
+        *,
+        read: int = 0,
+        throttled: bool | None = None,
+    ) -> Result:
+        """Return what this worker would write about a run that ended so, with so many messages of its inbox read."""
+        return Result(run.number, run.fence, settle(run, outcome, self.policy, drafts), read, throttled)
 
-    async def settle(self, runs: Iterable[Claimed], outcome: Outcome, *, room: int = 0) -> StepReply:
+    async def settle(self, runs: Iterable[Claimed], outcome: Outcome, *, room: int = 0, read: int = 0) -> StepReply:
         """Settle all these runs with one outcome, in one step."""
-        return await self.step(results=[self.result(run, outcome) for run in runs], room=room)
+        return await self.step(results=[self.result(run, outcome, read=read) for run in runs], room=room)
 
-    async def succeed(self, *runs: Claimed, value: object = None, room: int = 0) -> StepReply:
+    async def succeed(self, *runs: Claimed, value: object = None, room: int = 0, read: int = 0) -> StepReply:
         """Settle these runs as succeeded."""
         text = codec.to_json(value, "the result", codec.RESULT_LIMIT)
-        return await self.settle(runs, Succeeded(text), room=room)
+        return await self.settle(runs, Succeeded(text), room=room, read=read)
 
     async def fail(self, *runs: Claimed, failure: Failure | None = None, room: int = 0) -> StepReply:
         """Settle these runs as failed attempts; the policy says if they are tried again."""

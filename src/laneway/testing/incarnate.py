@@ -43,6 +43,6 @@ class Incarnate:
                 return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
 
 
-def result_of(run: Claimed, outcome: Outcome) -> Result:
-    """Return what a worker's step says of a run that ended so."""
-    return Result(run.number, run.fence, settle(run, outcome, POLICY))
+def result_of(run: Claimed, outcome: Outcome, read: int = 0, throttled: bool | None = None) -> Result:
+    """Return what a worker's step says of a run that ended so, with so many messages of its inbox read."""
+    return Result(run.number, run.fence, settle(run, outcome, POLICY), read, throttled)

@@ -14,10 +14,8 @@ At the end of every example the whole logs are compared, and the store must brin
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -27,22 +25,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from laneway.core.events import draft
 from laneway.core.instants import SECOND, instant
-from laneway.core.outcome import Outcome, Succeeded
+from laneway.core.outcome import Succeeded
 from laneway.core.policy import Lane
-from laneway.core.run import Claimed, NewRun, Run, RunFilter
+from laneway.core.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import Emitted, RenewReply, Result, Saved, Step, StepReply
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.commands import COMMANDS, TASKS, Shape
-from laneway.testing.hand import new_run
 from laneway.testing.incarnate import Incarnate, result_of
 from laneway.testing.invariants import all_runs
 from laneway.testing.pair import Pair, plain_reclaim, plain_renewal, plain_step
 
 StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
 T = TypeVar("T")
+
+FIRM = (Gate.NOT_DUE, Gate.PAUSED, Gate.LANE_FULL, Gate.USER_AT_CAP)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -60,10 +59,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.pair = Pair(self.memory, self.loop.run_until_complete(self.opened.__aenter__()))
         self.workers: list[Incarnate] = []
         self.batch: list[NewRun] = []
-        # Per session: its runs that have not started, and what orders them.
-        self.unstarted: defaultdict[str, dict[str, tuple[datetime, int]]] = defaultdict(dict)
-        self.places: dict[str, tuple[datetime, int]] = {}  # what orders a run while it has not been paused
-        self.joined = 0
+        self.moved: set[str] = set()  # runs that may have joined their session later than they were due
         self.steered: list[Callable[[Store], Awaitable[object]]] = []  # the control calls so far
         self.clock_was_set = False
         self.named = 0
@@ -71,7 +67,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Start with two workers and a lane that is soon full."""
-        self._do(self._set_lanes([Lane("team", 3), Lane("tight", 3, 1)]))
+        self._do(self._declare_lanes([Lane("team", 3), Lane("tight", 3, 1)]))
         self._do(self._register(TASKS))
         self._do(self._register(TASKS[:2]))
 
@@ -100,10 +96,13 @@ class StoreMachine(RuleBasedStateMachine):
     async def _submit_again(self, shape: Shape) -> None:
         await self._send([*self.batch, self._new(shape), *self.batch[:1]])
 
-    async def _step(self, who: int, outcomes: list[str], room: int, park: bool) -> None:
+    async def _step(
+        self, who: int, outcomes: list[str], room: int, park: bool, read: int = 9, throttled: bool | None = None
+    ) -> None:
         worker = self._worker(who)
         ended = [(run, worker.outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
-        await self._make_step(worker, [(run, outcome) for run, outcome in ended if outcome], room=room, park=park)
+        settled = [(run, result_of(run, outcome, read, throttled)) for run, outcome in ended if outcome]
+        await self._make_step(worker, settled, room=room, park=park)
 
     async def _finish(self, who: int, room: int, park: bool) -> None:
         worker = self._worker(who)
@@ -169,8 +168,11 @@ class StoreMachine(RuleBasedStateMachine):
         worker = self._worker(who)
         await self.pair.same(lambda store: store.register(worker.incarnation, _unheard))
 
-    async def _set_lanes(self, lanes: Sequence[Lane]) -> None:
-        await self.pair.same(lambda store: store.set_lanes(lanes))
+    async def _declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        await self.pair.same(lambda store: store.declare_lanes(lanes))
+
+    async def _operate(self, verb: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        await self.pair.same(lambda store: getattr(store, verb)(*given, **named))
 
     async def _prune(self, keep: dict[RunState, int], limit: int) -> None:
         lengths = {state: seconds * SECOND for state, seconds in keep.items()}
@@ -189,19 +191,25 @@ class StoreMachine(RuleBasedStateMachine):
         paused = await all_runs(self.memory, RunFilter(state=RunState.PAUSED))
         if paused and which % 4:
             await self._steered(partial(_resumed, self._call(), paused[which % len(paused)].id))
-            await self._note_resumed(paused[which % len(paused)])
         else:
             await self._steer(which, lambda store, call, run_id: store.resume(call, run_id))
 
     async def _resume_all(self) -> None:
         for run in await all_runs(self.memory, RunFilter(state=RunState.PAUSED)):
             await self._steered(partial(_resumed, self._call(), run.id))
-            await self._note_resumed(run)
 
     async def _cancel_where(self, wanted: RunFilter, after: int, limit: int) -> None:
         until = self.named if limit % 2 else None
         call = self._call()
         await self._steered(lambda store: store.cancel_where(call, wanted, after=after, until=until, limit=limit))
+
+    async def _stop(self, session: str) -> None:
+        call = self._call()
+        await self._steered(lambda store: store.stop(call, session))
+
+    async def _stop_all(self, session: str, abandon: bool) -> None:
+        call = self._call()
+        await self._steered(lambda store: store.stop_all(call, session, abandon=abandon))
 
     async def _steer_again(self, back: int) -> None:
         if self.steered:
@@ -212,7 +220,8 @@ class StoreMachine(RuleBasedStateMachine):
         lease = _pick([*worker.held, *worker.past], which)
         if lease is not None:
             self.named += 1
-            await self._make_step(worker, saved=[Saved(lease.number, lease.fence, str(self.named))])
+            state, prepared = (str(self.named), None) if which % 2 else (None, f'{{"n":{self.named}}}')
+            await self._make_step(worker, saved=[Saved(lease.number, lease.fence, state, prepared)])
 
     async def _overdue(self, who: int, which: int) -> None:
         worker = self._worker(who)
@@ -229,24 +238,12 @@ class StoreMachine(RuleBasedStateMachine):
         if among:
             call, before = self._call(), among[which // 4 % len(among)]
             await self._steered(lambda store: verb(store, call, before.id))
-            await self._note_resumed(before)
 
     async def _steered(self, call: Callable[[Store], Awaitable[object]]) -> None:
         self.steered.append(call)
         await self.pair.same(call)
-        for places in self.unstarted.values():
-            for run_id in list(places):
-                if (await self.memory.get(run_id)).state is not RunState.PENDING:
-                    del places[run_id]
-
-    async def _note_resumed(self, before: Run) -> None:
-        """A run that is resumed before it was ever started joins its session's tail, or waits for its due time."""
-        run = await self.memory.get(before.id)
-        if before.state is RunState.PAUSED and run.state is RunState.PENDING and run.session and not run.fence:
-            self.joined += 1
-            now = instant(self.clock.now())
-            place = self.places[run.id] if run.due_at > now else (now, self.joined)
-            self.unstarted[run.session][run.id] = place
+        # What was paused before it was due joins at the tail, whenever it was accepted.
+        self.moved |= {run.id for run in await all_runs(self.memory, RunFilter(state=RunState.PAUSED)) if not run.fence}
 
     def _call(self) -> str:
         self.named += 1
@@ -255,17 +252,15 @@ class StoreMachine(RuleBasedStateMachine):
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
-        await self.pair.same(lambda store: store.submit(batch))
-        for new in batch:
-            run = await self.memory.get(new.id)
-            if run.session is not None and run.id not in self.places:
-                self.joined += 1
-                self.places[run.id] = self.unstarted[run.session][run.id] = (run.due_at, self.joined)
+        receipts = await self.pair.same(lambda store: store.submit(batch)) or []
+        # What was steered may become a run when nobody has looked yet at who is due.
+        taken = zip(batch, receipts, strict=True)
+        self.moved |= {new.id for new, receipt in taken if receipt.outcome is ReceiptOutcome.STEERED}
 
     async def _make_step(
         self,
         worker: Incarnate,
-        ended: Sequence[tuple[Claimed, Outcome]] = (),
+        ended: Sequence[tuple[Claimed, Result]] = (),
         *,
         late: Sequence[Result] = (),
         emitted: Sequence[Emitted] = (),
@@ -274,16 +269,20 @@ class StoreMachine(RuleBasedStateMachine):
         saved: Sequence[Saved] = (),
         overdue: Sequence[tuple[int, int]] = (),
     ) -> None:
-        results = [*(result_of(run, outcome) for run, outcome in ended), *late]
+        results = [*(result for _, result in ended), *late]
         call, going_on = worker.steps[-1].call + 1, (list(saved), list(overdue))
         step = Step(worker.name, call, results, list(emitted), room, park, *going_on)
+        # A result may open gates before the claim; without one, what is closed stays closed.
+        shut = set() if results else await self._shut()
         reply = await self.pair.same(lambda store: store.step(step), plain_step)
         if reply is None:
             await self._replace(worker)
             return
+        assert shut.isdisjoint(run.id for run in reply.claimed), "a claim started what a closed gate should have held"
         settled = [run for run, _ in ended]
         worker.steps.append(step)
-        worker.told = {(asked.number, asked.fence): asked.request for asked in reply.requests}
+        asked = [request for request in reply.requests if request.request is not Request.STEER]
+        worker.told = {(request.number, request.fence): request.request for request in asked}
         worker.past += settled
         worker.held = [run for run in worker.held if run not in settled] + reply.claimed
         await self._check_claims(reply)
@@ -298,30 +297,46 @@ class StoreMachine(RuleBasedStateMachine):
         type(self).commands += 1
         self.loop.run_until_complete(compared())
 
+    async def _shut(self) -> set[str]:
+        """Return the pending runs that no claim can start now, by what is said of why they wait."""
+        found = set()
+        for run in await all_runs(self.memory, RunFilter(state=RunState.PENDING)):
+            # A session may go on within the claim, and a worker that is taken for dead may still ask.
+            firm = [reason for reason in await self.memory.why(run.id) if reason.gate in FIRM]
+            if any(reason.gate is not Gate.LANE_FULL or reason.runs for reason in firm):
+                found.add(run.id)
+        return found
+
     async def _check_claims(self, reply: StepReply) -> None:
         """Assert that a claim broke no limit and no session's order. What runs already may be over a lowered limit."""
         if not reply.claimed:
             return
         lanes = {state.lane.name: state for state in await self.memory.lanes()}
-        running = [run for run in await all_runs(self.memory) if run.worker is not None]
+        caps = {
+            (user.user, user.lane): user.cap for user in await self.memory.users(limit=1000) if user.cap is not None
+        }
+        runs = {run.id: run for run in await all_runs(self.memory)}
         for claim in reply.claimed:
             state = lanes[claim.lane]
-            mine = [run for run in running if run.lane == claim.lane and run.user == claim.user]
+            users = [run for run in runs.values() if run.worker and (run.lane, run.user) == (claim.lane, claim.user)]
+            cap = state.lane.per_user if claim.user is None else caps.get((claim.user, claim.lane), state.lane.per_user)
+            assert not state.paused, claim
             assert state.active <= state.lane.limit, (claim, state)
-            assert claim.user is None or len(mine) <= (state.lane.per_user or len(mine)), (claim, state)
-            self._check_session_order(claim, reply.now)
+            assert claim.user is None or cap is None or len(users) <= cap, (claim, state)
+            if claim.session is not None and claim.fence == 1 and not self.clock_was_set:
+                self._check_session_order(runs[claim.id], runs.values(), reply.now)
 
-    def _check_session_order(self, claim: Claimed, now: int) -> None:
-        if claim.session is not None and claim.fence == 1:
-            mine = self.unstarted[claim.session].pop(claim.id)
-            others = [place for place in self.unstarted[claim.session].values() if place[0] <= instant(now)]
-            assert self.clock_was_set or all(mine < other for other in others), claim
+    def _check_session_order(self, claimed: Run, runs: Iterable[Run], now: int) -> None:
+        for run in runs:
+            waits = run.session == claimed.session and run.fence == 0 and not run.ended and run.due_at <= instant(now)
+            if waits and run.id not in self.moved and claimed.id not in self.moved:
+                assert (claimed.due_at, claimed.number) < (run.due_at, run.number), (claimed, run)
 
     # Small things
 
     def _new(self, shape: Shape) -> NewRun:
         self.named += 1
-        return new_run(f"r{self.named:04d}", **msgspec.structs.asdict(shape))
+        return shape.new(f"r{self.named:04d}")
 
     def _worker(self, who: int) -> Incarnate:
         return self.workers[who % len(self.workers)]

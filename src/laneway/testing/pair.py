@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from laneway.core.events import Event
+from laneway.core.events import MERGED, STEERED, Event
 from laneway.core.liveness import WorkerInfo
 from laneway.core.run import Run
+from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, StepReply
-from laneway.errors import LeaseLost, UnknownRun, WrongState
+from laneway.errors import LeaseLost, UnknownLane, UnknownRun, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.commands import SESSIONS
 from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake
 
-T = TypeVar("T")
+EVERY = 8  # of so many runs that have not ended, one is asked after each command why it waits
 
-_REFUSALS = (LeaseLost, UnknownRun, WrongState)
+T = TypeVar("T")
+Refusal = LeaseLost | UnknownLane | UnknownRun | WrongState
+
+_REFUSALS = (LeaseLost, UnknownLane, UnknownRun, WrongState)
 
 
 class Pair:
@@ -28,6 +32,7 @@ class Pair:
     def __init__(self, memory: Store, store: Store) -> None:
         self.memory, self.store = memory, store
         self._seen: dict[str, int] = {}  # per run: how many of its events were compared
+        self._turn = 0
 
     async def same(self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None) -> T | None:
         """Send a call to both, assert that the answers are the same, and return it; None if it was refused.
@@ -42,20 +47,16 @@ class Pair:
         return expected
 
     async def compare(self) -> None:
-        """Assert that both show the same runs, lanes, sessions, workers and new events."""
+        """Assert that both show the same of runs, lanes and events and, in turns, of what follows from these."""
         runs = await all_runs(self.memory)
         _assert_same(await all_runs(self.store), runs)
         lanes = await self.same(lambda store: store.lanes())
-        await self.same(lambda store: store.count())
-        for name in SESSIONS:
-            await self.same(partial(_session, name))
-        await self.same(lambda store: store.workers(), _plain_workers)
         check_somebody_is_awake(lanes or [], await self.store.workers())
         await check_counts(self.memory, runs)
-        for store in (self.memory, self.store):
-            assert await store.check() == []
+        assert await self.memory.check() == []
         for run in runs:
             await self._compare_new_events(run)
+        await self._compare_in_turns([run for run in runs if not run.ended])
 
     async def compare_to_the_end(self, clock: FakeClock) -> None:
         """Assert that the whole logs are the same, and that both bring everything to its end."""
@@ -75,6 +76,23 @@ class Pair:
         if news:
             _assert_same(await self.store.events(run.id, after=after), news)
             self._seen[run.id] = after + len(news)
+        if any(event.kind in (MERGED, STEERED) for event in news):
+            await self.same(lambda store: store.messages(run.id))
+
+    async def _compare_in_turns(self, waiting: list[Run]) -> None:
+        """Compare a part of the rest after each command: all of it would take most of the time."""
+        self._turn += 1
+        turn = self._turn % len(_VIEWS)
+        await self.same(*_VIEWS[turn])
+        await self.same(partial(_session, SESSIONS[self._turn % len(SESSIONS)]))
+        if self._turn % 2:
+            assert await self.store.check() == []
+        for run in waiting[self._turn % EVERY :: EVERY]:
+            await self._compare_reasons(run)
+
+    async def _compare_reasons(self, run: Run) -> None:
+        reasons = await self.same(lambda store: store.why(run.id))
+        assert reasons or run.state is not RunState.PENDING, run
 
 
 def plain_step(reply: StepReply) -> object:
@@ -96,6 +114,16 @@ def _plain_workers(workers: list[WorkerInfo]) -> object:
     return [(worker.incarnation, worker.renewed_at, worker.running, worker.left) for worker in workers]
 
 
+_VIEWS: list[tuple[Callable[[Store], Awaitable[Any]], Callable[[Any], object] | None]] = [
+    (lambda store: store.sessions(), None),
+    (lambda store: store.users(limit=1000), None),
+    (lambda store: store.tasks(), None),
+    (lambda store: store.depths(), None),
+    (lambda store: store.count(), None),
+    (lambda store: store.workers(), _plain_workers),
+]
+
+
 def _assert_same(found: object, expected: object) -> None:
     if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         for one, other in zip(found, expected, strict=True):
@@ -103,7 +131,7 @@ def _assert_same(found: object, expected: object) -> None:
     assert found == expected, f"the store has {found}\nmemory has    {expected}"
 
 
-async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | LeaseLost | UnknownRun | WrongState:
+async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | Refusal:
     try:
         return await call(store)
     except _REFUSALS as refused:

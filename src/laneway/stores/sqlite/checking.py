@@ -11,10 +11,25 @@ transaction that looked: nobody can come between. Last, the rules themselves bri
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from laneway.core.audit import Counts, Finding, Key, Spot, differences, miscounted, recount
+from laneway.core.audit import (
+    ADMITTED,
+    OUTSIDE,
+    Counts,
+    Finding,
+    Key,
+    Spot,
+    counted,
+    differences,
+    list_again,
+    miscounted,
+    recount,
+)
+from laneway.core.sessions import SessionBook
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.ledgers import SessionBooks
 from laneway.stores.sqlite.statements import load
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_for_work
@@ -40,20 +55,21 @@ RULES = (
     Rule(
         "find_orphans",
         "there are results or events of it, but no run",
-        ("drop_outcome", "drop_events", "drop_checkpoint", "drop_control"),
+        ("drop_outcome", "drop_events", "drop_checkpoint", "drop_prepared", "drop_control", "drop_messages"),
     ),
     Rule("find_unnumbered", "its events are more or fewer than counted", ("number_lease", "number_outcome")),
 )
-# These follow from counts, so they are mended when those are right.
-GATES = (
-    Rule("find_parked", "parked runs could go on, but nothing brings them back", ()),  # `_let_go_on` does
-    Rule("find_held", "held runs could go on, but nothing admits them", ("join_anew", "hold_nothing")),
-)
+# This follows from counts, so it is mended when those are right: `_let_go_on` does.
+PARKED = Rule("find_parked", "parked runs could go on, but nothing brings them back", ())
+HELD = "held runs could go on, but nothing admits them"
 
 
 def look(db: sqlite3.Connection) -> list[Finding]:
     """Return what does not agree."""
-    findings = [Finding(row[0], rule.wrong) for rule in (*RULES, *GATES) for row in db.execute(_SQL[rule.find])]
+    findings = [Finding(row[0], rule.wrong) for rule in (*RULES, PARKED) for row in db.execute(_SQL[rule.find])]
+    findings += [
+        Finding(f"session {name}", HELD) for name, book in _sessions(db).items() if book.held and book.admits()
+    ]
     return findings + [miscounted(*difference) for difference in _miscounts(db)]
 
 
@@ -61,10 +77,9 @@ def repair(db: sqlite3.Connection, effects: Effects, now: int) -> list[Finding]:
     """Return what did not agree, and set it right; see `UpkeepStore.check`."""
     findings = look(db)
     if findings:
-        for rules in (RULES, GATES):
-            for rule in rules:
-                _mend(db, rule)
-            _mend_counts(db)
+        for rule in RULES:
+            _mend(db, rule)
+        _mend_counts(db)
         _let_go_on(db, now)
         wake_for_work(db, effects)
     return findings
@@ -77,23 +92,64 @@ def _mend(db: sqlite3.Connection, rule: Rule) -> None:
 
 
 def _mend_counts(db: sqlite3.Connection) -> None:
-    for (kind, *owner, name), _, count in _miscounts(db):
-        db.execute(_SQL[f"set_{kind}_{name}"], (count, *owner))
-    for table in ("turns", "seats", "sessions", "asides"):
+    wrong = _miscounts(db)
+    for (kind, *owner, name), _, count in wrong:
+        if kind != "session":
+            db.execute(_SQL[f"set_{kind}_{name}"], (count, *owner))
+    for table in ("turns", "seats", "asides"):
         db.execute(_SQL[f"tidy_{table}"])
+    _list_again(db, {str(key[1]) for key, _, _ in wrong if key[0] == "session"})
+
+
+def _list_again(db: sqlite3.Connection, names: set[str]) -> None:
+    """List the runs of these sessions anew, by where they are."""
+    sessions, spots = SessionBooks(db), _spots(db)
+    for name in names:
+        book = sessions[name]
+        list_again(book, [spot for spot in spots if spot.session == name])
+        [[first, last]] = db.execute(_SQL["last_held"], (name,)).fetchall()
+        book.front, book.joined = min(book.front, first or 0), max(book.joined, last or 0)
+    sessions.write()
 
 
 def _let_go_on(db: sqlite3.Connection, now: int) -> None:
     transaction = Transaction(db, now)
     for (lane,) in db.execute(_SQL["all_lanes"]).fetchall():
         transaction.flow.reopen(lane, transaction.books.lanes.users_parked(lane))
+    for name, book in _sessions(db).items():
+        if book.held and book.admits():
+            transaction.flow.let_go_on(name, ())
     transaction.write()
 
 
 def _miscounts(db: sqlite3.Connection) -> list[tuple[Key, int, int]]:
-    return differences(_stored(db), recount(Spot(*row) for row in db.execute(_SQL["spots"])))
+    return differences(_stored(db), recount(_spots(db)))
+
+
+def _spots(db: sqlite3.Connection) -> list[Spot]:
+    books = _sessions(db)
+    return [_spot(books, Spot(*row)) for row in db.execute(_SQL["spots"])]
+
+
+def _spot(books: Mapping[str, SessionBook], spot: Spot) -> Spot:
+    book = None if spot.session is None else books.get(spot.session)
+    if book is None:
+        return spot
+    place = ADMITTED if spot.number in book.admitted else OUTSIDE if spot.number in book.outside else ""
+    return spot._replace(place=place)
 
 
 def _stored(db: sqlite3.Connection) -> Counts:
-    tables = ("lanes", "paces", "turns", "seats", "sessions", "asides")
-    return {tuple(key): count for table in tables for *key, count in db.execute(_SQL[f"count_{table}"])}
+    tables = ("lanes", "paces", "turns", "seats", "asides")
+    stored: dict[Key, int] = {
+        tuple(key): count for table in tables for *key, count in db.execute(_SQL[f"count_{table}"])
+    }
+    for name, book in _sessions(db).items():
+        stored |= {("session", name, what): count for what, count in counted(book).items()}
+    return stored
+
+
+def _sessions(db: sqlite3.Connection) -> Mapping[str, SessionBook]:
+    sessions = SessionBooks(db)
+    sessions.fetch([name for (name,) in db.execute(_SQL["sessions"])])
+    return sessions

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from functools import lru_cache
 from typing import TypeVar
 
 from laneway.core.flow import Pending
-from laneway.core.policy import Lane
+from laneway.core.policy import Lane, Rule
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
+from laneway.stores.sqlite import rosters
+from laneway.stores.sqlite.rules import ruled_sessions
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("ledgers")
@@ -23,6 +26,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 TurnKey = tuple[str | None, int]  # user, priority
 Load = Callable[[set[K]], Iterable[tuple[K, V]]]
+
+# Remembered, because a lane checks itself when it is made, and there are few.
+lane_of = lru_cache(maxsize=256)(Lane)
 
 
 class StoredLedger(Ledger[K, V]):
@@ -51,11 +57,15 @@ class StoredLedger(Ledger[K, V]):
                 self._was[key] = self._facts(value)
         for key in wanted:
             if key not in self:
-                self[key] = self._make()
+                self[key] = self.made(key)
+
+    def made(self, key: K) -> V:
+        """Return what is not stored."""
+        return self._make()
 
     def emptied(self, key: K) -> None:
         """Begin anew, as if it had been deleted: the row goes when the transaction ends, if it is still idle then."""
-        self[key] = self._make()
+        self[key] = self.made(key)
 
     def changes(self) -> tuple[list[tuple[K, Row]], list[K]]:
         """Return what must be written, and what must be deleted."""
@@ -74,12 +84,12 @@ class StoredLedger(Ledger[K, V]):
 
 
 class LaneBooks(dict[str, LaneBook]):
-    """The books of the lanes that were asked for."""
+    """The books of the lanes that were asked for. `capped`: some users have caps of their own, or are paused."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, *, capped: bool = True) -> None:
         super().__init__()
-        self._db = db
-        self._was: dict[str, tuple[int, dict[int, Row]]] = {}
+        self._db, self._capped = db, capped
+        self._was: dict[str, tuple[Row, dict[int, Row]]] = {}
         self._unknown: set[str] = set()
         self._turns: dict[str, StoredLedger[TurnKey, Turn]] = {}
         self._seats: dict[str, StoredLedger[str, Seat]] = {}
@@ -89,11 +99,12 @@ class LaneBooks(dict[str, LaneBook]):
         if not rows:
             self._unknown.add(name)
             raise KeyError(name)
-        limit, per_user, active, *_ = rows[0]
+        *limits, active, pending, paused, _, _, _ = rows[0]
         paces = {priority: Pace(v, ready) for *_, priority, v, ready in rows if priority is not None}
         turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
-        book = self[name] = LaneBook(Lane(name, limit, per_user), paces, turns, seats, active)
-        self._was[name] = active, {priority: (pace.v, pace.ready) for priority, pace in paces.items()}
+        lane = lane_of(name, *limits)
+        book = self[name] = LaneBook(lane, paces, turns, seats, active, pending, paused=bool(paused))
+        self._was[name] = (active, pending), {priority: (pace.v, pace.ready) for priority, pace in paces.items()}
         return book
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
@@ -130,8 +141,8 @@ class LaneBooks(dict[str, LaneBook]):
     def write(self) -> None:
         """Write back what changed."""
         db = self._db
-        active, paces = self._counts()
-        each(db, _SQL["set_active"], active)
+        runs, paces = self._counts()
+        each(db, _SQL["set_runs"], runs)
         insert(db, _SQL["set_pace"], paces)
         for name in self:
             written, gone = self._turns[name].changes()
@@ -142,16 +153,16 @@ class LaneBooks(dict[str, LaneBook]):
             each(db, _SQL["drop_seat"], [(name, user) for user in left])
 
     def _counts(self) -> tuple[list[Row], list[Row]]:
-        active: list[Row] = []
+        runs: list[Row] = []
         paces: list[Row] = []
         for name, book in self.items():
-            was_active, was_paces = self._was[name]
-            if book.active != was_active:
-                active.append((book.active, name))
+            was_runs, was_paces = self._was[name]
+            if was_runs != (book.active, book.pending):
+                runs.append((book.active, book.pending, name))
             for priority, pace in book.paces.items():
                 if was_paces.get(priority) != (pace.v, pace.ready):
                     paces.append((name, priority, pace.v, pace.ready))
-        return active, paces
+        return runs, paces
 
     def _new_turns(self, lane: str) -> StoredLedger[TurnKey, Turn]:
         def read(keys: set[TurnKey]) -> Iterable[tuple[TurnKey, Turn]]:
@@ -163,21 +174,54 @@ class LaneBooks(dict[str, LaneBook]):
 
     def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
         def read(users: set[str]) -> Iterable[tuple[str, Seat]]:
-            for user, *counts in self._db.execute(_SQL["seats"], (lane, as_json(users))):
+            wanted = (lane, as_json(users))
+            if self._capped:
+                # Nobody is asked about whose seat was not read.
+                self[lane].caps.update(self._db.execute(_SQL["caps"], wanted).fetchall())
+            for user, *counts in self._db.execute(_SQL["seats"], wanted):
                 yield user, Seat(*counts)
 
         return StoredLedger(Seat, read, _seat_facts, lambda seat: not (seat.active or seat.parked or seat.out))
 
 
+class SessionBooks(StoredLedger[str, SessionBook]):
+    """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
+
+    def __init__(self, db: sqlite3.Connection, *, ruled: bool = True) -> None:
+        super().__init__(SessionBook, self._stored, rosters.facts, lambda book: book.idle)
+        self._db, self._ask = db, ruled
+        self._ruled: dict[str, tuple[Rule, bool]] = {}
+
+    def made(self, key: str) -> SessionBook:
+        """Return an idle session."""
+        return self._as_ruled(key, SessionBook())
+
+    def write(self) -> None:
+        """Write back what changed."""
+        written, gone = self.changes()
+        insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
+        each(self._db, _SQL["drop_session"], [(name,) for name in gone])
+
+    def _stored(self, names: set[str]) -> Iterable[tuple[str, SessionBook]]:
+        if self._ask:
+            self._ruled |= ruled_sessions(self._db, names)
+        for name, *row in self._db.execute(_SQL["sessions"], (as_json(names),)):
+            yield name, self._as_ruled(name, rosters.opened(*row))
+
+    def _as_ruled(self, name: str, book: SessionBook) -> SessionBook:
+        if name in self._ruled:
+            rule, paused = self._ruled[name]
+            rosters.ruled(book, rule, paused=paused)
+        return book
+
+
 class Books:
     """All counts of one transaction."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, *, capped: bool = True, ruled: bool = True) -> None:
         self._db = db
-        self.lanes = LaneBooks(db)
-        self.sessions: StoredLedger[str, SessionBook] = StoredLedger(
-            SessionBook, self._read_sessions, _session_facts, lambda book: book.idle
-        )
+        self.lanes = LaneBooks(db, capped=capped)
+        self.sessions = SessionBooks(db, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
@@ -198,18 +242,8 @@ class Books:
     def write(self) -> None:
         """Write back what changed."""
         self.lanes.write()
-        written, gone = self.sessions.changes()
-        insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
-        each(self._db, _SQL["drop_session"], [(name,) for name in gone])
-
-    def _read_sessions(self, names: set[str]) -> Iterable[tuple[str, SessionBook]]:
-        for name, *counts in self._db.execute(_SQL["sessions"], (as_json(names),)):
-            yield name, SessionBook(*counts)
+        self.sessions.write()
 
 
 def _seat_facts(seat: Seat) -> Row:
     return seat.active, seat.parked, seat.out
-
-
-def _session_facts(book: SessionBook) -> Row:
-    return book.max_concurrent, book.admitted, book.unstarted, book.held, book.joined

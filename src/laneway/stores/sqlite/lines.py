@@ -14,7 +14,8 @@ FRONT: Key = (-(2**62), 0)
 class Line(msgspec.Struct, eq=False, gc=False):
     """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
 
-    `args` is None where it was not read, `new` is set for a run that this transaction accepts.
+    `args` is None where it was not read. `paused` is set for one that is paused where it is held, `arrival` is what it
+    says of its session when it joins, as JSON, and was read where it can be about to.
     """
 
     kind: int
@@ -27,13 +28,15 @@ class Line(msgspec.Struct, eq=False, gc=False):
     user: str | None
     session: str | None
     priority: int
-    max_concurrent: int | None
-    new: bool = False
+    paused: bool = False
+    arrival: str | None = None
     attempt: int = 1
     crashes: int = 0
     fence: int = 0
     events: int = 0
     checkpoint: str | None = None
+    prepared: str | None = None
+    messages: int = 0
 
 
 class Shelf:

@@ -17,13 +17,15 @@ from laneway.stores.sqlite.statements import Row
 class Leased(Line, gc=False):
     """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
 
-    `request` is what was asked of it. One that is not leased has nothing left to note.
+    `request` is what was asked of it; `cleared`: what lies unread in its inbox when it ends is dropped. One that is not
+    leased has nothing left to note.
     """
 
     worker: str = ""
     started_at: int | None = None
     noted: bool = False
     request: str | None = None
+    cleared: bool = False
 
     @property
     def requested(self) -> Request | None:

@@ -10,10 +10,15 @@ import sqlite3
 from collections.abc import Mapping
 from heapq import nsmallest
 
+from laneway.core.keys import KEPT
 from laneway.core.states import RunState
 from laneway.stores.sqlite.statements import as_json, load
 
 _SQL = load("pruning")
+_BELONGINGS = (
+    *("drop_events", "drop_checkpoints", "drop_prepared", "drop_controls", "drop_messages", "leave_keys"),
+    *("drop_outcomes", "drop_runs"),
+)
 
 
 def prune(db: sqlite3.Connection, keep: Mapping[RunState, int], limit: int, now: int) -> int:
@@ -25,6 +30,7 @@ def prune(db: sqlite3.Connection, keep: Mapping[RunState, int], limit: int, now:
     if numbers:
         db.execute(_SQL["keep_number"])
         # Crash here: one transaction, so no run is left without its events, nor they without their run.
-        for statement in ("drop_events", "drop_checkpoints", "drop_controls", "drop_outcomes", "drop_runs"):
+        for statement in _BELONGINGS:
             db.execute(_SQL[statement], (as_json(numbers),))
+    db.execute(_SQL["drop_keys"], (now - KEPT,))
     return len(numbers)

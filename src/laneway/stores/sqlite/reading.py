@@ -17,14 +17,15 @@ from laneway.core import codec
 from laneway.core.events import STARTED, Event, numbered, opened
 from laneway.core.instants import instant
 from laneway.core.liveness import WorkerInfo
-from laneway.core.policy import Lane
+from laneway.core.policy import NO_RULE
 from laneway.core.run import Failure, Request, Run, RunFilter
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import StoreError, UnknownRun
-from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.desk import Ask, Desk, Work
+from laneway.stores.sqlite.ledgers import SessionBooks
+from laneway.stores.sqlite.rules import ruled_names
 from laneway.stores.sqlite.statements import as_json, load
 from laneway.stores.sqlite.waking import decode_incarnation
 
@@ -101,25 +102,44 @@ def count(db: sqlite3.Connection) -> dict[str, int]:
     return {state: runs for state, runs in db.execute(_SQL["count"]) if runs}
 
 
-def lanes(db: sqlite3.Connection) -> list[LaneState]:
-    """Return the lanes; see `LaneStore.lanes`."""
-    rows = db.execute(_SQL["lanes"])
-    return [LaneState(Lane(name, limit, per_user), active, ready) for name, limit, per_user, active, ready in rows]
-
-
 def session(db: sqlite3.Connection, name: str) -> SessionState | None:
     """Return the session; see `SessionStore.session`."""
-    row = db.execute(_SQL["session"], (name,)).fetchone()
-    return None if row is None else SessionState(*row)
+    found = _sessions(db, [name])
+    return found[0] if found else None
+
+
+def sessions(db: sqlite3.Connection, prefix: str, limit: int, after: str) -> list[SessionState]:
+    """Return sessions by name; see `SessionStore.sessions`."""
+    stored = db.execute(_SQL["session_names"], (after, prefix, prefix + chr(0x10FFFF), max(0, limit)))
+    names = {name for (name,) in stored} | set(ruled_names(db, prefix, after, limit))
+    return _sessions(db, sorted(names)[: max(0, limit)])
+
+
+def _sessions(db: sqlite3.Connection, names: list[str]) -> list[SessionState]:
+    """Return those of them that are not idle, or that an operator has set something of."""
+    books = SessionBooks(db)
+    books.fetch(names)
+    return [
+        SessionState.of(name, book)
+        for name, book in ((name, books[name]) for name in names)
+        if not book.idle or book.paused or book.ruled != NO_RULE
+    ]
 
 
 def workers(db: sqlite3.Connection) -> list[WorkerInfo]:
     """Return the incarnations; see `WorkerStore.workers`."""
     infos = []
-    for text, renewed_at, running, idle, left in db.execute(_SQL["workers"]):
-        known = decode_incarnation(text)
+    for text, renewed_at, running, *marks in db.execute(_SQL["workers"]):
+        idle, left, short = map(bool, marks)
         infos.append(
-            WorkerInfo(incarnation=known, renewed_at=renewed_at, running=running, idle=bool(idle), left=bool(left))
+            WorkerInfo(
+                incarnation=decode_incarnation(text),
+                renewed_at=renewed_at,
+                running=running,
+                idle=idle,
+                left=left,
+                short=short,
+            )
         )
     return infos
 
@@ -167,7 +187,7 @@ def _run(*row: Any) -> Run:
 _COLUMNS = (
     *("number", "id", "task", "args", "lane", "user", "session", "priority", "state", "attempt", "fence", "crashes"),
     *("accepted_at", "due_at", "started_at", "ended_at", "result", "error", "reason", "worker"),
-    *("request", "retry_of"),
+    *("request", "retry_of", "messages"),
 )
 
 

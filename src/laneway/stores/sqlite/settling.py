@@ -16,6 +16,7 @@ from laneway.core.run import Failure
 from laneway.core.states import Move, RunState
 from laneway.core.step import Result, Step
 from laneway.core.turns import AGAIN
+from laneway.stores.sqlite.inboxes import Inboxes
 from laneway.stores.sqlite.logs import Leased, appended, logged
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 from laneway.stores.sqlite.transaction import Transaction
@@ -31,11 +32,14 @@ class Settling:
     def __init__(self, transaction: Transaction, step: Step) -> None:
         self._transaction, self._step = transaction, step
         self._leases = self._read(step)
+        self._inboxes = Inboxes(transaction)
+        self._taken = self._inboxes.counts(self._leases.values())
         self.refused: list[tuple[int, int]] = []
         self._chunks: list[Row] = []
         self._outcomes: list[Row] = []
         self._noted: list[Leased] = []
         self._saved: dict[int, str] = {}
+        self._prepared: dict[int, str] = {}
         self._overdue: list[Row] = []
 
     def settle(self) -> None:
@@ -47,7 +51,10 @@ class Settling:
                 self._noted.append(run)
         for saved in self._step.saved:
             if self._standing(saved.number, saved.fence) is not None:
-                self._saved[saved.number] = saved.state
+                if saved.state is not None:
+                    self._saved[saved.number] = saved.state
+                if saved.prepared is not None:
+                    self._prepared[saved.number] = saved.prepared
         self._overdue += [(number,) for number, fence in self._step.overdue if self._stands(number, fence)]
         for result in self._step.results:
             run = self._standing(result.number, result.fence)
@@ -59,6 +66,7 @@ class Settling:
         """Write it. The leases go here, so that a run that was given back can be claimed again in the same step."""
         db = self._transaction.db
         insert(db, _SQL["save"], list(self._saved.items()))
+        insert(db, _SQL["prepare"], list(self._prepared.items()))
         each(db, _SQL["forgive"], [(number,) for number in self._saved])
         each(db, _SQL["overdue"], self._overdue)
         if self._outcomes:
@@ -95,6 +103,10 @@ class Settling:
         text = logged(run, settlement.drafts, now)
         run.attempt, run.crashes = settlement.attempt, settlement.crashes
         flow.free(run)
+        if result.throttled is not None and run.session is not None:
+            flow.throttle(run.session, throttled=result.throttled)
+        if run.number in self._taken:
+            self._inboxes.read(run, result.read)
         state = STATES[settlement.move]
         due_at = ended_at = log = None
         if state is _PENDING or state is _PAUSED:
@@ -104,6 +116,8 @@ class Settling:
                 self._give_back(run, due_at)
         else:
             ended_at, log = now, text
+            if run.number in self._taken:
+                self._inboxes.close(run, cleared=run.cleared)
             if run.session is not None:
                 flow.end(run)
         failure = settlement.failure and _failure(settlement.failure)
@@ -127,8 +141,10 @@ class Settling:
 
     def _give_back(self, run: Leased, due_at: int) -> None:
         run.kind = AGAIN
+        self._transaction.books.lanes[run.lane].pending += 1
         if due_at > self._transaction.now:
             self._transaction.shelves.put_due(run, due_at)
+            self._transaction.flow.step_out(run)
         else:
             self._transaction.flow.rejoin(run)
 

@@ -117,6 +117,19 @@ class Shelves:
             self._count_aside(run.lane, run.task, -1)
         return shelf
 
+    def held(self, run: Line) -> int | None:
+        """Return at which place its session holds the run, if it does, as the tables say."""
+        row = self._db.execute(_SQL["held_run"], (run.session, run.number)).fetchone()
+        return None if row is None else int(row[0])
+
+    def pause_held(self, run: Line, place: int, *, paused: bool) -> None:
+        """Mark a run as paused where it is held, or not any more."""
+        self._db.execute(_SQL["pause_held"], (paused, run.session, place, run.number))
+
+    def remove_held(self, run: Line, place: int) -> None:
+        """Take a run out that is paused where it is held."""
+        self._db.execute(_SQL["remove_held"], (run.session, place, run.number))
+
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         # Invariant: called before this transaction puts anything there, so the table alone can tell.
@@ -147,12 +160,12 @@ class Shelves:
         self._expect_held(runs)
 
     def bodies(self, runs: Iterable[Line]) -> None:
-        """Read the ids, arguments and checkpoints of those that came without."""
+        """Read what those came without that are handed to a worker."""
         bare = {run.number: run for run in runs if run.args is None}
         if bare:
             for number, *body in self._db.execute(_SQL["bodies"], (as_json(bare),)):
                 run = bare[number]
-                run.id, run.args, run.checkpoint = body
+                run.id, run.args, run.checkpoint, run.prepared = body
 
     # Writing back
 
@@ -165,8 +178,8 @@ class Shelves:
         parked = [(gate, run) for (_, gate), shelf in self._parked.items() for run in shelf.left()]
         insert(db, _SQL["put_parked"], [(run.lane, gate, run.rank, run.number, run.kind) for gate, run in parked])
         held = [run for shelf in self._held.values() for run in shelf.left()]
-        insert(db, _SQL["put_held"], [(run.session, run.rank, run.number) for run in held])
-        insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind) for run in self._due])
+        insert(db, _SQL["put_held"], [(run.session, run.rank, run.number, run.kind, run.paused) for run in held])
+        insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind, run.session) for run in self._due])
         self._write_asides()
 
     def _delete_taken(self) -> None:
@@ -262,7 +275,7 @@ class Shelves:
         if again:
             for number, *facts in self._db.execute(_SQL["tried"], (as_json(again),)):
                 run = again[number]
-                run.attempt, run.crashes, run.fence, run.events, run.checkpoint = facts
+                run.attempt, run.crashes, run.fence, run.events, run.checkpoint, run.prepared = facts
         return runs
 
     def _aside(self) -> dict[str, dict[str, int]]:

@@ -1,4 +1,6 @@
-"""Steering: cancel, pause and resume runs, wherever they are. What follows is decided in `core.control`.
+"""Steering: runs as control and a session's policy find them, and what is done to them, wherever they are.
+
+What follows is decided in `core.control` and `core.arrivals`.
 
 **Finding.** A pending run does not know its shelf, because keeping that up would cost every run that is never steered
 two more writes. It is looked for by the key it was accepted with, then where it can be (`find` in `shelves.sql`).
@@ -13,30 +15,27 @@ a settlement finds the request.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-
-import msgspec
+from collections.abc import Callable, Collection
 
 from laneway.core import control
 from laneway.core.control import Change
-from laneway.core.run import Request, Run, RunFilter
+from laneway.core.flow import Shelf
+from laneway.core.run import MessageKind, NewRun, Request, Why
 from laneway.core.states import TERMINAL, RunState
-from laneway.errors import UnknownRun
-from laneway.ports.control import Swept
-from laneway.stores.sqlite import liveness, reading
+from laneway.stores.sqlite import counts, keys, liveness
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.inboxes import Inboxes
 from laneway.stores.sqlite.logs import Leased, appended, logged
 from laneway.stores.sqlite.statements import as_json, load
 from laneway.stores.sqlite.transaction import Transaction
-from laneway.stores.sqlite.waking import wake_for_work, wake_holder
+from laneway.stores.sqlite.waking import wake_holder
 
 _SQL = load("steering")
 _SETTLE, _APPEND = load("settling")["settle"], load("settling")["append"]
-_LAST = 2**62  # behind every acceptance number
 
 
 class Steered(Leased, gc=False):
-    """A run as a control verb finds it, leased or not. `hint` is its key when it was accepted."""
+    """A run that has not ended, leased or not. `hint` is its key when it was accepted."""
 
     state: str = RunState.PENDING.value
     holder: str | None = None
@@ -52,97 +51,87 @@ class Steered(Leased, gc=False):
         return RunState(self.state)
 
 
-def cancel(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int, *, abandon: bool) -> Run:
-    """Cancel the run; see `ControlStore.cancel`."""
-    return _steer(db, effects, call, run_id, now, lambda run: _cancelled(db, run, now, abandon=abandon))
-
-
-def pause(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run:
-    """Pause the run; see `ControlStore.pause`."""
-    return _steer(db, effects, call, run_id, now, lambda run: control.pause(run.stands, run.requested))
-
-
-def resume(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run:
-    """Resume the run; see `ControlStore.resume`."""
-    return _steer(db, effects, call, run_id, now, lambda run: control.resume(run.stands, run.requested))
-
-
-def cancel_where(
-    db: sqlite3.Connection,
-    effects: Effects,
-    call: str,
-    wanted: RunFilter,
-    after: int,
-    until: int | None,
-    limit: int,
-    now: int,
-) -> Swept:
-    """Cancel the runs that fit; see `ControlStore.cancel_where`."""
-    until = _LAST if until is None else until
-    [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
-    if not changed:
-        asked = msgspec.structs.asdict(wanted) | {"after": after, "until": until, "limit": max(0, limit)}
-        runs = _read(db, (number for (number,) in db.execute(_SQL["unended"], asked).fetchall()))
-        steering = Steering(db, effects, call, now)
-        steering.expect(runs)
-        for run in runs:
-            change = _cancelled(db, run, now) if changed < limit else None
-            if change is not None:
-                steering.apply(run, change)
-                changed, last = changed + 1, run.number
-        steering.write()
-    return Swept(changed, last if changed and changed == limit else None)
-
-
-def _steer(
-    db: sqlite3.Connection,
-    effects: Effects,
-    call: str,
-    run_id: str,
-    now: int,
-    decide: Callable[[Steered], Change | None],
-) -> Run:
-    row = db.execute(_SQL["number"], (run_id,)).fetchone()
-    if row is None:
-        raise UnknownRun(run_id)
-    [run] = _read(db, row)
-    change = None if run.call == call else decide(run)
-    if change is not None:
-        steering = Steering(db, effects, call, now)
-        steering.apply(run, change)
-        steering.write()
-    return reading.get(db, run_id)
-
-
-def _read(db: sqlite3.Connection, numbers: Iterable[int]) -> list[Steered]:
+def read(db: sqlite3.Connection, numbers: Collection[int]) -> list[Steered]:
+    """Return these runs, in this order."""
     return [Steered(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
 
 
-def _cancelled(db: sqlite3.Connection, run: Steered, now: int, *, abandon: bool = False) -> Change | None:
-    lapsed = run.died is not None or (run.holder is not None and liveness.is_dead(db, run.holder, now))
-    return control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon)
+def _at_once() -> None:
+    """Look at the tables as they are."""
 
 
 class Steering:
-    """Changes runs in one transaction."""
+    """Changes runs in one transaction; fulfils `core.arrivals.Floor`.
 
-    def __init__(self, db: sqlite3.Connection, effects: Effects, call: str, now: int) -> None:
-        self._db, self._effects, self._call, self._now = db, effects, call, now
-        self._transaction = Transaction(db, now)
+    `call` is remembered with each run that it changes. `flush` is called before it looks for any.
+    """
 
-    def expect(self, runs: list[Steered]) -> None:
-        """Load, in one query each, the counts that these runs are part of."""
+    def __init__(
+        self, transaction: Transaction, effects: Effects, call: str = "", flush: Callable[[], None] = _at_once
+    ) -> None:
+        self._transaction, self._effects, self._call, self._flush = transaction, effects, call, flush
+        self._db, self._now = transaction.db, transaction.now
+
+    # What a session's policy may see and do
+
+    def queued(self, session: str) -> list[Steered]:
+        """Return what has joined and was never started; see `Floor`."""
+        self._flush()
+        book = self._transaction.books.sessions[session]
+        first = [book.unstarted] if book.unstarted else []
+        return self.read(first + [number for (number,) in self._db.execute(_SQL["held"], (session,))])
+
+    def active(self, session: str) -> list[Steered]:
+        """Return what was started and has not ended; see `Floor`."""
+        self._flush()
+        return self.read(sorted(self._transaction.books.sessions[session].active))
+
+    def future(self, session: str) -> list[Steered]:
+        """Return what has not joined yet; see `Floor`."""
+        queued = {run.number for run in self.queued(session)}
+        numbers = [number for (number,) in self._db.execute(_SQL["future"], (session,))]
+        return self.read([number for number in numbers if number not in queued])
+
+    def run(self, number: int) -> Steered:
+        """Return a run by its number; see `Floor`."""
+        self._flush()
+        [run] = self.read([number])
+        return run
+
+    def drop(self, run: Steered, why: Why) -> None:
+        """Drop a run that was never started; see `Floor`."""
+        counts.count(self._db, run.lane, f"dropped {why}")
+        keys.free(self._db, run.number)
+        self.apply(run, control.drop(run.stands, why))
+
+    def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False) -> bool:
+        """Cancel a run; see `Floor`."""
+        lapsed = run.died is not None or (run.holder is not None and liveness.is_dead(self._db, run.holder, self._now))
+        change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon)
+        if clears and not run.cleared:
+            run.cleared = True
+            self._db.execute(_SQL["clear"], (run.number,))
+        if change is None:
+            return False
+        self.apply(run, change)
+        return True
+
+    # Doing it
+
+    def read(self, numbers: Collection[int]) -> list[Steered]:
+        """Return these runs, in this order, and load the counts that they are part of."""
+        if not numbers:
+            return []
+        runs = read(self._db, numbers)
         self._transaction.books.fetch(runs)
+        return runs
 
     def apply(self, run: Steered, change: Change) -> None:
         """Change one run: its place, its log and its record."""
-        before, flow = run.stands, self._transaction.flow
-        if before is RunState.PENDING:
-            flow.withdraw(run, self._transaction.shelves.remove(run, run.hint, run.due_at))
-        elif change.state is RunState.PENDING:
+        if change.state is RunState.PENDING:
             # Those of its session that are due by now are before it.
             self._transaction.make_due()
-            self._put_back(run)
+            self._transaction.write_shelves()
         text = logged(run, change.drafts, self._now)
         if change.state in TERMINAL:
             self._end(run, change, text)
@@ -150,42 +139,79 @@ class Steering:
             self._db.execute(_APPEND, appended(run, text))
             if change.state is RunState.RUNNING:
                 self._request(run, change.request)
-            else:
+            elif change.state is RunState.PAUSED:
+                self._set_down(run)
                 self._settle(run, change)
-        self._db.execute(_SQL["remember"], (run.number, self._call))
+            else:
+                self._put_back(run)
+                self._settle(run, change)
+        self._remember(run)
         self._transaction.write_shelves()
-
-    def write(self) -> None:
-        """Write the counts, and wake whoever can start what goes on."""
-        self._transaction.write()
-        if self._transaction.glance.resting:
-            wake_for_work(self._db, self._effects)
         self._effects.events = True
 
-    def _request(self, run: Steered, request: Request | None) -> None:
-        self._db.execute(_SQL["request"], (request, run.events, run.number))
+    def take(self, run: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
+        """Let a run take a message."""
+        Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
+        self._effects.events = True
+        if kind is MessageKind.STEERED:
+            self._tell(run)
+
+    def _tell(self, run: Steered) -> None:
+        """Wake the worker that executes the run: something stands requested of it."""
         # Of a lapsed lease, whoever executed it is not there any more.
         if run.died is None and run.holder is not None:
             wake_holder(self._db, self._effects, run.holder)
 
+    def _request(self, run: Steered, request: Request | None) -> None:
+        self._db.execute(_SQL["request"], (request, run.events, run.number))
+        self._tell(run)
+
     def _end(self, run: Steered, change: Change, text: str) -> None:
-        if run.holder is not None:
-            self._transaction.flow.free(run)
+        before, flow, shelves = run.stands, self._transaction.flow, self._transaction.shelves
+        if before is RunState.PENDING:
+            flow.withdraw(run, shelves.remove(run, run.hint, run.due_at))
+        elif before is RunState.PAUSED:
+            place = shelves.held(run)
+            if place is not None:
+                shelves.remove_held(run, place)
+                flow.unhold(run)
+        elif run.holder is not None:
+            flow.free(run)
             liveness.lose(self._db, run.holder, run.number)
-        if run.fence:
-            self._transaction.flow.end(run)
+        if self._transaction.inboxes:
+            Inboxes(self._transaction).close(run, cleared=run.cleared)
+        flow.end(run)
         self._settle(run, change, self._now, text)
+
+    def _set_down(self, run: Steered) -> None:
+        shelves = self._transaction.shelves
+        place = shelves.held(run)
+        if place is None:
+            self._transaction.flow.set_down(run, shelves.remove(run, run.hint, run.due_at))
+        else:
+            shelves.pause_held(run, place, paused=True)
+            self._transaction.flow.set_down(run, Shelf.HELD)
+
+    def _put_back(self, run: Steered) -> None:
+        shelves = self._transaction.shelves
+        self._transaction.books.lanes[run.lane].pending += 1
+        run.paused = False
+        place = shelves.held(run)
+        if place is not None:
+            shelves.pause_held(run, place, paused=False)
+        elif run.due_at > self._now:
+            shelves.put_due(run, run.due_at)
+        else:
+            self._transaction.flow.take_up(run, self._transaction.arrival(run))
 
     def _settle(self, run: Steered, change: Change, ended_at: int | None = None, log: str | None = None) -> None:
         # The due time stays what it was.
-        counts, times = (run.attempt, run.crashes, run.fence, run.events), (None, run.started_at, ended_at)
+        facts, times = (run.attempt, run.crashes, run.fence, run.events), (None, run.started_at, ended_at)
         ending = (change.reason, run.error, None, log)
-        self._db.execute(_SETTLE, (run.number, change.state.value, *counts, *times, *ending))
+        self._db.execute(_SETTLE, (run.number, change.state.value, *facts, *times, *ending))
 
-    def _put_back(self, run: Steered) -> None:
-        if run.due_at > self._now:
-            self._transaction.shelves.put_due(run, run.due_at)
-        elif run.fence:
-            self._transaction.flow.rejoin(run)
-        else:
-            self._transaction.flow.join(run, run.max_concurrent)
+    def _remember(self, run: Steered) -> None:
+        if self._call:
+            self._db.execute(_SQL["remember"], (run.number, self._call))
+        elif run.call is not None:
+            self._db.execute(_SQL["forget"], (run.number,))

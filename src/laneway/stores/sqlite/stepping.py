@@ -11,6 +11,7 @@ a run startable later sees the mark and sends a wake-up. *Race*: none, one of th
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,9 +19,12 @@ from laneway.core.flow import MOST_MOVES
 from laneway.core.run import Claimed, Request, handed
 from laneway.core.step import Requested, Step, StepReply
 from laneway.errors import LeaseLost
+from laneway.ports.gates import Held
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.inboxes import Inboxes
+from laneway.stores.sqlite.rules import paused
 from laneway.stores.sqlite.settling import Settling
-from laneway.stores.sqlite.statements import Row, insert, load
+from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import tasks, wake_for_work
 
@@ -39,10 +43,11 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     if step.call <= call:
         return _same_answer(db, step.incarnation, call, *answer)
     transaction = Transaction(db, now, step.incarnation)
+    # First what is due: what a result lets join its session comes behind it.
+    transaction.make_due()
     settling = Settling(transaction, step)
     settling.settle()
     settling.write()
-    transaction.make_due()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
     reply = _answer(transaction, step, claimed, settling.refused, more=more)
@@ -67,16 +72,17 @@ def _answer(
     soonest, now = transaction.next_due(), transaction.now
     due_in = None if soonest is None else max(0, soonest - now)
     idle = step.park and not more and len(claimed) < step.room
-    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.incarnation)
-    transaction.db.execute(_SQL["answer"], kept)
-    asked = requests(transaction.db, step.incarnation) if transaction.glance.requested else []
+    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short)
+    transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
+    told = transaction.glance.requested or transaction.inboxes
+    asked = requests(transaction.db, step.incarnation) if told else []
     return StepReply(claimed, refused, due_in, more, now, asked)
 
 
 def requests(db: sqlite3.Connection, incarnation: str) -> list[Requested]:
     """Return what is requested of the runs that the incarnation executes."""
     rows = db.execute(_SQL["requests"], (incarnation,))
-    return [Requested(number, fence, Request(request)) for number, fence, request in rows]
+    return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in rows]
 
 
 def as_claimed(row: Row) -> Claimed:
@@ -86,19 +92,34 @@ def as_claimed(row: Row) -> Claimed:
     return run
 
 
+def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[str, int]:
+    """Return how many more runs the worker may take of those lanes that have a limit per worker."""
+    books = transaction.books.lanes
+    limits = {name: most for name in lanes if (most := books[name].lane.worker_limit) is not None}
+    if limits:
+        for lane, runs in transaction.db.execute(_SQL["executed"], (step.incarnation, as_json(limits))):
+            limits[lane] -= runs
+    return limits
+
+
 def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
     if step.room <= 0:
         return [], False
+    if transaction.glance.paused:
+        known -= paused(transaction.db, Held.TASK)
     lanes = transaction.shelves.lanes_with_work(known)
     transaction.shelves.page = max(8, min(MOST_MOVES, -(-step.room // max(1, len(lanes)))))
-    started, more = transaction.flow.claim(lanes, step.room, known, turn)
+    started, more = transaction.flow.claim(lanes, step.room, known, turn, _spare(transaction, step, lanes))
     transaction.shelves.bodies(started)
+    taken = Inboxes(transaction).counts(started)
     leases, claimed = list[Row](), list[Claimed]()
     for nth, run in enumerate(started):
         run.fence += 1
+        run.messages = taken.get(run.number, 0)
         leases.append(
             (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
         )
         claimed.append(handed(run, step.incarnation))
     insert(transaction.db, _SQL["lease"], leases)
+    each(transaction.db, _SQL["lease_messages"], [(run.messages, run.number) for run in started if run.messages])
     return claimed, more

@@ -13,23 +13,38 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.policy import Lane, Rule
+from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
+from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite import checking, examining, liveness, pruning, reading, steering, stepping, submitting
+from laneway.ports.users import UserState
+from laneway.stores.sqlite import (
+    checking,
+    control,
+    examining,
+    explaining,
+    inboxes,
+    liveness,
+    pruning,
+    reading,
+    ruling,
+    stepping,
+    submitting,
+    waiting,
+)
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.limits import set_lanes
 from laneway.stores.sqlite.presence import Presence
 
 T = TypeVar("T")
@@ -59,6 +74,10 @@ class SQLiteStore:
         """Accept the batch; see `RunStore`."""
         return await self._write(lambda db, effects: submitting.submit(db, effects, batch, self._clock.now()))
 
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return the messages that the run took; see `RunStore`."""
+        return await self._read(lambda db: inboxes.messages(db, run_id, after, limit))
+
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""
         return await self._read(lambda db: reading.get(db, run_id))
@@ -76,7 +95,7 @@ class SQLiteStore:
     async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
         """Cancel the run; see `ControlStore`."""
         return await self._write(
-            lambda db, effects: steering.cancel(db, effects, call, run_id, self._clock.now(), abandon=abandon)
+            lambda db, effects: control.cancel(db, effects, call, run_id, self._clock.now(), abandon=abandon)
         )
 
     async def cancel_where(
@@ -84,30 +103,88 @@ class SQLiteStore:
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         return await self._write(
-            lambda db, effects: steering.cancel_where(db, effects, call, wanted, after, until, limit, self._clock.now())
+            lambda db, effects: control.cancel_where(db, effects, call, wanted, after, until, limit, self._clock.now())
         )
 
     async def pause(self, call: str, run_id: str) -> Run:
         """Pause the run; see `ControlStore`."""
-        return await self._write(lambda db, effects: steering.pause(db, effects, call, run_id, self._clock.now()))
+        return await self._write(lambda db, effects: control.pause(db, effects, call, run_id, self._clock.now()))
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
-        return await self._write(lambda db, effects: steering.resume(db, effects, call, run_id, self._clock.now()))
+        return await self._write(lambda db, effects: control.resume(db, effects, call, run_id, self._clock.now()))
 
-    # Lanes, sessions, events
+    async def stop(self, call: str, name: str) -> Stopped:
+        """Cancel the session's oldest active run; see `SessionStore`."""
+        return await self._write(lambda db, effects: control.stop(db, effects, call, name, self._clock.now()))
 
-    async def set_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Create or change lanes; see `LaneStore`."""
-        await self._write(lambda db, effects: set_lanes(db, effects, lanes, self._clock.now()))
+    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
+        """Cancel and drop all of the session; see `SessionStore`."""
+        return await self._write(
+            lambda db, effects: control.stop_all(db, effects, call, name, self._clock.now(), abandon=abandon)
+        )
+
+    # Lanes, users, gates
+
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Take note of what is declared of lanes; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.declare_lanes(db, effects, lanes, self._clock.now()))
+
+    async def set_lane(self, lane: Lane) -> None:
+        """Set a lane; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.set_lane(db, effects, lane, self._clock.now()))
+
+    async def unset_lane(self, name: str) -> None:
+        """Let what is declared of a lane hold again; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.unset_lane(db, effects, name, self._clock.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
-        return await self._read(reading.lanes)
+        return await self._read(explaining.lanes)
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        """Set a user's cap; see `UserStore`."""
+        await self._write(lambda db, effects: ruling.set_cap(db, effects, user, lane, cap, self._clock.now()))
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        """Return users in lanes; see `UserStore`."""
+        return await self._read(lambda db: explaining.users(db, user, limit, after))
+
+    async def hold(self, what: Held, name: str, *, held: bool) -> None:
+        """Pause or resume a lane, user, session or task; see `GateStore`."""
+        await self._write(lambda db, effects: ruling.hold(db, effects, what, name, self._clock.now(), held=held))
+
+    async def disable(self, task: str, *, disabled: bool) -> None:
+        """Refuse a task's new runs, or not; see `GateStore`."""
+        await self._write(lambda db, _: ruling.disable(db, task, disabled=disabled))
+
+    async def tasks(self) -> list[TaskState]:
+        """Return the tasks; see `GateStore`."""
+        return await self._read(lambda db: explaining.tasks(db, self._clock.now()))
+
+    async def why(self, run_id: str) -> list[Reason]:
+        """Return the gates that are closed for the run; see `GateStore`."""
+        return await self._read(lambda db: waiting.why(db, run_id, self._clock.now()))
+
+    async def depths(self) -> Depths:
+        """Count what waits; see `GateStore`."""
+        return await self._read(explaining.depths)
+
+    # Sessions, events
+
+    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
+        """Set what is given of a session's rule; see `SessionStore`."""
+        await self._write(lambda db, effects: ruling.set_session(db, effects, name, rule, throttled, self._clock.now()))
 
     async def session(self, name: str) -> SessionState | None:
         """Return the session, if it is not idle; see `SessionStore`."""
         return await self._read(lambda db: reading.session(db, name))
+
+    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+        """Return sessions by name; see `SessionStore`."""
+        return await self._read(lambda db: reading.sessions(db, prefix, limit, after))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""

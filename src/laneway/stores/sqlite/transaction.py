@@ -8,7 +8,10 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+import msgspec
+
 from laneway.core.flow import MOST_MOVES, Flow
+from laneway.core.policy import Arrival
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Line
@@ -16,6 +19,8 @@ from laneway.stores.sqlite.shelves import Shelves
 from laneway.stores.sqlite.statements import load
 
 _SQL = load("transaction")
+
+_arrival = msgspec.json.Decoder(Arrival).decode
 
 
 class Glance(NamedTuple):
@@ -26,16 +31,26 @@ class Glance(NamedTuple):
     aside: bool  # runs are set aside
     resting: bool  # workers rest, the one who asks not counted
     requested: bool  # something is requested of what the one who asks executes
-    resumed: bool  # runs were resumed that were never started
+    resumed: bool  # runs that were never started have a log
+    taken: bool  # there are messages that a run took
+    inboxes: bool  # there are such of runs that have not ended
+    capped: bool  # users have caps of their own, or are paused
+    paused: bool  # tasks are paused
+    disabled: bool  # tasks are disabled
+    ruled: bool  # operators have set something of sessions, or paused them
 
 
 class Transaction:
-    """The flow over its books and shelves. `asker` is the incarnation that takes a step."""
+    """The flow over its books and shelves. `asker` is the incarnation that takes a step.
+
+    `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages.
+    """
 
     def __init__(self, db: sqlite3.Connection, now: int, asker: str | None = None) -> None:
         self.db, self.now = db, now
         self.glance = Glance(*db.execute(_SQL["glance"], (asker,)).fetchone())
-        self.books = Books(db)
+        self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
+        self.books = Books(db, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
         self.shelves = Shelves(db, self.books, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions)
 
@@ -48,8 +63,17 @@ class Transaction:
             if run.kind & AGAIN:
                 self.flow.rejoin(run)
             else:
-                self.flow.join(run, run.max_concurrent)
+                self.flow.join(run, self.arrival(run))
         return more
+
+    def arrival(self, run: Line) -> Arrival | None:
+        """Return what a run says of its session when it joins later."""
+        return None if run.arrival is None else _arrival(run.arrival)
+
+    def next_number(self) -> int:
+        """Return the acceptance number of one more run."""
+        self.accepted += 1
+        return self.accepted
 
     def write(self) -> None:
         """Write back what the rules changed."""

@@ -30,19 +30,40 @@ class _Resting(NamedTuple):
     incarnation: str
 
 
+class _Work:
+    """What could start now. A worker that executes as many runs of a lane as one may is not woken for that lane."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        startable = db.execute(_SQL["startable"]).fetchall()
+        self._aside: list[tuple[str, int | None, str]] = db.execute(_SQL["asides"]).fetchall()
+        self._left = {lane: runs for lane, runs, _ in startable}
+        found = [(lane, most) for lane, _, most in startable] + [(lane, most) for lane, most, _ in self._aside]
+        self._limits = {lane: most for lane, most in found if most is not None}
+        self._executed: dict[tuple[str, str], int] = {}
+        if self._limits:
+            self._executed = {(holder, lane): runs for holder, lane, runs in db.execute(_SQL["executed"])}
+
+    def is_for(self, worker: _Resting) -> bool:
+        """Tell whether the worker may start one, and count it as started; or whether one it knows is set aside."""
+        for lane, runs in self._left.items():
+            if runs and self._may_take(worker, lane):
+                self._left[lane] -= 1
+                return True
+        known = tasks(worker.incarnation) if self._aside else frozenset()
+        return any(task in known and self._may_take(worker, lane) for lane, _, task in self._aside)
+
+    def _may_take(self, worker: _Resting, lane: str) -> bool:
+        most = self._limits.get(lane)
+        return most is None or self._executed.get((worker.id, lane), 0) < most
+
+
 def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
     """Choose as many as can start something, and all that know a task set aside where there is room."""
     idle = [_Resting(*row) for row in db.execute(_SQL["idle"])]
-    if not idle:
-        return
-    [[startable]] = db.execute(_SQL["startable"])
-    aside = {task for (task,) in db.execute(_SQL["asides"])}
-    chosen = [
-        worker
-        for index, worker in enumerate(idle)
-        if index < startable or (aside and not aside.isdisjoint(tasks(worker.incarnation)))
-    ]
-    _wake(db, effects, chosen or _for_due(db, idle))
+    if idle:
+        work = _Work(db)
+        chosen = [worker for worker in idle if work.is_for(worker)]
+        _wake(db, effects, chosen or _for_due(db, idle))
 
 
 def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:

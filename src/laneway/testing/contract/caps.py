@@ -16,7 +16,7 @@ class Caps(Part):
 
     async def test_a_user_is_never_over_the_cap(self, store: Store) -> None:
         one, two = await Hand(store, "one").register(), await Hand(store, "two").register()
-        await store.set_lanes([Lane("main", per_user=2)])
+        await store.declare_lanes([Lane("main", per_user=2)])
         await store.submit(new_runs(6, "ann", user="ann"))
 
         mine, yours = await one.claim(5), await two.claim(5)
@@ -25,7 +25,7 @@ class Caps(Part):
 
     async def test_a_user_at_the_cap_does_not_hold_up_others(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=2)])
+        await store.declare_lanes([Lane("main", per_user=2)])
         await store.submit([*new_runs(100, "ann", user="ann"), *new_runs(3, "bob", user="bob"), new_run("nobody")])
 
         claimed = await hand.claim(20)
@@ -34,14 +34,14 @@ class Caps(Part):
 
     async def test_runs_without_a_user_have_no_cap(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(5, "none"))
 
         assert len(await hand.claim(10)) == 5
 
     async def test_a_cap_counts_within_its_lane_only(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1), Lane("team", per_user=2)])
+        await store.declare_lanes([Lane("main", per_user=1), Lane("team", per_user=2)])
         await store.submit([*new_runs(5, "main", user="ann"), *new_runs(5, "team", user="ann", lane="team")])
 
         claimed = await hand.claim(10)
@@ -50,7 +50,7 @@ class Caps(Part):
 
     async def test_parked_runs_come_back_one_by_one_in_their_order(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(5, "ann", user="ann"))
         order: list[str] = []
 
@@ -64,7 +64,7 @@ class Caps(Part):
 
     async def test_a_run_that_comes_while_others_are_parked_goes_behind_them(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([new_run("a", user="ann"), new_run("b", user="ann")])
         claimed = await hand.claim(5)
         await store.submit([new_run("c", user="ann")])
@@ -75,7 +75,7 @@ class Caps(Part):
 
     async def test_a_run_that_came_back_is_not_overtaken_by_a_later_one_of_its_user(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([*new_runs(3, "none"), *new_runs(3, "ann", user="ann")])
         started = await hand.claim(4)
         assert ids(started) == ["none-00000", "ann-00000", "none-00001", "none-00002"]
@@ -88,7 +88,7 @@ class Caps(Part):
         self, store: Store, clock: FakeClock
     ) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([new_run("delayed", user="ann", delay=1), *new_runs(2, "ann", user="ann")])
         started = await hand.claim(5)
         await hand.succeed(*started)
@@ -99,7 +99,7 @@ class Caps(Part):
 
     async def test_an_urgent_run_overtakes_one_of_its_user_that_came_back(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(2, "ann", user="ann"))
         await hand.succeed(*await hand.claim(5))
 
@@ -109,7 +109,7 @@ class Caps(Part):
 
     async def test_a_users_urgent_run_overtakes_the_parked_ones(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(4, "ann", user="ann"))
         claimed = await hand.claim(5)
 
@@ -119,7 +119,7 @@ class Caps(Part):
 
     async def test_users_with_parked_runs_take_turns(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=2, per_user=1)])
+        await store.declare_lanes([Lane("main", limit=2, per_user=1)])
         await store.submit([new for user in ("ann", "bob", "cyd") for new in new_runs(4, user, user=user)])
         order: list[str | None] = []
 
@@ -134,29 +134,29 @@ class Caps(Part):
 
     async def test_a_raised_cap_lets_the_parked_start_at_once(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(6, "ann", user="ann"))
         await hand.claim(10)
 
-        await store.set_lanes([Lane("main", per_user=3)])
+        await store.declare_lanes([Lane("main", per_user=3)])
 
         assert ids(await hand.claim(10)) == ["ann-00001", "ann-00002"]
 
     async def test_one_parked_run_is_back_at_a_time_however_often_lanes_are_set(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(6, "ann", user="ann"))
         await hand.claim(10)
 
         for cap in (5, 4, 5, None):
-            await store.set_lanes([Lane("main", per_user=cap)])
+            await store.declare_lanes([Lane("main", per_user=cap)])
 
         [main] = [state for state in await store.lanes() if state.lane.name == "main"]
         assert (main.active, main.ready) == (1, 1)
 
     async def test_a_parked_run_of_an_unknown_task_does_not_keep_the_next_from_coming_back(self, store: Store) -> None:
         hand = await Hand(store, tasks={"mail"}).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([new_run(f"ann{at}", user="ann", task=task) for at, task in enumerate(["mail"] * 2)])
         claimed = await hand.claim(5)
         await store.submit(
@@ -170,21 +170,21 @@ class Caps(Part):
 
     async def test_a_removed_cap_lets_all_the_parked_start_in_order(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(6, "ann", user="ann"))
         await hand.claim(10)
-        await store.set_lanes([Lane("main")])
+        await store.declare_lanes([Lane("main")])
         await store.submit([new_run("last", user="ann")])
 
         assert ids(await hand.claim(10)) == [*(f"ann-{index:05d}" for index in range(1, 6)), "last"]
 
     async def test_a_lowered_cap_stops_nothing_and_holds_new_starts(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=3)])
+        await store.declare_lanes([Lane("main", per_user=3)])
         await store.submit(new_runs(6, "ann", user="ann"))
         first, second, third = await hand.claim(10)
 
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
 
         assert await store.count() == {"running": 3, "pending": 3}
         assert (await hand.succeed(first, room=10)).claimed == []
@@ -195,7 +195,7 @@ class Caps(Part):
         hand = await Hand(store).register()
         await store.submit(new_runs(4, "ann", user="ann"))
 
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
 
         assert await start_order(hand) == [f"ann-{index:05d}" for index in range(4)]
 
@@ -203,7 +203,7 @@ class Caps(Part):
         self, store: Store, clock: FakeClock
     ) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(9, "ann", user="ann"))
         [failed] = await hand.claim(5)
         [running] = (await hand.fail(failed, room=5)).claimed
@@ -216,7 +216,7 @@ class Caps(Part):
 
     async def test_the_slot_of_a_run_that_waits_for_its_retry_is_free(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=1, per_user=1)])
+        await store.declare_lanes([Lane("main", limit=1, per_user=1)])
         await store.submit(new_runs(2, "ann", user="ann"))
         claimed = await hand.claim(5)
 
@@ -228,7 +228,7 @@ class Caps(Part):
         self, store: Store
     ) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([*new_runs(1200, "ann", user="ann", priority=1), new_run("bob", user="bob")])
         claimed: list[str] = []
         more: list[bool] = []
@@ -244,7 +244,7 @@ class Caps(Part):
 
     async def test_a_parked_run_is_not_in_the_ready_order(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(5, "ann", user="ann"))
 
         await hand.claim(5)

@@ -83,7 +83,7 @@ class Claims(Part):
 
     async def test_a_lanes_limit_holds_across_workers(self, store: Store) -> None:
         one, two = await Hand(store, "one").register(), await Hand(store, "two").register()
-        await store.set_lanes([Lane("main", limit=3)])
+        await store.declare_lanes([Lane("main", limit=3)])
         await store.submit(new_runs(6, "r"))
 
         mine, yours = await one.claim(2), await two.claim(5)
@@ -94,7 +94,7 @@ class Claims(Part):
 
     async def test_a_full_lane_does_not_hold_up_another(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         await store.submit([*new_runs(3, "main"), *new_runs(3, "team", lane="team")])
 
         claimed = await hand.claim(10)
@@ -103,7 +103,7 @@ class Claims(Part):
 
     async def test_a_result_frees_its_slot_for_the_claim_of_the_same_step(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         await store.submit([new_run("a"), new_run("b")])
         claimed = await hand.claim(2)
 
@@ -184,7 +184,7 @@ class Claims(Part):
     async def test_a_run_set_aside_waits_for_its_users_cap_like_any_other(self, store: Store) -> None:
         mailer = await Hand(store, "mailer", tasks={"mail"}).register()
         both = await Hand(store, "both", tasks={"mail", "scan"}).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([new_run("scan", task="scan", user="ann"), new_run("mail", task="mail", user="ann")])
 
         claimed = await mailer.claim(2)

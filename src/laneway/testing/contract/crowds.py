@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from laneway.core.policy import Lane
 from laneway.core.states import RunState
@@ -19,7 +20,7 @@ class Crowds(Part):
 
     async def test_many_workers_at_once_never_exceed_a_limit_and_never_share_a_run(self, store: Store) -> None:
         lanes = [Lane("main", limit=7, per_user=2), Lane("team", limit=3)]
-        await store.set_lanes(lanes)
+        await store.declare_lanes(lanes)
         await store.submit(
             [
                 new_run(f"r{index}", lane=lanes[index % 2].name, user=f"u{index % 5}", session=f"s{index % 11}")
@@ -75,7 +76,7 @@ class Crowds(Part):
         assert starts == sorted(starts)
 
     async def test_everything_at_once_leaves_the_counts_right(self, store: Store, clock: FakeClock) -> None:
-        await store.set_lanes([Lane("main", limit=5, per_user=2)])
+        await store.declare_lanes([Lane("main", limit=5, per_user=2)])
         hands = [await Hand(store, f"w{index}").register() for index in range(5)]
 
         async def submit(turn: int) -> None:
@@ -83,13 +84,15 @@ class Crowds(Part):
 
         async def work(hand: Hand, turn: int) -> None:
             claimed = await hand.claim(2)
-            ending = [hand.succeed, hand.fail, hand.release][turn % 3]
-            await ending(*claimed)
+            endings: list[Callable[..., Awaitable[object]]] = [hand.succeed, hand.fail, hand.release]
+            await endings[turn % 3](*claimed)
 
         for turn in range(12):
             works = [work(hand, turn + index) for index, hand in enumerate(hands)]
             renewals = [asyncio.to_thread(hand.renew) for hand in hands]
-            await asyncio.gather(submit(turn), *works, *renewals, store.set_lanes([Lane("main", limit=5, per_user=2)]))
+            await asyncio.gather(
+                submit(turn), *works, *renewals, store.declare_lanes([Lane("main", limit=5, per_user=2)])
+            )
             await clock.advance(1)
             await check_invariants(store, logs=False)
 

@@ -48,7 +48,7 @@ def ids(runs: list[Claimed]) -> list[str]:
 
 async def widen(store: Store, lane: str = "main") -> None:
     """Give the lane a limit that no test meets."""
-    await store.set_lanes([Lane(lane, limit=WIDE)])
+    await store.declare_lanes([Lane(lane, limit=WIDE)])
 
 
 async def start_order(hand: Hand, most: int = 100) -> list[str]:
@@ -64,6 +64,17 @@ async def start_order(hand: Hand, most: int = 100) -> list[str]:
 async def states(store: Store, *run_ids: str) -> list[RunState]:
     """Return the states of these runs."""
     return [(await store.get(run_id)).state for run_id in run_ids]
+
+
+async def counts(store: Store, lane: str = "main") -> dict[str, int]:
+    """Return what became of the lane's submissions and runs that were not simply accepted."""
+    [state] = [state for state in await store.lanes() if state.lane.name == lane]
+    return state.counts
+
+
+async def reason(store: Store, run_id: str) -> str | None:
+    """Return why the run ended as it did."""
+    return (await store.get(run_id)).reason
 
 
 async def kinds(store: Store, run_id: str) -> list[str]:

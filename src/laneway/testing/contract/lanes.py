@@ -19,46 +19,48 @@ class Lanes(Part):
     """`LaneStore`."""
 
     async def test_the_default_lanes_exist_from_the_start_and_are_empty(self, store: Store) -> None:
-        expected = [LaneState(lane, 0, 0) for lane in sorted(DEFAULT_LANES, key=lambda lane: lane.name)]
+        lanes = sorted(DEFAULT_LANES, key=lambda lane: lane.name)
+        expected = [LaneState(lane, 0, 0, declared=lane) for lane in lanes]
 
         assert await store.lanes() == expected
 
     async def test_a_new_lane_takes_runs_at_once(self, store: Store) -> None:
         hand = await Hand(store).register()
 
-        await store.set_lanes([Lane("fast", limit=2, per_user=1)])
+        await store.declare_lanes([Lane("fast", limit=2, per_user=1)])
         [receipt] = await store.submit([new_run("a", lane="fast")])
 
         assert receipt.reason is None
         [claimed] = await hand.claim(5)
         assert claimed.lane == "fast"
-        assert await lane(store, "fast") == LaneState(Lane("fast", limit=2, per_user=1), 1, 0)
+        state = await lane(store, "fast")
+        assert (state.lane, state.active, state.ready) == (Lane("fast", limit=2, per_user=1), 1, 0)
 
     async def test_setting_lanes_leaves_the_others_alone(self, store: Store) -> None:
         before = {state.lane.name: state for state in await store.lanes()}
 
-        await store.set_lanes([Lane("main", limit=7), Lane("new", limit=1)])
+        await store.declare_lanes([Lane("main", limit=7), Lane("new", limit=1)])
 
         after = {state.lane.name: state for state in await store.lanes()}
         assert after == before | {
-            "main": LaneState(Lane("main", limit=7), 0, 0),
-            "new": LaneState(Lane("new", limit=1), 0, 0),
+            name: LaneState(Lane(name, limit=limit), 0, 0, declared=Lane(name, limit=limit))
+            for name, limit in (("main", 7), ("new", 1))
         }
 
     async def test_a_lane_set_twice_at_once_is_as_the_last_says(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=7), Lane("main", limit=8)])
+        await store.declare_lanes([Lane("main", limit=7), Lane("main", limit=8)])
 
         assert (await lane(store, "main")).lane == Lane("main", limit=8)
 
     async def test_setting_the_same_again_changes_nothing(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=2, per_user=1)])
+        await store.declare_lanes([Lane("main", limit=2, per_user=1)])
         await store.submit(new_runs(4, "ann", user="ann"))
         await hand.claim(4)
         before = await store.lanes()
 
-        await store.set_lanes([Lane("main", limit=2, per_user=1)])
-        await store.set_lanes([])
+        await store.declare_lanes([Lane("main", limit=2, per_user=1)])
+        await store.declare_lanes([])
 
         assert await store.lanes() == before
         assert await hand.claim(4) == []
@@ -81,7 +83,7 @@ class Lanes(Part):
         await store.submit(new_runs(5, "r"))
         first, second, third = await hand.claim(3)
 
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
 
         assert (await lane(store, "main")).active == 3
         assert (await hand.succeed(first, room=5)).claimed == []
@@ -90,10 +92,10 @@ class Lanes(Part):
 
     async def test_a_raised_limit_takes_effect_at_once(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         await store.submit(new_runs(5, "r"))
         await hand.claim(5)
 
-        await store.set_lanes([Lane("main", limit=3)])
+        await store.declare_lanes([Lane("main", limit=3)])
 
         assert ids(await hand.claim(5)) == ["r-00001", "r-00002"]

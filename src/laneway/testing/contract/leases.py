@@ -135,7 +135,7 @@ class Leases(Part):
         assert [info.incarnation.id for info in await store.workers()] == ["heir"]
 
     async def test_slots_stay_taken_until_the_lapse_is_settled(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         dead, _, heir = await dead_and_heir(store, 2)
         await dead.leave()
 
@@ -323,7 +323,7 @@ class Leases(Part):
         assert len((await heir.reclaim()).lapsed) == 4
 
     async def test_many_hundreds_are_reclaimed(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=1000)])
+        await store.declare_lanes([Lane("main", limit=1000)])
         dead, claimed, heir = await dead_and_heir(store, 900)
         await dead.leave()
         lapsed: list[str] = []

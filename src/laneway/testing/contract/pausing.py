@@ -211,7 +211,7 @@ class PausedSessions(Part):
         assert await hand.claim(5) == []
         session = await store.session("chat")
         assert session is not None
-        assert (session.admitted, session.held) == (1, 1)
+        assert (session.active, session.queued) == (1, 1)
         await store.resume("r", "a")
         assert await start_order(hand) == ["a", "b"]
 
@@ -224,18 +224,49 @@ class PausedSessions(Part):
 
         assert ids(await hand.claim(5)) == ["b"]
 
-    async def test_one_that_was_not_started_joins_the_tail_when_resumed(self, store: Store, clock: FakeClock) -> None:
+    @pytest.mark.parametrize("which", [0, 1])
+    async def test_one_that_has_joined_keeps_its_place_and_those_behind_it_wait(self, store: Store, which: int) -> None:
         hand = await Hand(store).register()
-        await store.submit([*new_runs(3, "r", session="chat"), new_run("due", session="chat", delay=1)])
-        await store.pause("p", "r-00000")
+        await store.submit(new_runs(3, "r", session="chat"))
+        await store.pause("p", f"r-{which:05d}")
+
+        before = await start_order(hand)
+        session = await store.session("chat")
+        await store.resume("r", f"r-{which:05d}")
+
+        assert before == [f"r-{index:05d}" for index in range(which)]
+        assert session is not None
+        assert (session.active, session.queued) == (0, 3 - which)
+        assert await start_order(hand) == [f"r-{index:05d}" for index in range(which, 3)]
+
+    async def test_a_cancelled_one_that_was_paused_in_its_place_lets_the_next_go_on(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(4, "r", session="chat"))
+        for index in (0, 2):
+            await store.pause(f"p{index}", f"r-{index:05d}")
+
+        await store.cancel("c0", "r-00000")
+        assert await start_order(hand) == ["r-00001"]
+        await store.cancel("c2", "r-00002")
+
+        assert await start_order(hand) == ["r-00003"]
+        assert await store.session("chat") is None
+
+    async def test_one_paused_before_it_was_due_joins_the_tail_when_resumed(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        hand = await Hand(store).register()
+        await store.submit([*new_runs(2, "r", session="chat"), new_run("later", session="chat", delay=1)])
+        await store.pause("p", "later")
         await clock.advance(1)
+        await store.submit([new_run("last", session="chat")])
 
-        await store.resume("r", "r-00000")
+        await store.resume("r", "later")
 
-        assert await start_order(hand) == ["r-00001", "r-00002", "due", "r-00000"]
+        assert await start_order(hand) == ["r-00000", "r-00001", "last", "later"]
 
-    async def test_an_idle_session_is_not_kept_for_one_that_was_not_started(self, store: Store) -> None:
-        await store.submit([new_run("a", session="chat")])
+    async def test_an_idle_session_is_not_kept_for_one_paused_before_it_was_due(self, store: Store) -> None:
+        await store.submit([new_run("a", session="chat", delay=1)])
 
         await store.pause("p", "a")
 
@@ -270,7 +301,7 @@ class PausedSessions(Part):
 
     async def test_a_paused_run_takes_no_turn_and_no_slot(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=1, per_user=1)])
+        await store.declare_lanes([Lane("main", limit=1, per_user=1)])
         await store.submit([*new_runs(2, "ann", user="ann"), new_run("bob", user="bob")])
         [claimed] = await hand.claim(5)
         await store.pause("p", claimed.id)

@@ -178,7 +178,7 @@ class Repeats(Part):
         lossy = LossyStore(store, chance=0.4, random=Random(7))
         hand = Hand(lossy)
         batch = [new_run(f"r{index}", user=f"u{index % 3}", session=f"s{index % 5}") for index in range(40)]
-        await until_answered(lambda: lossy.set_lanes([Lane("main", limit=4, per_user=2)]))
+        await until_answered(lambda: lossy.declare_lanes([Lane("main", limit=4, per_user=2)]))
         await until_answered(lambda: lossy.submit(batch))
         await until_answered(hand.register)
         executed: list[str] = []

@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 
 from laneway.core.policy import Lane
-from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.contract.frame import Part, ids, start_order, widen
 from laneway.testing.hand import Hand, error, new_run, new_runs
+
+
+async def standing(store: Store, session: str = "chat") -> tuple[int | None, int, int]:
+    """Return how many runs of the session may be active at once, and how many are active and queued."""
+    state = await store.session(session)
+    assert state is not None
+    return state.rule.max_concurrent, state.active, state.queued
 
 
 class Sessions(Part):
@@ -50,18 +56,18 @@ class Sessions(Part):
 
         assert ids([first, second]) == ["s-00000", "s-00001"]
         assert ids(reply.claimed) == ["s-00002"]
-        assert await store.session("chat") == SessionState("chat", 2, 2, 2)
+        assert await standing(store) == (2, 2, 2)
 
     async def test_what_a_session_holds_can_be_seen(self, store: Store) -> None:
         hand = await Hand(store).register()
         assert await store.session("chat") is None
 
         await store.submit(new_runs(3, "s", session="chat"))
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 0, 3)
         claimed = await hand.claim(9)
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 1, 2)
         claimed = (await hand.succeed(*claimed, room=9)).claimed
-        assert await store.session("chat") == SessionState("chat", 1, 1, 1)
+        assert await standing(store) == (1, 1, 1)
 
     async def test_an_idle_session_disappears_and_forgets_its_concurrency(self, store: Store) -> None:
         hand = await Hand(store).register()
@@ -73,7 +79,7 @@ class Sessions(Part):
         assert await store.session("chat") is None
         await store.submit(new_runs(3, "t", session="chat"))
 
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 0, 3)
 
     async def test_the_last_given_concurrency_stays(self, store: Store) -> None:
         await store.submit([new_run(session="chat", max_concurrent=4)])
@@ -82,7 +88,7 @@ class Sessions(Part):
 
         state = await store.session("chat")
         assert state is not None
-        assert state.max_concurrent == 4
+        assert state.rule.max_concurrent == 4
 
     async def test_a_raised_concurrency_lets_those_that_wait_start_in_order(self, store: Store) -> None:
         hand = await Hand(store).register()
@@ -109,7 +115,7 @@ class Sessions(Part):
         [first] = await hand.claim(9)
 
         assert (await hand.fail(first, room=9)).claimed == []
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 1, 2)
         await clock.advance(60)
 
         assert await start_order(hand) == ["s-00000", "s-00001", "s-00002"]
@@ -120,7 +126,7 @@ class Sessions(Part):
 
         await hand.release(*await hand.claim(9))
 
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 1, 2)
         assert await start_order(hand) == ["s-00000", "s-00001", "s-00002"]
 
     async def test_a_place_is_kept_through_a_lapse(self, store: Store) -> None:
@@ -130,10 +136,10 @@ class Sessions(Part):
         await dead.leave()
 
         lapsed = (await heir.reclaim()).lapsed
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 1, 2)
         await heir.lapse(*lapsed)
 
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 1, 2)
         assert await start_order(heir) == ["s-00000", "s-00001", "s-00002"]
 
     async def test_a_run_that_failed_for_good_lets_the_next_one_start(self, store: Store) -> None:
@@ -148,12 +154,12 @@ class Sessions(Part):
     async def test_a_delayed_run_joins_at_the_tail_when_it_is_due(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("delayed", session="chat", delay=5), new_run("a", session="chat")])
-        assert await store.session("chat") == SessionState("chat", 1, 1, 0)
+        assert await standing(store) == (1, 0, 1)
         await store.submit([new_run("b", session="chat")])
 
         await clock.advance(5)
         await hand.step()
-        assert await store.session("chat") == SessionState("chat", 1, 1, 2)
+        assert await standing(store) == (1, 0, 3)
         await store.submit([new_run("c", session="chat")])
 
         assert await start_order(hand) == ["a", "b", "delayed", "c"]
@@ -166,7 +172,7 @@ class Sessions(Part):
         await clock.advance(5)
         await hand.step()
 
-        assert await store.session("chat") == SessionState("chat", 3, 1, 0)
+        assert await standing(store) == (3, 0, 1)
 
     async def test_runs_start_in_the_order_they_became_due_though_nobody_looked(
         self, store: Store, clock: FakeClock
@@ -230,7 +236,7 @@ class Sessions(Part):
 
     async def test_a_run_held_by_its_users_cap_holds_those_behind_it(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit([new_run("busy", user="ann")])
         busy = await hand.claim(1)
         await store.submit(

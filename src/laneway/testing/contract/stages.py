@@ -16,7 +16,7 @@ async def ready(store: Store) -> None:
 async def parked(store: Store) -> None:
     """Leave `a` parked, because its user is at the cap."""
     hand = await Hand(store, "other").register()
-    await store.set_lanes([Lane("main", per_user=1)])
+    await store.declare_lanes([Lane("main", per_user=1)])
     await store.submit([new_run("b", user="ann"), new_run("a", user="ann")])
     await hand.claim(2)
 
@@ -24,7 +24,7 @@ async def parked(store: Store) -> None:
 async def brought_back(store: Store) -> None:
     """Leave `a` in the ready order again after it was parked."""
     hand = await Hand(store, "other").register()
-    await store.set_lanes([Lane("main", per_user=1)])
+    await store.declare_lanes([Lane("main", per_user=1)])
     await store.submit([new_run("b", user="ann"), new_run("a", user="ann"), new_run("c", user="ann")])
     await hand.succeed(*await hand.claim(3))
 

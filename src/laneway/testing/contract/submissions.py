@@ -29,7 +29,7 @@ class Submissions(Part):
             (ReceiptOutcome.ACCEPTED, "a"),
             (ReceiptOutcome.ACCEPTED, "c"),
         ]
-        assert [(receipt.reason, receipt.position) for receipt in receipts] == [(None, None)] * 3
+        assert [(receipt.reason, receipt.position) for receipt in receipts] == [(None, None), (None, 1), (None, 2)]
 
     async def test_a_submitted_run_is_pending_and_reads_as_it_was_given(self, store: Store, clock: FakeClock) -> None:
         new = new_run("a", args={"doc": 42}, lane="team", user="ann", session="chat", priority=-7, delay=90)
@@ -132,7 +132,7 @@ class Submissions(Part):
 
         state = await store.session("chat")
         assert state is not None
-        assert (state.admitted, state.held) == (1, 1)
+        assert (state.active, state.queued) == (0, 2)
 
     async def test_an_unknown_lane_becomes_main_and_the_receipt_says_so(self, store: Store) -> None:
         [receipt] = await store.submit([new_run("a", lane="nowhere")])
@@ -148,7 +148,7 @@ class Submissions(Part):
 
     async def test_a_repeat_says_lane_unknown_again_though_the_lane_exists_by_now(self, store: Store) -> None:
         receipts = await store.submit([new_run("a", lane="late")])
-        await store.set_lanes([Lane("late")])
+        await store.declare_lanes([Lane("late")])
 
         assert await store.submit([new_run("a", lane="late")]) == receipts
         assert (await store.get("a")).lane == "main"
@@ -190,7 +190,7 @@ class Submissions(Part):
 
     async def test_names_may_hold_any_character(self, store: Store) -> None:
         hand = await Hand(store, tasks={SPECIAL}).register()
-        await store.set_lanes([Lane(SPECIAL, limit=1, per_user=1)])
+        await store.declare_lanes([Lane(SPECIAL, limit=1, per_user=1)])
 
         await store.submit(
             [new_run(f"{index}", task=SPECIAL, lane=SPECIAL, user=SPECIAL, session=SPECIAL) for index in range(2)]
@@ -200,7 +200,7 @@ class Submissions(Part):
         assert (claimed.task, claimed.lane, claimed.user, claimed.session) == (SPECIAL,) * 4
         state = await store.session(SPECIAL)
         assert state is not None
-        assert (state.name, state.admitted, state.held) == (SPECIAL, 1, 1)
+        assert (state.name, state.active, state.queued) == (SPECIAL, 1, 1)
 
     async def test_names_that_differ_in_case_or_form_are_different(self, store: Store) -> None:
         names = ["straße", "STRASSE", "strasse", "e\u0301", "é", "a", "a "]
@@ -212,7 +212,7 @@ class Submissions(Part):
         for name in names:
             state = await store.session(name)
             assert state is not None
-            assert state.admitted == 1
+            assert state.queued == 1
 
     async def test_a_batch_of_many_hundreds_is_accepted_whole_and_in_order(self, store: Store) -> None:
         batch = new_runs(1201, "many")

@@ -22,7 +22,7 @@ EVERYTHING = RunFilter()
 
 async def every_stage(store: Store, hand: Hand) -> None:
     """Leave a run in each stage, all of the user ann but the last, in the order of their ids."""
-    await store.set_lanes([Lane("main", limit=10, per_user=3)])
+    await store.declare_lanes([Lane("main", limit=10, per_user=3)])
     await store.submit([new_run("1 ended", user="ann")])
     await hand.succeed(*await hand.claim())
     await store.submit([new_run(name, user="ann") for name in ("2 requested", "3 running", "4 retried")])
@@ -148,7 +148,7 @@ class Sweeping(Part):
 
     async def test_what_is_left_goes_on_in_its_order(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lanes([Lane("main", limit=3, per_user=1)])
+        await store.declare_lanes([Lane("main", limit=3, per_user=1)])
         chats = [new_run(f"{user}-{n}", user=user, session=user) for n in range(6) for user in ("ann", "bob")]
         odd = [new_run(f"odd-{n}", user="ann", task="odd") for n in range(3)]
         await store.submit([*odd, *chats])
@@ -164,7 +164,7 @@ class Sweeping(Part):
         assert [run_id for run_id in order if run_id.startswith("bob")] == [f"bob-{n}" for n in range(6)]
 
     async def test_many_hundreds_are_cancelled_in_parts_of_the_limit(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         hand = await Hand(store).register()
         await store.submit([new_run(user="ann", session=f"s{n % 7}") for n in range(700)])
         await hand.succeed(*await hand.claim(5))

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from laneway.core.instants import SECOND
-from laneway.core.policy import Lane
+from laneway.core.policy import Lane, Mode, SessionPolicy
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.contract.frame import Part, ids
@@ -128,7 +128,7 @@ class Wakeups(Part):
         assert sum(hand.woken for hand in hands) == 3
 
     async def test_no_more_workers_are_woken_than_the_lane_has_room_for(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=2)])
+        await store.declare_lanes([Lane("main", limit=2)])
         hands = [await resting(store, f"w{index}") for index in range(4)]
 
         await store.submit(new_runs(4, "r"))
@@ -204,7 +204,7 @@ class Wakeups(Part):
         assert (await hand.rest()).due_in == reply.due_in
 
     async def test_a_freed_slot_of_a_lane_wakes_one(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         busy, claimed = await one_running(store, "busy")
         await store.submit([new_run("b")])
         hand = await resting(store)
@@ -215,7 +215,7 @@ class Wakeups(Part):
         assert ids((await hand.rest()).claimed) == ["b"]
 
     async def test_a_freed_slot_of_a_user_wakes_one(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         busy, claimed = await one_running(store, "busy")
         await store.submit([new_run("b", user="ann")])
         hand = await resting(store)
@@ -255,23 +255,23 @@ class Wakeups(Part):
 
     @pytest.mark.parametrize("lane", [Lane("main", limit=2, per_user=1), Lane("main", limit=2)], ids=repr)
     async def test_a_raised_limit_wakes_one(self, store: Store, lane: Lane) -> None:
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         await one_running(store, "busy")
         await store.submit([new_run("b")])
         hand = await resting(store)
 
-        await store.set_lanes([lane])
+        await store.declare_lanes([lane])
 
         assert await hand.hears()
 
     @pytest.mark.parametrize("lane", [Lane("main", per_user=2), Lane("main")], ids=repr)
     async def test_a_raised_or_removed_cap_wakes_one(self, store: Store, lane: Lane) -> None:
-        await store.set_lanes([Lane("main", per_user=1)])
+        await store.declare_lanes([Lane("main", per_user=1)])
         await one_running(store, "busy")
         await store.submit([new_run("b", user="ann")])
         hand = await resting(store)
 
-        await store.set_lanes([lane])
+        await store.declare_lanes([lane])
 
         assert await hand.hears()
 
@@ -299,7 +299,7 @@ class Wakeups(Part):
         assert ids((await scanner.rest()).claimed) == ["a"]
 
     async def test_a_run_set_aside_wakes_one_who_knows_it_when_its_lane_has_room_again(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         mailer = await Hand(store, "mailer", tasks={"mail"}).register()
         await store.submit([new_run("scan", task="scan"), new_run("mail", task="mail")])
         claimed = await mailer.claim(1)
@@ -312,15 +312,30 @@ class Wakeups(Part):
         assert ids((await scanner.rest()).claimed) == ["scan"]
 
     async def test_a_run_set_aside_wakes_one_who_knows_it_when_the_limit_is_raised(self, store: Store) -> None:
-        await store.set_lanes([Lane("main", limit=1)])
+        await store.declare_lanes([Lane("main", limit=1)])
         mailer = await Hand(store, "mailer", tasks={"mail"}).register()
         await store.submit([new_run("scan", task="scan"), new_run("mail", task="mail")])
         assert ids(await mailer.claim(1)) == ["mail"]
         scanner = await resting(store, "scanner", "scan")
 
-        await store.set_lanes([Lane("main", limit=2)])
+        await store.declare_lanes([Lane("main", limit=2)])
 
         assert await scanner.hears()
+
+    async def test_a_worker_at_its_limit_is_not_woken_for_a_run_of_that_lane_that_was_set_aside(
+        self, store: Store
+    ) -> None:
+        await store.declare_lanes([Lane("main", limit=9, worker_limit=1)])
+        hand = await Hand(store, "full").register()
+        await store.submit(new_runs(2, "r"))
+        [first] = await hand.claim(1)
+        await (await Hand(store, "ignorant", tasks=["other"]).register()).claim(5)
+
+        await hand.rest()
+
+        assert await idle(store) == ["full"]
+        assert hand.woken == 0
+        assert ids((await hand.succeed(first, room=1)).claimed) == ["r-00001"]
 
     async def test_a_woken_worker_that_claims_nothing_passes_the_wake_up_on(self, store: Store) -> None:
         one, two = await resting(store, "one"), await resting(store, "two")
@@ -368,6 +383,18 @@ class Wakeups(Part):
         await hand.emit(claimed, "log", 1)
         assert await watcher.hears()
         await hand.succeed(claimed)
+        assert await watcher.hears()
+
+        stop()
+
+    async def test_watchers_are_told_what_a_message_did_to_other_runs(self, store: Store) -> None:
+        await store.submit([new_run("a", session="chat")])
+        watcher = Watcher()
+        stop = store.watch(watcher.told.set)
+
+        await store.submit([new_run("b", session="chat", policy=SessionPolicy(mode=Mode.COLLECT))])
+        assert await watcher.hears()
+        await store.submit([new_run("c", session="chat", policy=SessionPolicy(mode=Mode.INTERRUPT))])
         assert await watcher.hears()
 
         stop()

@@ -27,7 +27,7 @@ SELECT 'run ' || coalesce(id, number), number FROM (
 -- name: find_stranded
 -- Find pending runs that no claim will ever meet, as entries for `due`: there each is met, at once. `kind` 1: it was
 -- claimed before. It reads all runs.
-SELECT 'run ' || id, coalesce(outcome.due_at, run.due_at), run.number, coalesce(fence, 0) > 0
+SELECT 'run ' || id, coalesce(outcome.due_at, run.due_at), run.number, coalesce(fence, 0) > 0, session
 FROM run LEFT JOIN outcome USING (number)
 WHERE coalesce(state, 'pending') = 'pending' AND run.number NOT IN (
     SELECT number FROM lease UNION ALL SELECT number FROM ready UNION ALL SELECT number FROM parked
@@ -39,10 +39,11 @@ WHERE coalesce(state, 'pending') = 'pending' AND run.number NOT IN (
 SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELECT id FROM worker);
 
 -- name: find_orphans
--- Find results, events and checkpoints of runs that are not there. It reads the history.
+-- Find results, events, messages and what attempts left of runs that are not there. It reads the history.
 SELECT DISTINCT 'run number ' || number, number FROM (
     SELECT number FROM outcome UNION SELECT number FROM event
-    UNION SELECT number FROM checkpoint UNION SELECT number FROM control
+    UNION SELECT number FROM checkpoint UNION SELECT number FROM prepared UNION SELECT number FROM control
+    UNION SELECT number FROM message
 ) WHERE number NOT IN (SELECT number FROM run);
 
 -- name: find_unnumbered
@@ -55,13 +56,11 @@ SELECT 'run ' || id, written, number FROM (
 ) WHERE counted <> written;
 
 -- name: find_parked
--- Find users whose parked runs could go on. It reads all seats.
-SELECT user || ' in lane ' || lane FROM seat JOIN lane ON lane.name = lane
-WHERE parked > 0 AND out = 0 AND (per_user IS NULL OR seat.active < per_user);
-
--- name: find_held
--- Find sessions whose held runs could go on. It reads all sessions.
-SELECT 'session ' || name, name FROM session WHERE held > 0 AND unstarted = 0 AND admitted < max_concurrent;
+-- Find users who are not paused and whose parked runs could go on. It reads all seats.
+SELECT seat.user || ' in lane ' || seat.lane FROM seat JOIN lane ON lane.name = seat.lane
+LEFT JOIN cap ON cap.user = seat.user AND cap.lane = seat.lane
+WHERE parked > 0 AND out = 0 AND seat.active < coalesce(cap, per_user, seat.active + 1)
+    AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'user' AND name = seat.user);
 
 -- name: unlease
 -- Index: the primary key.
@@ -85,22 +84,13 @@ DELETE FROM due WHERE number = ?;
 
 -- name: put_due
 -- Index: the primary key.
-INSERT INTO due (rank, number, kind) VALUES (?, ?, ?);
+INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
 
 -- name: bury
 -- Make an unknown holder known as one that left, so that the next reclaim takes over from it. Index: the unique id.
 INSERT INTO worker (id, incarnation, lease, renewed_at, "left")
 VALUES (?1, json_object('id', ?1, 'host', '', 'tasks', json('[]'),
     'process', json_object('boot', '', 'namespace', '', 'pid', 0, 'started', 0)), 1, 1, 1);
-
--- name: join_anew
--- Put what a session holds back onto the due shelf, to join again in the same order. Index: the primary key.
-INSERT INTO due (rank, number, kind)
-SELECT due_at, held.number, 0 FROM held CROSS JOIN run ON run.number = held.number WHERE held.session = ?;
-
--- name: hold_nothing
--- Index: the primary key.
-DELETE FROM held WHERE session = ?;
 
 -- name: drop_outcome
 -- Index: the unique number.
@@ -118,6 +108,14 @@ DELETE FROM checkpoint WHERE number = ?;
 -- Index: the primary key.
 DELETE FROM control WHERE number = ?;
 
+-- name: drop_prepared
+-- Index: the primary key.
+DELETE FROM prepared WHERE number = ?;
+
+-- name: drop_messages
+-- Index: the unique (number, kind, nth).
+DELETE FROM message WHERE number = ?;
+
 -- name: number_lease
 -- Index: the primary key.
 UPDATE lease SET events = ?1 WHERE number = ?2;
@@ -127,24 +125,29 @@ UPDATE lease SET events = ?1 WHERE number = ?2;
 UPDATE outcome SET events = ?1 WHERE number = ?2;
 
 -- name: spots
--- Read where every run is that has not ended. It reads the leases, the shelves and what is paused.
-SELECT 'lease', NULL, run.lane, user, session, priority, task, 1 FROM lease CROSS JOIN run USING (number)
+-- Read where every run is that has not ended, as `Spot` has it but for what its session says of it. It reads the leases,
+-- the shelves and what is paused.
+SELECT 'lease', NULL, run.lane, user, session, priority, task, 1, number, '', 0 FROM lease CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'ready', NULL, run.lane, user, session, priority, task, kind FROM ready CROSS JOIN run USING (number)
+SELECT 'ready', NULL, run.lane, user, session, priority, task, kind, number, '', 0 FROM ready CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'parked', gate, run.lane, user, session, priority, task, kind FROM parked CROSS JOIN run USING (number)
+SELECT 'parked', gate, run.lane, user, session, priority, task, kind, number, '', 0 FROM parked CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'held', NULL, lane, user, run.session, priority, task, 0 FROM held CROSS JOIN run USING (number)
+SELECT 'held', NULL, lane, user, run.session, priority, task, kind, number, '', paused FROM held CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'due', NULL, lane, user, session, priority, task, kind FROM due CROSS JOIN run USING (number)
+SELECT 'due', NULL, lane, user, run.session, priority, task, kind, number, '', 0 FROM due CROSS JOIN run USING (number)
 UNION ALL
-SELECT 'paused', NULL, lane, user, session, priority, task, fence > 0
+SELECT 'paused', NULL, lane, user, session, priority, task, fence > 0, number, '', 1
 FROM outcome INDEXED BY outcome_kept CROSS JOIN run USING (number)
-WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending';
+WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND number NOT IN (SELECT number FROM held);
+
+-- name: sessions
+-- Name all sessions. It reads the table.
+SELECT name FROM session;
 
 -- name: count_lanes
 -- Read the stored counts of lanes; the keys are those of `core.audit`. It reads the table.
-SELECT 'lane', name, 'active', active FROM lane;
+SELECT 'lane', name, 'active', active FROM lane UNION ALL SELECT 'lane', name, 'pending', pending FROM lane;
 
 -- name: count_paces
 -- It reads the table.
@@ -159,11 +162,6 @@ SELECT 'turn', lane, nullif(user, ''), priority, 'waiting', waiting FROM turn;
 SELECT 'seat', lane, user, 'active', active FROM seat UNION ALL SELECT 'seat', lane, user, 'parked', parked FROM seat
 UNION ALL SELECT 'seat', lane, user, 'out', out FROM seat;
 
--- name: count_sessions
--- It reads the table.
-SELECT 'session', name, 'admitted', admitted FROM session UNION ALL SELECT 'session', name, 'held', held FROM session
-UNION ALL SELECT 'session', name, 'unstarted', unstarted FROM session;
-
 -- name: count_asides
 -- It reads the table.
 SELECT 'aside', lane, task, 'runs', runs FROM aside;
@@ -171,6 +169,10 @@ SELECT 'aside', lane, task, 'runs', runs FROM aside;
 -- name: set_lane_active
 -- Each of the following writes one count, given first, under its key. Index: the primary key.
 UPDATE lane SET active = ?1 WHERE name = ?2;
+
+-- name: set_lane_pending
+-- Index: the primary key.
+UPDATE lane SET pending = ?1 WHERE name = ?2;
 
 -- name: set_pace_ready
 -- Index: the primary key.
@@ -198,23 +200,9 @@ ON CONFLICT (lane, user) DO UPDATE SET parked = excluded.parked;
 INSERT INTO seat (lane, user, active, parked, out) VALUES (?2, ?3, 0, 0, ?1)
 ON CONFLICT (lane, user) DO UPDATE SET out = excluded.out;
 
--- name: set_session_admitted
--- A session whose row was lost begins with one run at a time. Index: the primary key.
-INSERT INTO session (name, max_concurrent, admitted, unstarted, held, joined)
-VALUES (?2, 1, ?1, 0, 0, coalesce((SELECT max(rank) FROM held WHERE session = ?2), 0))
-ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted;
-
--- name: set_session_unstarted
--- Index: the primary key.
-INSERT INTO session (name, max_concurrent, admitted, unstarted, held, joined)
-VALUES (?2, 1, 0, ?1, 0, coalesce((SELECT max(rank) FROM held WHERE session = ?2), 0))
-ON CONFLICT (name) DO UPDATE SET unstarted = excluded.unstarted;
-
--- name: set_session_held
--- Index: the primary key.
-INSERT INTO session (name, max_concurrent, admitted, unstarted, held, joined)
-VALUES (?2, 1, 0, 0, ?1, coalesce((SELECT max(rank) FROM held WHERE session = ?2), 0))
-ON CONFLICT (name) DO UPDATE SET held = excluded.held;
+-- name: last_held
+-- Read the first and the last place at which a session holds runs. Index: the primary key.
+SELECT min(rank), max(rank) FROM held WHERE session = ?;
 
 -- name: set_aside_runs
 -- Index: the primary key.
@@ -227,10 +215,6 @@ DELETE FROM turn WHERE waiting = 0;
 -- name: tidy_seats
 -- It reads the table.
 DELETE FROM seat WHERE active = 0 AND parked = 0 AND out = 0;
-
--- name: tidy_sessions
--- It reads the table.
-DELETE FROM session WHERE admitted = 0 AND held = 0;
 
 -- name: tidy_asides
 -- It reads the table.

@@ -1,18 +1,14 @@
 -- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
 
 -- name: lane
--- Read a lane's limits, how many of its runs are active, and how far each of its priorities has come: a row per priority,
--- or one without. Index: the primary keys.
-SELECT "limit", per_user, active, priority, v, ready FROM lane LEFT JOIN pace ON pace.lane = name WHERE name = ?;
+-- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
+-- per priority, or one without. Index: the primary keys.
+SELECT "limit", per_user, worker_limit, max_pending, when_full, active, pending, paused, priority, v, ready
+FROM lane LEFT JOIN pace ON pace.lane = name WHERE name = ?;
 
--- name: set_active
--- Write how many runs of a lane are active. Index: the primary key.
-UPDATE lane SET active = ? WHERE name = ?;
-
--- name: set_lane
--- Create a lane or change its limits. Index: the primary key.
-INSERT INTO lane (name, "limit", per_user) VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit", per_user = excluded.per_user;
+-- name: set_runs
+-- Write how many runs of a lane are active and pending. Index: the primary key.
+UPDATE lane SET active = ?, pending = ? WHERE name = ?;
 
 -- name: set_pace
 -- Write how far a priority of a lane has come. Index: the primary key.
@@ -42,6 +38,15 @@ DELETE FROM turn WHERE lane = ? AND user = ? AND priority = ?;
 SELECT seat.user, active, parked, out
 FROM json_each(?2) AS wanted CROSS JOIN seat ON seat.lane = ?1 AND seat.user = wanted.value;
 
+-- name: caps
+-- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index: the
+-- primary keys.
+SELECT wanted.value, iif(paused.name IS NULL, cap, 0)
+FROM json_each(?2) AS wanted
+LEFT JOIN paused ON paused.what = 'user' AND paused.name = wanted.value
+LEFT JOIN cap ON cap.user = wanted.value AND cap.lane = ?1
+WHERE paused.name IS NOT NULL OR cap IS NOT NULL;
+
 -- name: parked_users
 -- Name the users of a lane who have parked runs. Index: the primary key; it reads all seats of the lane.
 SELECT user FROM seat WHERE lane = ? AND parked > 0;
@@ -57,14 +62,14 @@ DELETE FROM seat WHERE lane = ? AND user = ?;
 
 -- name: sessions
 -- Read these sessions. Index: the primary key.
-SELECT name, max_concurrent, admitted, unstarted, held, joined
+SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM json_each(?) AS wanted CROSS JOIN session ON session.name = wanted.value;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-INSERT INTO session (name, max_concurrent, admitted, unstarted, held, joined) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent, admitted = excluded.admitted,
-    unstarted = excluded.unstarted, held = excluded.held, joined = excluded.joined;
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted, held = excluded.held,
+    back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.

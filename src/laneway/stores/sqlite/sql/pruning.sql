@@ -23,6 +23,22 @@ DELETE FROM checkpoint WHERE number IN (SELECT value FROM json_each(?));
 -- Forget the calls that changed these runs. Index: the primary key.
 DELETE FROM control WHERE number IN (SELECT value FROM json_each(?));
 
+-- name: drop_prepared
+-- Delete what was prepared for these runs. Index: the primary key.
+DELETE FROM prepared WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_messages
+-- Delete the messages that these runs took. Index: the unique (number, kind, nth).
+DELETE FROM message WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: leave_keys
+-- Note that the runs of these keys are gone. Index: key_number.
+UPDATE key SET gone = 1 WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_keys
+-- Delete the keys of runs that are gone, of an instant or older. Index: key_gone.
+DELETE FROM key WHERE gone AND at <= ?;
+
 -- name: drop_outcomes
 -- Delete the outcomes of these runs. Index: the unique number.
 DELETE FROM outcome WHERE number IN (SELECT value FROM json_each(?));

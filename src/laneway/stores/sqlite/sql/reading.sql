@@ -1,6 +1,6 @@
 -- What people ask. Each verb reads in one snapshot.
 -- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
--- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of (the view `record`).
+-- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of, messages (the view `record`).
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
@@ -51,7 +51,7 @@ ORDER BY outcome.number DESC LIMIT :limit;
 -- Find pending runs, newest first. It reads all shelves: their entries are narrow, and only what is pending is there.
 SELECT shelf.number FROM (
     SELECT number FROM ready UNION ALL SELECT number FROM parked
-    UNION ALL SELECT number FROM held UNION ALL SELECT number FROM due
+    UNION ALL SELECT number FROM held WHERE NOT paused UNION ALL SELECT number FROM due
 ) AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
@@ -61,20 +61,15 @@ ORDER BY shelf.number DESC LIMIT :limit;
 -- name: count
 -- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_ended.
 SELECT 'pending', (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)
-    + (SELECT count(*) FROM held) + (SELECT count(*) FROM due)
+    + (SELECT count(*) FROM held WHERE NOT paused) + (SELECT count(*) FROM due)
 UNION ALL SELECT 'running', count(*) FROM lease
 UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_kept WHERE ended_at IS NULL AND state <> 'pending'
 GROUP BY state
 UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_ended WHERE ended_at IS NOT NULL GROUP BY state;
 
--- name: lanes
--- Read all lanes by name. It reads the table and, by its primary key, pace.
-SELECT name, "limit", per_user, active, (SELECT coalesce(sum(ready), 0) FROM pace WHERE pace.lane = name)
-FROM lane ORDER BY name;
-
--- name: session
--- Read a session. Index: the primary key.
-SELECT name, max_concurrent, admitted, held FROM session WHERE name = ?;
+-- name: session_names
+-- Name the sessions that begin so and come behind a name, in order. Index: the primary key, as a range.
+SELECT name FROM session WHERE name > ?1 AND name >= ?2 AND name < ?3 ORDER BY name LIMIT ?4;
 
 -- name: log
 -- Read what is needed to show a run's events: its result, and its lease if it is running. Index: the unique id.
@@ -93,6 +88,6 @@ SELECT events - json_array_length(log) + 1, log FROM outcome WHERE number = ?1 A
 
 -- name: workers
 -- Read the incarnations, oldest first, with how much they hold. It reads the table and all leases.
-SELECT incarnation, renewed_at, coalesce(held, 0), idle, "left"
+SELECT incarnation, renewed_at, coalesce(held, 0), idle, "left", short
 FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) ON holder = worker.id
 ORDER BY number;

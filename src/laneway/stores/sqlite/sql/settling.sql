@@ -2,8 +2,8 @@
 
 -- name: leased
 -- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it. Index: the primary keys.
-SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, NULL, 0, attempt, 0, fence, events,
-    NULL, coalesce(died, holder), started_at, noted, request
+SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, 0, NULL, attempt, 0, fence, events,
+    NULL, NULL, 0, coalesce(died, holder), started_at, noted, request, cleared
 FROM json_each(?1) AS wanted
 CROSS JOIN lease ON lease.number = wanted.value
 CROSS JOIN run ON run.number = lease.number
@@ -35,6 +35,10 @@ UPDATE lease SET events = ?, noted = 1 WHERE number = ?;
 -- name: save
 -- Keep the newest checkpoint of a run. Index: the primary key.
 INSERT INTO checkpoint (number, state) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
+
+-- name: prepare
+-- Keep the arguments of a run as they were prepared. Index: the primary key.
+INSERT INTO prepared (number, args) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET args = excluded.args;
 
 -- name: forgive
 -- Forget the crashes of a run that came as far as a checkpoint. Index: the unique number.

@@ -1,9 +1,10 @@
 -- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
--- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, max_concurrent.
+-- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority; where it matters also whether the
+-- run is paused, and what it says of its session when it joins.
 
 -- name: ready
 -- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority
 FROM ready AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
 
@@ -17,14 +18,14 @@ DELETE FROM ready WHERE lane = ? AND (rank, number) <= (?, ?);
 
 -- name: parked
 -- Read a parked set behind a key. Index: the primary key of parked, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority
 FROM parked AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND gate = ?2 AND (shelf.rank, shelf.number) > (?3, ?4) ORDER BY shelf.rank, shelf.number LIMIT ?5;
 
 -- name: first_parked
 -- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
 -- Index: the primary key of parked.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, max_concurrent, gate
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, gate
 FROM json_each(?1) AS wanted
 CROSS JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
     AND shelf.rank <= coalesce((
@@ -43,13 +44,13 @@ DELETE FROM parked WHERE lane = ? AND gate = ? AND (rank, number) <= (?, ?);
 
 -- name: held
 -- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
-SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, paused
 FROM held AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
 
 -- name: first_held
 -- Read the first run that each of these sessions holds back. Index: the primary key of held.
-SELECT 0, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, max_concurrent
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, paused
 FROM json_each(?) AS wanted
 CROSS JOIN held AS shelf ON shelf.session = wanted.value
     AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
@@ -57,7 +58,7 @@ CROSS JOIN run ON run.number = shelf.number;
 
 -- name: put_held
 -- Index: the primary key.
-INSERT INTO held (session, rank, number) VALUES (?, ?, ?);
+INSERT INTO held (session, rank, number, kind, paused) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_held
 -- Delete what a session held back, up to a key. Index: the primary key.
@@ -65,13 +66,13 @@ DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
 
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, session, priority, max_concurrent
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, 0, arrival
 FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= ?1 ORDER BY shelf.rank, shelf.number LIMIT ?2;
 
 -- name: put_due
 -- Index: the primary key.
-INSERT INTO due (rank, number, kind) VALUES (?, ?, ?);
+INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
 
 -- name: drop_due
 -- Delete the future runs up to a key. Index: the primary key.
@@ -90,21 +91,25 @@ INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) D
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
 -- name: tried
--- Read how often these runs were tried, and their checkpoints. Index: the unique number of outcome, the primary key.
-SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state
+-- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the primary
+-- keys.
+SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args
 FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value
-LEFT JOIN checkpoint ON checkpoint.number = outcome.number;
+LEFT JOIN checkpoint ON checkpoint.number = outcome.number
+LEFT JOIN prepared ON prepared.number = outcome.number;
 
 -- name: find
--- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most; then
--- among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
+-- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or by
+-- the one key it can have while its session is paused; then among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
 -- back is near the front. It stops at the first arm that has it. Index: the primary keys, whole or by their first columns.
 SELECT 'due', '', rank, kind FROM due WHERE rank = ?7 AND number = ?1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND rank = ?6 AND number = ?1
-UNION ALL SELECT 'held', '', rank, 0 FROM held WHERE session = ?5 AND rank = ?6 AND number = ?1
+UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = ?5 AND rank = ?6 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked
 WHERE lane = ?2 AND gate IN ('user:' || ?3, 'task:' || ?4) AND rank = ?6 AND number = ?1
-UNION ALL SELECT 'held', '', rank, 0 FROM held WHERE session = ?5 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = ?2 AND gate = 'session:' || ?5 AND rank = 0 AND number = ?1
+UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = ?5 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'user:' || ?3 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'task:' || ?4 AND number = ?1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND number = ?1
@@ -127,6 +132,16 @@ DELETE FROM held WHERE session = ? AND rank = ? AND number = ?;
 DELETE FROM due WHERE rank = ? AND number = ?;
 
 -- name: bodies
--- Read the id, arguments and checkpoint of these runs. Index: the primary keys.
-SELECT run.number, run.id, args, checkpoint.state FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value
-LEFT JOIN checkpoint ON checkpoint.number = run.number;
+-- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys.
+SELECT run.number, run.id, run.args, checkpoint.state, prepared.args
+FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value
+LEFT JOIN checkpoint ON checkpoint.number = run.number
+LEFT JOIN prepared ON prepared.number = run.number;
+
+-- name: held_run
+-- Find where a session holds a run. Index: the primary key, by its first column.
+SELECT rank FROM held WHERE session = ? AND number = ?;
+
+-- name: pause_held
+-- Mark a held run as paused, or not. Index: the primary key.
+UPDATE held SET paused = ? WHERE session = ? AND rank = ? AND number = ?;

@@ -1,16 +1,13 @@
--- Control: what is asked of runs from outside.
-
--- name: number
--- Find the number of a run. Index: the unique id.
-SELECT number FROM run WHERE id = ?;
+-- Runs that have not ended, as control and a session's policy find and change them.
 
 -- name: steered
--- Read these runs as `Steered` has them, oldest first. Index: the primary keys, and the unique number of outcome.
+-- Read these runs as `Steered` has them, in this order. Index: the primary keys, and the unique number of outcome.
 SELECT coalesce(lease.fence, outcome.fence, 0) > 0, 0, run.number, run.id, task, NULL, lane, user, session, priority,
-    max_concurrent, 0, coalesce(lease.attempt, outcome.attempt, 1), coalesce(crashes, 0),
-    coalesce(lease.fence, outcome.fence, 0), coalesce(lease.events, outcome.events, 0), NULL,
+    lease.number IS NULL AND outcome.state IS 'paused', arrival,
+    coalesce(lease.attempt, outcome.attempt, 1), coalesce(crashes, 0),
+    coalesce(lease.fence, outcome.fence, 0), coalesce(lease.events, outcome.events, 0), NULL, NULL, 0,
     coalesce(died, holder, ''), coalesce(lease.started_at, outcome.started_at), coalesce(noted, 1), request,
-    iif(lease.number IS NULL, coalesce(outcome.state, 'pending'), 'running'), holder, died, rank,
+    coalesce(cleared, 0), iif(lease.number IS NULL, coalesce(outcome.state, 'pending'), 'running'), holder, died, rank,
     coalesce(outcome.due_at, run.due_at), error, control.call
 FROM json_each(?) AS wanted
 CROSS JOIN run ON run.number = wanted.value
@@ -18,31 +15,33 @@ LEFT JOIN outcome ON outcome.number = run.number
 LEFT JOIN lease ON lease.number = run.number
 LEFT JOIN control ON control.number = run.number;
 
+-- name: held
+-- Find what a session holds back and was never started, in its order. Index: the primary key.
+SELECT number FROM held WHERE session = ? AND NOT kind & 1 ORDER BY rank, number;
+
+-- name: future
+-- Find the runs of a session that were never started and are on no shelf but that of the future, or on none because they
+-- are paused. Index: due_session, and outcome_kept, of which it reads all that is paused.
+SELECT number FROM (
+    SELECT number, rank FROM due INDEXED BY due_session WHERE session = ?1 AND session IS NOT NULL AND kind = 0
+    ORDER BY rank, number
+)
+UNION ALL
+SELECT outcome.number FROM outcome INDEXED BY outcome_kept CROSS JOIN run ON run.number = outcome.number
+WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND fence = 0 AND session = ?1;
+
 -- name: request
 -- Write what is requested of a running run, and how many of its events are written. Index: the primary key.
 UPDATE lease SET request = ?, events = ?, noted = 1 WHERE number = ?;
+
+-- name: clear
+-- Note that what lies unread when the run ends is dropped. Index: the primary key.
+UPDATE lease SET cleared = 1 WHERE number = ?;
 
 -- name: remember
 -- Remember the call that changed a run. Index: the primary key.
 INSERT INTO control (number, call) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET call = excluded.call;
 
--- name: changed
--- Count what a call has changed among these numbers, and find the last of it. Index: control_call, which covers it.
-SELECT count(*), max(number) FROM control WHERE call = ? AND number > ? AND number <= ?;
-
--- name: unended
--- Find runs that have not ended, oldest first: as many as wanted, and as many more as may have been requested to be
--- cancelled before. It reads the shelves, the leases and the index outcome_kept, and nothing that has ended.
-SELECT found.number FROM (
-    SELECT number FROM ready WHERE coalesce(:state, 'pending') = 'pending'
-    UNION ALL SELECT number FROM parked WHERE coalesce(:state, 'pending') = 'pending'
-    UNION ALL SELECT number FROM held WHERE coalesce(:state, 'pending') = 'pending'
-    UNION ALL SELECT number FROM due WHERE coalesce(:state, 'pending') = 'pending'
-    UNION ALL SELECT number FROM lease WHERE coalesce(:state, 'running') = 'running'
-    UNION ALL SELECT number FROM outcome INDEXED BY outcome_kept
-    WHERE ended_at IS NULL AND state <> 'pending' AND state = coalesce(:state, state)
-) AS found CROSS JOIN run ON run.number = found.number
-WHERE found.number > :after AND found.number <= :until
-    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
-ORDER BY found.number LIMIT :limit + (SELECT count(*) FROM lease WHERE request = 'cancel');
+-- name: forget
+-- Forget the call that changed a run. Index: the primary key.
+DELETE FROM control WHERE number = ?;

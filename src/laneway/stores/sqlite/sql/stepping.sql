@@ -10,17 +10,33 @@ SELECT incarnation, "left", call, refused, due_in, more, answered_at FROM worker
 
 -- name: answer
 -- Keep the answer to a step. Index: the unique id.
-UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, told = ?, idle = ? WHERE id = ?;
+UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, told = ?, idle = ?, short = ?
+WHERE id = ?;
 
 -- name: claimed
 -- Read again what an incarnation claimed in one step. It reads all leases: a step is rarely repeated.
-SELECT lease.number, id, task, args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, holder,
-    0, checkpoint.state, 0
+SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, holder,
+    0, checkpoint.state, 0, lease.messages, prepared.args
 FROM lease CROSS JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
-LEFT JOIN checkpoint ON checkpoint.number = lease.number
+LEFT JOIN checkpoint ON checkpoint.number = lease.number LEFT JOIN prepared ON prepared.number = lease.number
 WHERE holder = ? AND call = ? AND died IS NULL ORDER BY nth;
 
+-- name: lease_messages
+-- Note how many messages a run had taken when it was claimed; few did. Index: the primary key.
+UPDATE lease SET messages = ? WHERE number = ?;
+
+-- name: executed
+-- Count what an incarnation executes of these lanes. It reads all leases: only lanes with a limit per worker are asked for.
+SELECT run.lane, count(*) FROM lease CROSS JOIN run ON run.number = lease.number
+WHERE holder = ?1 AND died IS NULL AND run.lane IN (SELECT value FROM json_each(?2)) GROUP BY run.lane;
+
 -- name: requests
--- Read what is requested of the runs that an incarnation executes. Index: lease_requested.
-SELECT number, fence, request FROM lease INDEXED BY lease_requested
-WHERE holder = ? AND request IS NOT NULL AND died IS NULL ORDER BY number;
+-- Read what is requested of the runs that an incarnation executes, and how many messages lie in their inboxes. Index:
+-- lease_requested; it reads all leases, then message_open.
+SELECT number, fence, request, 0 FROM lease INDEXED BY lease_requested
+WHERE holder = ?1 AND request IS NOT NULL AND died IS NULL
+UNION ALL
+SELECT lease.number, fence, 'steer', count(*) FROM lease CROSS JOIN message INDEXED BY message_open
+ON message.number = lease.number AND kind = 'steered' AND open
+WHERE holder = ?1 AND died IS NULL GROUP BY lease.number
+ORDER BY 1, 3;

@@ -6,7 +6,7 @@ DELETE FROM run WHERE number >= ?;
 
 -- name: insert
 -- Write a run. Index: the unique id finds out a run that was accepted before.
-INSERT INTO run (number, id, task, lane, user, session, priority, max_concurrent, accepted_at, due_at, rank, args)
+INSERT INTO run (number, id, task, lane, user, session, priority, arrival, accepted_at, due_at, rank, args)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_alike

@@ -2,13 +2,20 @@
 
 -- name: glance
 -- Read the last acceptance number, when the next future run is due, whether runs are set aside, whether any worker but
--- the one who asks rests, whether anything is requested of that one's runs, and whether runs were resumed that were never
--- started. The counter is behind the newest run until runs are pruned.
--- Index: primary keys, worker_idle, lease_requested and outcome_resumed.
+-- the one who asks rests, whether anything is requested of that one's runs, whether runs that were never started have a
+-- log (they were resumed, or took messages), whether there are messages, and whether some are of runs that have not ended;
+-- then what operators have set: of users, paused tasks, disabled ones, and of sessions. The counter is behind the newest
+-- run until runs are pruned.
+-- Index: primary keys, worker_idle, lease_requested, outcome_resumed and message_open.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
     EXISTS (SELECT 1 FROM aside), EXISTS (SELECT 1 FROM worker INDEXED BY worker_idle WHERE idle AND id IS NOT ?1),
     EXISTS (SELECT 1 FROM lease INDEXED BY lease_requested WHERE holder = ?1 AND request IS NOT NULL),
-    EXISTS (SELECT 1 FROM outcome INDEXED BY outcome_resumed WHERE fence = 0 AND state = 'pending')
+    EXISTS (SELECT 1 FROM outcome INDEXED BY outcome_resumed WHERE fence = 0 AND state = 'pending'),
+    (SELECT max(rowid) FROM message) IS NOT NULL,
+    (SELECT min(number) FROM message INDEXED BY message_open WHERE open) IS NOT NULL,
+    (SELECT min(user) FROM cap) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'user'),
+    EXISTS (SELECT 1 FROM paused WHERE what = 'task'), (SELECT min(task) FROM disabled) IS NOT NULL,
+    (SELECT min(name) FROM session_rule) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'session')
 FROM counter WHERE one = 1;
 
 -- name: next_due

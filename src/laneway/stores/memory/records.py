@@ -10,7 +10,8 @@ from laneway.core import codec
 from laneway.core.events import Draft, Stamped
 from laneway.core.flow import Shelf
 from laneway.core.instants import instant
-from laneway.core.run import Failure, NewRun, Request, Run, RunFilter
+from laneway.core.policy import Arrival
+from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 
@@ -39,9 +40,9 @@ class Record(msgspec.Struct, eq=False, gc=False):
     user: str | None
     session: str | None
     priority: int
-    max_concurrent: int | None
     accepted_at: int
     due_at: int
+    arrival: Arrival | None = None  # what it says of its session when it joins it, if that is later
     kind: int = FRESH
     rank: int = 0
     state: RunState = RunState.PENDING
@@ -58,7 +59,13 @@ class Record(msgspec.Struct, eq=False, gc=False):
     timed_out: bool = False
     request: Request | None = None
     checkpoint: str | None = None
+    prepared: str | None = None
     retry_of: str | None = None
+    taken: tuple[Message, ...] = ()  # the messages it took, merged ones first
+    messages: int = 0  # how many these are
+    read: int = 0  # of its inbox, by the newest attempt that ended
+    keyed: tuple[tuple[str, str | None, str], ...] = ()  # the keys that stand for it
+    cleared: bool = False  # what is unread in its inbox when it ends is dropped
     call: str = ""  # the newest call that changed it from outside
     shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
     spot: int = 0  # its entry there; 0 when it was taken out
@@ -67,8 +74,28 @@ class Record(msgspec.Struct, eq=False, gc=False):
     @classmethod
     def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
         """Return the record of a run that is being accepted."""
-        who = (new.user, new.session, new.priority, new.max_concurrent)
+        who = (new.user, new.session, new.priority)
         return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of)
+
+    @property
+    def inbox(self) -> tuple[Message, ...]:
+        """The messages that came while it was active."""
+        return tuple(message for message in self.taken if message.kind is MessageKind.STEERED)
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused it."""
+        return self.state is RunState.PAUSED
+
+    @property
+    def stands(self) -> RunState:
+        """The state it is in."""
+        return self.state
+
+    @property
+    def requested(self) -> Request | None:
+        """What was requested of it."""
+        return self.request
 
 
 def run_of(record: Record) -> Run:
@@ -96,6 +123,7 @@ def run_of(record: Record) -> Run:
         worker=record.worker,
         request=record.request,
         retry_of=record.retry_of,
+        messages=record.messages,
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from itertools import chain, count
 
 from laneway.core.audit import DUE, HELD, PARKED, READY
 from laneway.core.flow import Shelf
-from laneway.core.turns import ASIDE
-from laneway.stores.records import Record
+from laneway.core.turns import ASIDE, STILL
+from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
 
@@ -34,6 +34,11 @@ class Order:
     def __iter__(self) -> Iterator[Record]:
         """Go through it, in no order."""
         return (run for _, _, spot, run in chain(self._line, self._heap) if run.spot == spot)
+
+    def sorted(self) -> list[Record]:
+        """Return all of it, in order."""
+        entries = sorted(item for item in chain(self._line, self._heap) if item[3].spot == item[2])
+        return [run for _, _, _, run in entries]
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
@@ -141,6 +146,7 @@ class Heaps:
         assert run is not None, f"the counts say that session {session} holds runs back"
         if order.is_empty:
             del self._held[session]
+        run.spot = 0
         return run
 
     def put_due(self, run: Record) -> None:
@@ -171,7 +177,7 @@ class Heaps:
             if order.is_empty:
                 del self._held[run.session]
         elif run.shelf is _PARKED:
-            gate = f"task:{run.task}" if run.kind & ASIDE else f"user:{run.user}"
+            gate = gate_of(run)
             order = self._parked[run.lane, gate]
             order.stale = True
             self._forget_if_empty(order, run.lane, gate, run)
@@ -179,10 +185,39 @@ class Heaps:
             order = self._ready[run.lane] if run.shelf is _READY else self._due
             order.stale = True
 
+    def held_by(self, session: str) -> list[Record]:
+        """Return what the session holds back, in order."""
+        return self._held[session].sorted() if session in self._held else []
+
+    def due_of(self, session: str) -> list[Record]:
+        """Return the future runs of the session that were never started, by due time."""
+        return [run for run in self._due.sorted() if run.session == session and not run.fence]
+
+    def before(self, run: Record) -> int:
+        """Return how many runs of its lane's ready order are before this one: all, if it has not come there yet."""
+        order = self._ready.get(run.lane) or ()
+        if run.shelf not in (_READY, _PARKED):
+            return sum(1 for _ in order)
+        return sum((other.rank, other.number) < (run.rank, run.number) for other in order)
+
+    def oldest(self, lane: str, most: int) -> list[Record]:
+        """Return the runs accepted first of those of the lane that were never started. It looks at all that wait."""
+        waiting = (run for _, _, run in self.everything() if run.lane == lane and not run.fence and not run.paused)
+        return nsmallest(most, waiting, key=lambda run: run.number)
+
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
         ready = {lane for lane, order in self._ready.items() if not order.is_empty}
         return sorted(ready | {lane for lane, names in self._aside.items() if not names.isdisjoint(tasks)})
+
+    def asides(self) -> dict[str, int]:
+        """Return how many runs are set aside, by task."""
+        counts: dict[str, int] = {}
+        for (_, gate), order in self._parked.items():
+            if gate.startswith("task:"):
+                task = gate.removeprefix("task:")
+                counts[task] = counts.get(task, 0) + len(list(order))
+        return counts
 
     def aside_in(self, lanes: Iterable[str]) -> set[str]:
         """Return the tasks of which runs are set aside in these lanes."""
@@ -216,3 +251,10 @@ class Heaps:
             if head is not None and (first is None or head < first):
                 first, found = head, gate
         return found
+
+
+def gate_of(run: Record) -> str:
+    """Return the gate behind which a parked run waits."""
+    if run.kind & STILL:
+        return f"session:{run.session}"
+    return f"task:{run.task}" if run.kind & ASIDE else f"user:{run.user}"

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from laneway.core.events import STARTED, draft
-from laneway.core.flow import Flow
-from laneway.core.liveness import Incarnation
 from laneway.core.outcome import STATES, overruled
+from laneway.core.run import Request
 from laneway.core.states import Move, RunState
-from laneway.core.step import Requested, Result, Step, StepReply
-from laneway.stores.heaps import Heaps
-from laneway.stores.records import Batch, Record
+from laneway.core.step import Requested, Result, Step
+from laneway.stores.memory.inboxes import Inboxes
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.records import Batch, Record
+from laneway.stores.memory.workers import Worker
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _PAUSED, _PAUSE = RunState.PENDING, RunState.PAUSED, Move.PAUSE
 
 
-class Worker:
-    """An incarnation and what it holds."""
-
-    __slots__ = ("call", "idle", "incarnation", "leases", "left", "renewed_at", "reply", "started", "told", "wake")
-
-    def __init__(self, incarnation: Incarnation, wake: Callable[[], None], now: int) -> None:
-        self.incarnation, self.wake, self.renewed_at = incarnation, wake, now
-        self.leases: dict[int, Record] = {}
-        self.call, self.reply = 0, StepReply()
-        self.idle = self.left = False
-        self.told: int | None = None  # the next due time it knew of when it went to rest
-        self.started = (draft(STARTED, {"worker": incarnation.id}),)
-
-
 class Leases:
     """Writes under leases that stand. The store holds the lock."""
 
-    def __init__(self, flow: Flow[Record], heaps: Heaps) -> None:
-        self._flow, self._heaps = flow, heaps
+    def __init__(self, kept: Kept, inboxes: Inboxes) -> None:
+        self._kept, self._flow, self._heaps, self._inboxes = kept, kept.flow, kept.heaps, inboxes
         self.requested: set[int] = set()  # the numbers of running runs of which something was requested
 
     def settle(self, worker: Worker, result: Result, now: int) -> bool:
@@ -48,6 +32,7 @@ class Leases:
         if run.request is not None or settlement.move is _PAUSE:
             settlement = overruled(settlement, run.request, run.attempt)
             run.request = None
+        if self.requested:
             self.requested.discard(number)
         del worker.leases[number]
         run.log = Batch(run.attempt, now, settlement.drafts, run.log)
@@ -56,20 +41,28 @@ class Leases:
         run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
         run.result, run.failure = settlement.result, settlement.failure
         self._flow.free(run)
+        if run.session is not None:
+            run.read = result.read
+            if result.throttled is not None:
+                self._flow.throttle(run.session, throttled=result.throttled)
         if state is _PENDING:
             self._return(run, now + settlement.delay, now)
         elif state is _PAUSED:
             run.due_at = now + settlement.delay
         else:
             run.ended_at = now
+            if run.taken:
+                self._inboxes.close(run, now)
             if run.session is not None:
                 self._flow.end(run)
         return True
 
     def _return(self, run: Record, due_at: int, now: int) -> None:
         run.due_at = due_at
+        self._kept.lanes[run.lane].pending += 1
         if due_at > now:
             self._heaps.put_due(run)
+            self._flow.step_out(run)
         else:
             self._flow.rejoin(run)
 
@@ -87,7 +80,10 @@ class Leases:
             if run is None:
                 refused.append((saved.number, saved.fence))
             else:
-                run.checkpoint, run.crashes = saved.state, 0
+                if saved.state is not None:
+                    run.checkpoint, run.crashes = saved.state, 0
+                if saved.prepared is not None:
+                    run.prepared = saved.prepared
         for number, fence in step.overdue:
             run = leased(worker, number, fence)
             if run is not None:
@@ -96,8 +92,16 @@ class Leases:
 
     def requests(self, worker: Worker) -> list[Requested]:
         """Return what stands requested of the runs that the worker executes."""
-        runs = [worker.leases[number] for number in sorted(self.requested) if number in worker.leases]
-        return [Requested(run.number, run.fence, run.request) for run in runs if run.request and not run.lapsed]
+        found = []
+        for number in sorted(self.requested & worker.leases.keys()):
+            run = worker.leases[number]
+            if run.lapsed:
+                continue
+            if run.request is not None:
+                found.append(Requested(number, run.fence, run.request))
+            if inbox := run.inbox:
+                found.append(Requested(number, run.fence, Request.STEER, len(inbox)))
+        return found
 
 
 def leased(worker: Worker, number: int, fence: int) -> Record | None:

@@ -1,0 +1,85 @@
+"""Why a pending run does not start: every gate that is closed for it.
+
+**Complete**: a pending run has at least one reason. **Sound**: when all of them are open, it starts; while one is
+closed, it does not. The store collects the facts in one snapshot; what they mean is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from laneway.core.instants import instant
+from laneway.core.policy import Lane
+from laneway.core.run import Gate, Reason
+from laneway.core.states import RunState
+
+SHOWN = 10  # ids of runs that hold a gate
+
+
+class Waiting(msgspec.Struct, kw_only=True):
+    """What a store knows of a run that waits. Lists of runs hold their ids, the oldest first."""
+
+    state: RunState
+    now: int
+    due_at: int  # of a run that has come to its turn already: not later than `now`, though the clock was set back
+    task: str
+    lane: Lane
+    user: str | None = None
+    session: str | None = None
+    lane_active: Sequence[str] = ()
+    lane_paused: bool = False
+    user_active: Sequence[str] = ()  # in its lane
+    user_cap: int | None = None  # also while the user is paused: what holds once that is over
+    user_paused: bool = False
+    session_paused: bool = False
+    before: Sequence[str] = ()  # of its session, for whose end, start or resumption it waits; empty once it is admitted
+    task_paused: bool = False
+    known: int = 0  # live workers that know the task
+    open_to: int = 0  # of them, those that the lane's limit per worker lets take one more
+    fit: int = 0  # of those, the ones that are not short of memory
+    ahead: int = 0  # startable runs of its lane that are before it
+
+
+def reasons(run: Waiting) -> list[Reason]:
+    """Return every gate that is closed for the run; none for a run that is running or has ended."""
+    if run.state is RunState.PAUSED:
+        return [Reason(Gate.PAUSED, "run"), *_behind(run)]
+    if run.state is not RunState.PENDING:
+        return []
+    found = [*_behind(run), *_in_lane(run)]
+    # Whatever else is closed, others may come before it once it is open; only with nothing closed is it the reason.
+    if not found:
+        found = [Reason(Gate.TURN, f"lane {run.lane.name}", ahead=run.ahead)]
+    return found
+
+
+def _behind(run: Waiting) -> Iterable[Reason]:
+    if run.due_at > run.now:
+        yield Reason(Gate.NOT_DUE, opens_at=instant(run.due_at))
+    if run.session_paused:
+        yield Reason(Gate.PAUSED, f"session {run.session}")
+    if run.before:
+        runs = tuple(run.before[:SHOWN])
+        yield Reason(Gate.SESSION_BUSY, f"session {run.session}", runs=runs, ahead=len(run.before))
+
+
+def _in_lane(run: Waiting) -> Iterable[Reason]:
+    lane = f"lane {run.lane.name}"
+    if run.task_paused:
+        yield Reason(Gate.PAUSED, f"task {run.task}")
+    if run.lane_paused:
+        yield Reason(Gate.PAUSED, lane)
+    if len(run.lane_active) >= run.lane.limit:
+        yield Reason(Gate.LANE_FULL, lane, runs=tuple(run.lane_active[:SHOWN]))
+    if run.user_paused:
+        yield Reason(Gate.PAUSED, f"user {run.user}")
+    if run.user_cap is not None and len(run.user_active) >= run.user_cap:
+        yield Reason(Gate.USER_AT_CAP, f"user {run.user}", runs=tuple(run.user_active[:SHOWN]))
+    if not run.known:
+        yield Reason(Gate.NO_WORKER, f"task {run.task}")
+    elif not run.open_to:
+        yield Reason(Gate.LANE_FULL, f"{lane} per worker")
+    elif not run.fit:
+        yield Reason(Gate.MEMORY_SHORT, "workers")

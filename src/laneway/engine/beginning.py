@@ -1,0 +1,69 @@
+"""How a task's runs begin: how the messages merged into one are folded, and what is called just before its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from laneway.core import codec
+from laneway.core.run import Message, MessageKind
+from laneway.errors import BadSetting
+
+Args = dict[str, Any]
+Fold = Callable[[list[Args]], Any]
+
+
+def last(messages: Sequence[Args]) -> Args:
+    """Return the last message.
+
+    >>> last([{"text": "a"}, {"text": "b"}])
+    {'text': 'b'}
+    """
+    return messages[-1]
+
+
+def join(messages: Sequence[Args]) -> Args:
+    r"""Return texts of the same name joined by newlines; of everything else what came last.
+
+    >>> join([{"text": "a", "n": 1}, {"text": "b", "n": 2}])
+    {'text': 'a\nb', 'n': 2}
+    """
+    values: dict[str, list[Any]] = {}
+    for message in messages:
+        for name, value in message.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: "\n".join(given) if all(isinstance(value, str) for value in given) else given[-1]
+        for name, given in values.items()
+    }
+
+
+MERGES: Mapping[str, Fold] = {"join": join, "last": last}
+
+
+class Beginning(NamedTuple):
+    """What a task says of how its runs begin."""
+
+    merge: Fold = join
+    before_start: Callable[[Args, Any], Any] | None = None
+
+    @classmethod
+    def of(cls, *, merge: object, before_start: object) -> Beginning:
+        """Return the beginning for what a user wrote at `@app.task`."""
+        if isinstance(merge, str):
+            if merge not in MERGES:
+                raise BadSetting.unknown("merge", merge, MERGES)
+            merge = MERGES[merge]
+        if not callable(merge):
+            raise BadSetting(f"merge is {merge!r}; it must be 'join', 'last' or a function that takes a list of dicts")
+        if before_start is not None and not callable(before_start):
+            raise BadSetting(f"before_start is {before_start!r}; it must be a function that takes (args, ctx)")
+        return cls(merge, before_start)
+
+    def folded(self, args: str, messages: Sequence[Message]) -> Args:
+        """Return the arguments of a run and of what was merged into it as one. Raises whatever `merge` raises."""
+        texts = [args, *(message.args for message in messages if message.kind is MessageKind.MERGED)]
+        value = self.merge([codec.from_json(text) for text in texts])
+        if not isinstance(value, dict):
+            raise TypeError(f"merge returned {value!r}; it must return the arguments, a dict")
+        return value

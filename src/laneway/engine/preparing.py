@@ -1,0 +1,90 @@
+"""What happens between a claim and the handler: messages are folded, and `before_start` has its say.
+
+Once per run: what comes of it is saved under the lease before the handler is called, and later attempts begin with it.
+A worker that dies before it is saved leaves it to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from inspect import iscoroutinefunction
+from typing import Any
+
+from laneway.core.outcome import Failed, Outcome
+from laneway.core.run import Failure, Message, MessageKind
+from laneway.engine.beginning import Args
+from laneway.engine.context import Context, Unwound
+from laneway.engine.endings import failure
+from laneway.engine.execution import Execution
+from laneway.engine.inbox import Inbox
+from laneway.errors import BadArguments
+
+Fetch = Callable[[str, int], Awaitable[list[Message]]]  # a run's id, how many messages of it are known
+
+
+class Preparing:
+    """`fetch` reads a run's messages, `save` writes what came of it, `in_thread` calls plain code."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        save: Callable[[Execution, str], Future[None]],
+        in_thread: Callable[[Execution, Callable[[], Any]], Awaitable[Any]],
+        context: Callable[[Execution], Context],
+        args_limit: int,
+    ) -> None:
+        self._fetch, self._save, self._in_thread, self._context = fetch, save, in_thread, context
+        self._args_limit = args_limit
+
+    async def prepare(self, execution: Execution) -> Outcome | None:
+        """Set the run's arguments as its handler shall get them, and its inbox; return an outcome if that is its end.
+
+        Raises what unwinds the attempt: it was stopped, or paused, before its handler was called.
+        """
+        run = execution.run
+        messages = await self._fetch(run.id, 0) if run.messages else []
+        steered = [message.args for message in messages if message.kind is MessageKind.STEERED]
+        execution.merged = len(messages) - len(steered)
+        if execution.task.parameters.context is not None:
+            execution.inbox = Inbox()
+            execution.inbox.put(steered)
+        if run.prepared is not None:
+            run.args = run.prepared
+            return None
+        if not execution.merged and execution.task.beginning.before_start is None:
+            return None
+        return await self._begin(execution, messages)
+
+    async def _begin(self, execution: Execution, messages: list[Message]) -> Outcome | None:
+        run, task = execution.run, execution.task
+        try:
+            args = task.beginning.folded(run.args, messages)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
+            return Failed(failure("bad_merge", error))
+        if task.beginning.before_start is not None:
+            try:
+                args = await self._asked(execution, task.beginning.before_start, args)
+            except (asyncio.CancelledError, Unwound):
+                raise
+            except BaseException as error:  # noqa: BLE001  # that is how a hook says no
+                return Failed(failure("refused", error))
+        try:
+            run.args = task.parameters.pack(args, self._args_limit)
+        except BadArguments as misfit:
+            return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
+        await asyncio.wrap_future(self._save(execution, run.args))
+        return None
+
+    async def _asked(self, execution: Execution, hook: Callable[[Args, Any], Any], args: Args) -> Args:
+        context = self._context(execution)
+        if iscoroutinefunction(hook):
+            changed = await hook(args, context)
+        else:
+            changed = await self._in_thread(execution, lambda: hook(args, context))
+        if changed is None:
+            return args
+        if not isinstance(changed, dict):
+            raise TypeError(f"before_start returned {changed!r}; it must return the arguments, a dict, or None")
+        return changed

@@ -1,0 +1,41 @@
+"""Users: who is capped how, and how much each has."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+
+class UserState(msgspec.Struct, frozen=True, kw_only=True):
+    """A user in a lane: how many runs are active and how many wait for a turn or at the cap.
+
+    `cap` is what an operator set for this user here, None if the lane's `per_user` holds.
+    """
+
+    user: str
+    lane: str
+    active: int = 0
+    waiting: int = 0
+    cap: int | None = None
+    paused: bool = False
+
+
+class UserStore(Protocol):
+    """Keeps what an operator set of users. A user nothing is set of and nothing waits for is not kept."""
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        """Set how many runs of the user may be active in this lane; None lets the lane's `per_user` hold again.
+
+        A raised cap takes effect at once; a lowered one stops nothing. Raises UnknownLane.
+        """
+        ...
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        """Return up to `limit` users by (user, lane) behind `after`: who has runs there, or of whom something is set.
+
+        A user that is paused and has nothing anywhere is listed once, in the lane "".
+        """
+        ...

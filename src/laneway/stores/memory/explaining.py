@@ -1,0 +1,152 @@
+"""The memory store's answers about what waits: why a run does, and how lanes, users, sessions and tasks stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from laneway.core.flow import Shelf
+from laneway.core.run import Reason
+from laneway.core.sessions import SessionBook
+from laneway.core.states import RunState
+from laneway.core.turns import AGAIN
+from laneway.core.why import Waiting, reasons
+from laneway.ports.gates import Depths, TaskState
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.users import UserState
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.records import Record
+from laneway.stores.memory.workers import Worker
+
+
+class Explaining:
+    """Reads what is kept; changes nothing."""
+
+    def __init__(self, kept: Kept, is_dead: Callable[[Worker], bool]) -> None:
+        self._kept, self._is_dead = kept, is_dead
+
+    def lanes(self) -> list[LaneState]:
+        """Return the lanes; see `LaneStore`."""
+        kept = self._kept
+        return [
+            LaneState(
+                book.lane,
+                book.active,
+                book.ready(),
+                book.pending,
+                book.paused,
+                name in kept.ruled_lanes,
+                kept.declared.get(name),
+                {what: count for (lane, what), count in sorted(kept.counts.items()) if lane == name},
+            )
+            for name, book in sorted(kept.lanes.items())
+        ]
+
+    def users(self, user: str | None, limit: int, after: tuple[str, str]) -> list[UserState]:
+        """Return users in lanes; see `UserStore`."""
+        kept = self._kept
+        found = {
+            (name, lane)
+            for lane, book in kept.lanes.items()
+            for name in [*book.seats, *(who for who, _ in book.turns if who is not None)]
+        } | set(kept.caps)
+        found |= {(name, "") for name in kept.paused_users - {name for name, _ in found}}
+        keys = sorted(key for key in found if key > after and user in (None, key[0]))
+        return [self._user(*key) for key in keys[:limit]]
+
+    def session(self, name: str) -> SessionState | None:
+        """Return a session; see `SessionStore`."""
+        kept = self._kept
+        if name not in kept.sessions and name not in kept.ruled_sessions and name not in kept.paused_sessions:
+            return None
+        idle = name not in kept.sessions
+        book = kept.sessions[name]
+        if idle:
+            kept.sessions.emptied(name)
+        return SessionState.of(name, book)
+
+    def sessions(self, prefix: str, limit: int, after: str) -> list[SessionState]:
+        """Return sessions by name; see `SessionStore`."""
+        kept = self._kept
+        names = sorted({*kept.sessions, *kept.ruled_sessions, *kept.paused_sessions})
+        wanted = [name for name in names if name > after and name.startswith(prefix)]
+        return [state for name in wanted[:limit] for state in [self.session(name)] if state is not None]
+
+    def tasks(self) -> list[TaskState]:
+        """Return the tasks; see `GateStore`."""
+        kept = self._kept
+        alive = [worker.incarnation.tasks for worker in kept.workers.values() if not self._is_dead(worker)]
+        aside = kept.heaps.asides()
+        names = {*kept.paused_tasks, *kept.disabled_tasks, *aside}.union(*alive)
+        return [
+            TaskState(
+                name=name,
+                paused=name in kept.paused_tasks,
+                disabled=name in kept.disabled_tasks,
+                workers=sum(name in tasks for tasks in alive),
+                aside=aside.get(name, 0),
+            )
+            for name in sorted(names)
+        ]
+
+    def depths(self) -> Depths:
+        """Count; see `GateStore`."""
+        runs: dict[str, int] = {}
+        for record in self._kept.records:
+            runs[record.state.value] = runs.get(record.state.value, 0) + 1
+        shelves = [shelf for shelf, _, run in self._kept.heaps.everything() if not run.paused]
+        return Depths(runs=runs, **{shelf.value: shelves.count(shelf.value) for shelf in Shelf})
+
+    def why(self, run: Record) -> list[Reason]:
+        """Return the gates that are closed for the run; see `GateStore`."""
+        kept = self._kept
+        book = kept.lanes[run.lane]
+        session = None if run.session is None else kept.sessions.get(run.session)
+        leased = sorted(kept.leased(), key=lambda other: other.number)
+        knowing = [w for w in kept.workers.values() if run.task in w.incarnation.tasks and not self._is_dead(w)]
+        most = book.lane.worker_limit
+        open_to = [worker for worker in knowing if most is None or worker.spare(run.lane, most) > 0]
+        now = kept.clock.now()
+        came = run.state is RunState.PENDING and run.shelf is not Shelf.DUE
+        facts = Waiting(
+            state=run.state,
+            now=now,
+            due_at=min(run.due_at, now) if came else run.due_at,
+            task=run.task,
+            lane=book.lane,
+            user=run.user,
+            session=run.session,
+            lane_active=[other.id for other in leased if other.lane == run.lane],
+            lane_paused=book.paused,
+            user_active=[other.id for other in leased if (other.lane, other.user) == (run.lane, run.user)],
+            user_cap=None if run.user is None else kept.caps.get((run.user, run.lane), book.lane.per_user),
+            user_paused=run.user in kept.paused_users,
+            session_paused=run.session in kept.paused_sessions,
+            before=[] if session is None else self._before(run, session),
+            task_paused=run.task in kept.paused_tasks,
+            known=len(knowing),
+            open_to=len(open_to),
+            fit=sum(not worker.short for worker in open_to),
+            ahead=kept.heaps.before(run) if run.state is RunState.PENDING else 0,
+        )
+        return reasons(facts)
+
+    def _before(self, run: Record, book: SessionBook) -> list[str]:
+        """Return the ids of the runs of its session that it waits for."""
+        held = [other.number for other in self._kept.heaps.held_by(run.session or "")]
+        numbers = book.before(run.number, held, again=bool(run.kind & AGAIN))
+        return [self._kept.numbered(number).id for number in numbers]
+
+    def _user(self, name: str, lane: str) -> UserState:
+        kept = self._kept
+        book = kept.lanes.get(lane)
+        seat = book.seats.get(name) if book else None
+        turns = [turn.waiting for (who, _), turn in book.turns.items() if who == name] if book else []
+        return UserState(
+            user=name,
+            lane=lane,
+            active=seat.active if seat else 0,
+            waiting=sum(turns),
+            cap=kept.caps.get((name, lane)),
+            paused=name in kept.paused_users,
+        )

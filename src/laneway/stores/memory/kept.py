@@ -1,0 +1,120 @@
+"""What the memory store keeps, and the few things every part of it does with that."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from laneway.core.events import Draft
+from laneway.core.flow import Flow
+from laneway.core.keys import KeyEntry
+from laneway.core.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import LaneBook, Ledger, Seat, Turn
+from laneway.errors import UnknownLane, UnknownRun
+from laneway.ports.clock import Clock
+from laneway.stores.memory.heaps import Heaps
+from laneway.stores.memory.records import Batch, Record
+from laneway.stores.memory.workers import Worker
+
+KeyOf = tuple[str, str | None, str]  # task, user, key
+
+
+class Kept:
+    """Records, shelves, books, and what operators have set. The store holds the lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.numbers = count(1)
+        self.records: list[Record] = []  # by acceptance number, with gaps where runs were pruned
+        self.by_id: dict[str, Record] = {}
+        self.takers: dict[str, Record] = {}  # by the ids of the messages they took
+        self.keys: dict[KeyOf, KeyEntry] = {}
+        self.workers: dict[str, Worker] = {}
+        self.lanes: dict[str, LaneBook] = {}
+        self.declared: dict[str, Lane] = {}
+        self.ruled_lanes: dict[str, Lane] = {}
+        self.caps: dict[tuple[str, str], int] = {}  # by user and lane
+        self.paused_users: set[str] = set()
+        self.paused_tasks: set[str] = set()
+        self.disabled_tasks: set[str] = set()
+        self.ruled_sessions: dict[str, Rule] = {}
+        self.paused_sessions: set[str] = set()
+        self.counts: Counter[tuple[str, str]] = Counter()  # by lane: what became of submissions and runs
+        self.said = False  # events were written that watchers were not told of
+        self.sessions = Sessions(self)
+        self.heaps = Heaps()
+        self.flow: Flow[Record] = Flow(self.heaps, self.lanes, self.sessions)
+        self.put_lanes(DEFAULT_LANES)
+
+    def known(self, run_id: str) -> Record:
+        """Return the run of that whole id, or raise UnknownRun."""
+        run = self.by_id.get(run_id)
+        if run is None:
+            raise UnknownRun(run_id)
+        return run
+
+    def numbered(self, number: int) -> Record:
+        """Return a run by its acceptance number."""
+        return self.records[bisect_left(self.records, number, key=lambda record: record.number)]
+
+    def leased(self) -> Iterator[Record]:
+        """Go through the runs that are running."""
+        return (run for worker in self.workers.values() for run in worker.leases.values())
+
+    def put_lanes(self, lanes: Iterable[Lane]) -> list[str]:
+        """Take note of what is declared; return the names of the lanes that changed."""
+        last = {lane.name: lane for lane in lanes}
+        changed = [name for name, lane in last.items() if self.declared.get(name) != lane]
+        for name in changed:
+            self.declared[name] = last[name]
+            self.judge_lane(name)
+        return changed
+
+    def judge_lane(self, name: str) -> None:
+        """Work out what holds for a lane: what an operator set, else what is declared."""
+        lane = self.ruled_lanes.get(name) or self.declared[name]
+        if name in self.lanes:
+            self.lanes[name].lane = lane
+        else:
+            self.lanes[name] = LaneBook(lane, {}, Ledger(Turn), Ledger(Seat))
+            for user in self.paused_users | {user for user, of in self.caps if of == name}:
+                self.judge_user(user)
+
+    def judge_user(self, user: str) -> None:
+        """Work out what holds for a user: nothing while paused, else what an operator set for a lane."""
+        for name, book in self.lanes.items():
+            cap = 0 if user in self.paused_users else self.caps.get((user, name))
+            if cap is None:
+                book.caps.pop(user, None)
+            else:
+                book.caps[user] = cap
+
+    def lane(self, name: str) -> LaneBook:
+        """Return the lane of that name, or raise UnknownLane."""
+        if name not in self.lanes:
+            raise UnknownLane(name, self.lanes)
+        return self.lanes[name]
+
+    def say(self, run: Record, drafts: tuple[Draft, ...], now: int) -> None:
+        """Write events into the run's log."""
+        run.log = Batch(run.attempt, now, drafts, run.log)
+        self.said = True
+
+
+class Sessions(Ledger[str, SessionBook]):
+    """The sessions that are not idle, each made with what an operator has set of it."""
+
+    def __init__(self, kept: Kept) -> None:
+        super().__init__(SessionBook)
+        self._kept = kept
+
+    def __missing__(self, name: str) -> SessionBook:
+        book = super().__missing__(name)
+        ruled, paused = self._kept.ruled_sessions.get(name, NO_RULE), name in self._kept.paused_sessions
+        if ruled is not NO_RULE or paused:
+            book.ruled, book.paused = ruled, paused
+            book.judge()
+        return book

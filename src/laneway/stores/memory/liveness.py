@@ -1,0 +1,95 @@
+"""The memory store's workers: who is alive, and who takes over from the dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.run import handed
+from laneway.core.step import ReclaimReply
+from laneway.errors import LeaseLost
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.workers import Worker
+
+
+class Liveness:
+    """Judges who is alive, by `core.liveness`."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept, self._workers = kept, kept.workers
+        self._heartbeat = Heartbeat()
+
+    def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        if incarnation.id not in self._workers:
+            now = self._kept.clock.now()
+            self._workers[incarnation.id] = Worker(incarnation, wake, now)
+            self._heartbeat = self._heartbeat.after_renewal(now, incarnation.lease)
+
+    def alive(self, incarnation: str) -> Worker:
+        """Return the worker of that name, or raise LeaseLost."""
+        worker = self._workers.get(incarnation)
+        if worker is None or worker.left:
+            raise LeaseLost(f"incarnation {incarnation} is not alive in this store")
+        return worker
+
+    def renew(self, incarnation: str, now: int) -> Worker:
+        """Keep the incarnation alive."""
+        worker = self.alive(incarnation)
+        worker.renewed_at = now
+        self._heartbeat = self._heartbeat.after_renewal(now, worker.incarnation.lease)
+        return worker
+
+    def is_dead(self, worker: Worker) -> bool:
+        """Tell whether the worker has left or lapsed."""
+        return self._dead(worker, (), self._kept.clock.now())
+
+    def reclaim(self, incarnation: str, gone: Sequence[str], limit: int) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        now = self._kept.clock.now()
+        heir = self.renew(incarnation, now)
+        for worker in list(self._workers.values()):
+            if worker is not heir and self._dead(worker, gone, now):
+                worker.left, worker.idle = True, False
+                self._hand_over(worker, heir, limit)
+        lapsed = [
+            handed(run, run.worker or "", lapsed=True, timed_out=run.timed_out)
+            for run in heir.leases.values()
+            if run.lapsed
+        ]
+        return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
+
+    def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        worker = self._workers.get(incarnation)
+        if worker is not None:
+            worker.left, worker.idle = True, False
+            if not worker.leases:
+                del self._workers[incarnation]
+
+    def infos(self) -> list[WorkerInfo]:
+        """Return the incarnations; see `WorkerStore`."""
+        return [
+            WorkerInfo(
+                incarnation=worker.incarnation,
+                renewed_at=worker.renewed_at,
+                running=len(worker.leases),
+                idle=worker.idle,
+                left=worker.left,
+                short=worker.short,
+            )
+            for worker in self._workers.values()
+        ]
+
+    def _dead(self, worker: Worker, gone: Sequence[str], now: int) -> bool:
+        lapsed = self._heartbeat.lapsed(worker.renewed_at, worker.incarnation.lease, now)
+        return worker.left or lapsed or worker.incarnation.id in gone
+
+    def _hand_over(self, dead: Worker, heir: Worker, limit: int) -> None:
+        room = limit - sum(run.lapsed for run in heir.leases.values())
+        for number in list(dead.leases)[: max(0, room)]:
+            run = dead.leases.pop(number)
+            run.lapsed = True
+            heir.leases[number] = run
+        if not dead.leases:
+            del self._workers[dead.incarnation.id]

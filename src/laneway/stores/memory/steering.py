@@ -1,0 +1,131 @@
+"""The memory store's control of runs: what `core.control` and a session's policy decided, done to records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from laneway.core import control
+from laneway.core.control import Change
+from laneway.core.flow import Shelf
+from laneway.core.run import Why
+from laneway.core.states import TERMINAL, RunState
+from laneway.stores.memory.inboxes import Inboxes
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.leases import Leases
+from laneway.stores.memory.records import Record
+from laneway.stores.memory.workers import Worker
+
+
+class Steering:
+    """Moves records from where they are to where a change wants them; fulfils `core.arrivals.Floor`.
+
+    `is_dead` tells whether a worker is; `call` is the id of the call under way, noted with each run it changes.
+    """
+
+    def __init__(self, kept: Kept, leases: Leases, inboxes: Inboxes, is_dead: Callable[[Worker], bool]) -> None:
+        self._kept, self._flow, self._heaps = kept, kept.flow, kept.heaps
+        self._leases, self._inboxes, self._is_dead = leases, inboxes, is_dead
+        self.call = ""
+
+    # What a session's policy may see and do
+
+    def queued(self, session: str) -> Sequence[Record]:
+        """Return what has joined and was never started; see `Floor`."""
+        book = self._kept.sessions.get(session)
+        if book is None:
+            return []
+        first = [self._kept.numbered(book.unstarted)] if book.unstarted else []
+        return first + [run for run in self._heaps.held_by(session) if not run.fence]
+
+    def active(self, session: str) -> Sequence[Record]:
+        """Return what was started and has not ended; see `Floor`."""
+        book = self._kept.sessions.get(session)
+        return [self._kept.numbered(number) for number in sorted(book.active)] if book else []
+
+    def future(self, session: str) -> Sequence[Record]:
+        """Return what has not joined yet; see `Floor`."""
+        queued = {run.number for run in self.queued(session)}
+        paused = (run for run in self._kept.records if run.paused and run.session == session and not run.fence)
+        return self._heaps.due_of(session) + [run for run in paused if run.number not in queued]
+
+    def run(self, number: int) -> Record:
+        """Return a run by its number; see `Floor`."""
+        return self._kept.numbered(number)
+
+    def drop(self, run: Record, why: Why) -> None:
+        """Drop a run that was never started; see `Floor`."""
+        self._kept.counts[run.lane, f"dropped {why}"] += 1
+        for key in run.keyed:
+            self._kept.keys.pop(key, None)
+        self.apply(run, control.drop(run.state, why))
+
+    def cancel(self, run: Record, *, clears: bool = False, abandon: bool = False) -> bool:
+        """Cancel a run; see `Floor`."""
+        holder = next((worker for worker in self._kept.workers.values() if run.number in worker.leases), None)
+        lapsed = run.lapsed or (holder is not None and self._is_dead(holder))
+        change = control.cancel(run.state, run.request, lapsed=lapsed, abandon=abandon)
+        run.cleared = run.cleared or clears
+        if change is None:
+            return False
+        if holder is not None and change.state is not RunState.RUNNING:
+            del holder.leases[run.number]
+            if holder.left and not holder.leases:
+                del self._kept.workers[holder.incarnation.id]
+        self.apply(run, change)
+        return True
+
+    # Doing it
+
+    def apply(self, run: Record, change: Change) -> None:
+        """Do it. A run that ends while it is running has lost its lease already."""
+        now = self._kept.clock.now()
+        before, run.state, run.request = run.state, change.state, change.request
+        self._kept.say(run, change.drafts, now)
+        if change.state in TERMINAL:
+            run.reason, run.ended_at = change.reason, now
+            self._take_out(run, before)
+            self._end(run, before, now)
+        elif change.state is RunState.PAUSED:
+            if run.shelf is not Shelf.HELD:
+                self._heaps.remove(run)
+            self._flow.set_down(run, run.shelf)
+        elif change.state is RunState.PENDING:
+            self._put_back(run, now)
+        run.call = self.call
+        self.tell(run)
+
+    def tell(self, run: Record) -> None:
+        """Wake the worker that executes the run, if something stands requested of it."""
+        if run.state is RunState.RUNNING and (run.request is not None or run.inbox):
+            self._leases.requested.add(run.number)
+        else:
+            self._leases.requested.discard(run.number)
+        # Of a lapsed lease, whoever executed it is not there any more.
+        if run.worker in self._kept.workers:
+            self._kept.workers[run.worker].wake()
+
+    def _take_out(self, run: Record, before: RunState) -> None:
+        shelf = run.shelf
+        if before is RunState.PENDING:
+            self._heaps.remove(run)
+            self._flow.withdraw(run, shelf)
+        elif before is RunState.PAUSED and shelf is Shelf.HELD and run.spot:
+            self._heaps.remove(run)
+            self._flow.unhold(run)
+
+    def _end(self, run: Record, before: RunState, now: int) -> None:
+        if before is RunState.RUNNING:
+            self._flow.free(run)
+        if run.taken:
+            self._inboxes.close(run, now)
+        self._flow.end(run)
+        run.worker, run.lapsed = None, False
+
+    def _put_back(self, run: Record, now: int) -> None:
+        self._kept.lanes[run.lane].pending += 1
+        if run.shelf is Shelf.HELD and run.spot:
+            return  # it was held all the time
+        if run.due_at > now:
+            self._heaps.put_due(run)
+        else:
+            self._flow.take_up(run, run.arrival)

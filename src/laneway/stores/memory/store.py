@@ -1,0 +1,464 @@
+"""The memory store: the reference. It keeps records in dictionaries and calls the core's rules directly.
+
+It keeps what it accepted while its process lives. One lock around every verb makes each atomic, also for threads of
+their own (the renewer's). Everything else is the core: `Flow` says what may start, `Heartbeat` who is alive,
+settlements arrive decided.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from operator import attrgetter
+from weakref import WeakSet
+
+import msgspec
+
+from laneway.core import codec, control
+from laneway.core.arrivals import Stopped, stop, stop_all
+from laneway.core.audit import Finding
+from laneway.core.events import Event, numbered
+from laneway.core.flow import MOST_MOVES
+from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.policy import Lane, Rule
+from laneway.core.run import Claimed, Message, NewRun, Reason, Receipt, Run, RunFilter, handed
+from laneway.core.states import TERMINAL, RunState
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.errors import UnknownRun
+from laneway.ports.clock import Clock
+from laneway.ports.control import Swept
+from laneway.ports.gates import Depths, Held, TaskState
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.upkeep import Examination
+from laneway.ports.users import UserState
+from laneway.stores.memory import upkeep
+from laneway.stores.memory.accepting import Accepting
+from laneway.stores.memory.explaining import Explaining
+from laneway.stores.memory.inboxes import Inboxes
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.leases import Leases, leased
+from laneway.stores.memory.liveness import Liveness
+from laneway.stores.memory.records import Batch, Record, fits, log_of, run_of, value_of
+from laneway.stores.memory.ruling import Ruling
+from laneway.stores.memory.steering import Steering
+from laneway.stores.memory.waking import Waking
+from laneway.stores.memory.workers import Worker
+
+# Names of their own: looking up an enum's member costs more than what is done with it.
+_PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
+
+
+class MemoryStore:
+    """A store in this process's memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._watchers: list[Callable[[], None]] = []
+        self._kept = kept = Kept(clock)
+        self._workers, self._flow, self._heaps, self._lanes = kept.workers, kept.flow, kept.heaps, kept.lanes
+        self._waking, self._liveness, inboxes = Waking(kept), Liveness(kept), Inboxes(kept)
+        self._leases = Leases(kept, inboxes)
+        self._steering = Steering(kept, self._leases, inboxes, self._liveness.is_dead)
+        self._accepting = Accepting(kept, self._steering, inboxes)
+        self._ruling = Ruling(kept)
+        self._explaining = Explaining(kept, self._liveness.is_dead)
+        _STORES.add(self)
+
+    async def open(self) -> None:
+        """Do nothing: memory is always open."""
+
+    async def close(self) -> None:
+        """Do nothing: what was accepted stays until the process ends."""
+
+    # Runs
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept the batch; see `RunStore`."""
+        with self._lock:
+            now = self._clock.now()
+            self._make_due(now)
+            receipts = [self._accepting.accept(new, now) for new in batch]
+            self._waking.wake_for_work()
+            if self._kept.said:
+                self._tell_watchers()
+            return receipts
+
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return the messages that the run took; see `RunStore`."""
+        with self._lock:
+            return list(self._kept.known(run_id).taken[after : after + limit])
+
+    async def get(self, run_id: str) -> Run:
+        """Return the run; see `RunStore`."""
+        with self._lock:
+            record = self._kept.by_id.get(run_id)
+            if record is not None:
+                return run_of(record)
+            fits = [record for id_, record in self._kept.by_id.items() if run_id and id_.startswith(run_id)]
+            if len(fits) != 1:
+                raise UnknownRun(run_id, len(fits))
+            return run_of(fits[0])
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs, newest first; see `RunStore`."""
+        with self._lock:
+            end = None if before is None else bisect_left(self._kept.records, before, key=lambda record: record.number)
+            found: list[Run] = []
+            for record in reversed(self._kept.records[:end]):
+                if len(found) == limit:
+                    break
+                if fits(record, wanted):
+                    found.append(run_of(record))
+            return found
+
+    async def count(self) -> dict[str, int]:
+        """Count the runs by state; see `RunStore`."""
+        with self._lock:
+            counts: dict[str, int] = {}
+            for record in self._kept.records:
+                counts[record.state.value] = counts.get(record.state.value, 0) + 1
+            return counts
+
+    # Control
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        """Cancel the run; see `ControlStore`."""
+        with self._steered(call):
+            run = self._kept.known(run_id)
+            if run.call != call:
+                self._steering.cancel(run, abandon=abandon)
+            return run_of(run)
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        """Cancel the runs that fit; see `ControlStore`."""
+        with self._steered(call):
+            first = bisect_left(self._kept.records, after + 1, key=lambda record: record.number)
+            runs = [run for run in self._kept.records[first:] if until is None or run.number <= until]
+            done = [run for run in runs if run.call == call]
+            if not done:
+                fitting = (run for run in runs if run.state not in TERMINAL and fits(run, wanted))
+                done = list(islice((run for run in fitting if self._steering.cancel(run)), max(0, limit)))
+            return Swept(len(done), done[-1].number if done and len(done) == limit else None)
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        """Pause the run; see `ControlStore`."""
+        with self._steered(call):
+            run = self._kept.known(run_id)
+            change = None if run.call == call else control.pause(run.state, run.request)
+            if change is not None:
+                self._steering.apply(run, change)
+            return run_of(run)
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        """Resume the run; see `ControlStore`."""
+        with self._steered(call):
+            run = self._kept.known(run_id)
+            if run.call != call:
+                change = control.resume(run.state, run.request)
+                if change.state is _PENDING:
+                    # Those of its session that are due by now are before it.
+                    self._make_due(self._clock.now())
+                self._steering.apply(run, change)
+            return run_of(run)
+
+    async def stop(self, call: str, name: str) -> Stopped:
+        """Cancel the session's oldest active run; see `SessionStore`."""
+        with self._steered(call):
+            return self._same_stop(call) or _stopped(stop(self._steering, name))
+
+    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
+        """Cancel and drop all of the session; see `SessionStore`."""
+        with self._steered(call):
+            return self._same_stop(call) or _stopped(*stop_all(self._steering, name, abandon=abandon))
+
+    # Lanes, users, sessions, gates
+
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Take note of what is declared of lanes; see `LaneStore`."""
+        with self._changed():
+            self._ruling.declare_lanes(lanes)
+
+    async def set_lane(self, lane: Lane) -> None:
+        """Set a lane; see `LaneStore`."""
+        with self._changed():
+            self._ruling.set_lane(lane)
+
+    async def unset_lane(self, name: str) -> None:
+        """Let what is declared of a lane hold again; see `LaneStore`."""
+        with self._changed():
+            self._ruling.unset_lane(name)
+
+    async def lanes(self) -> list[LaneState]:
+        """Return the lanes; see `LaneStore`."""
+        with self._lock:
+            return self._explaining.lanes()
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        """Set a user's cap; see `UserStore`."""
+        with self._changed():
+            self._ruling.set_cap(user, lane, cap)
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        """Return users in lanes; see `UserStore`."""
+        with self._lock:
+            return self._explaining.users(user, limit, after)
+
+    async def session(self, name: str) -> SessionState | None:
+        """Return the session, if it is not idle; see `SessionStore`."""
+        with self._lock:
+            return self._explaining.session(name)
+
+    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+        """Return sessions by name; see `SessionStore`."""
+        with self._lock:
+            return self._explaining.sessions(prefix, limit, after)
+
+    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
+        """Set what is given of a session's rule; see `SessionStore`."""
+        with self._changed():
+            self._ruling.set_session(name, rule, throttled)
+
+    async def hold(self, what: Held, name: str, *, held: bool) -> None:
+        """Pause or resume a lane, user, session or task; see `GateStore`."""
+        with self._changed():
+            self._ruling.hold(what, name, held=held)
+
+    async def disable(self, task: str, *, disabled: bool) -> None:
+        """Refuse a task's new runs, or not; see `GateStore`."""
+        with self._changed():
+            self._ruling.disable(task, disabled=disabled)
+
+    async def tasks(self) -> list[TaskState]:
+        """Return the tasks; see `GateStore`."""
+        with self._lock:
+            return self._explaining.tasks()
+
+    async def why(self, run_id: str) -> list[Reason]:
+        """Return the gates that are closed for the run; see `GateStore`."""
+        with self._lock:
+            return self._explaining.why(self._kept.known(run_id))
+
+    async def depths(self) -> Depths:
+        """Count what waits; see `GateStore`."""
+        with self._lock:
+            return self._explaining.depths()
+
+    # Events
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Return a page of the run's log; see `EventStore`."""
+        with self._lock:
+            record = self._kept.known(run_id)
+            page = list(islice(log_of(record), after, after + limit))
+            rows = [(kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in page]
+            return numbered(record.id, after + 1, rows, value_of(record))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after every write; see `EventStore`."""
+        with self._lock:
+            self._watchers = [*self._watchers, changed]
+        return lambda: self._unwatch(changed)
+
+    # Workers
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        with self._lock:
+            self._liveness.register(incarnation, wake)
+
+    async def step(self, step: Step) -> StepReply:
+        """Settle, claim, rest; see `WorkerStore`."""
+        with self._lock:
+            worker = self._liveness.alive(step.incarnation)
+            # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+            if step.call <= worker.call:
+                return self._same_answer(worker)
+            now = self._clock.now()
+            # First what is due: what a result lets join its session comes behind it.
+            self._make_due(now)
+            # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
+            refused = self._leases.write(worker, step, now)
+            settle = self._leases.settle
+            refused += [(r.number, r.fence) for r in step.results if not settle(worker, r, now)]
+            claimed, more = self._claim(worker, step.room, now)
+            next_due = self._heaps.next_due()
+            due_in = None if next_due is None else max(0, next_due - now)
+            requests = self._leases.requests(worker)
+            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests)
+            worker.idle = step.park and not more and len(claimed) < step.room
+            worker.told, worker.short = next_due, step.short
+            self._waking.wake_for_work()
+            self._tell_watchers()
+            return worker.reply
+
+    def renew(self, incarnation: str) -> RenewReply:
+        """Keep the incarnation alive; see `WorkerStore`."""
+        with self._lock:
+            now = self._clock.now()
+            worker = self._liveness.renew(incarnation, now)
+            leases = [(run.number, run.fence) for run in worker.leases.values()]
+            return RenewReply(now, leases, self._leases.requests(worker))
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        with self._lock:
+            reply = self._liveness.reclaim(incarnation, gone, limit)
+            self._waking.wake_for_work()
+            return reply
+
+    async def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        with self._lock:
+            self._liveness.leave(incarnation)
+            self._waking.wake_for_work()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the incarnations; see `WorkerStore`."""
+        with self._lock:
+            return self._liveness.infos()
+
+    def look(self) -> bool:
+        """Say no: wake-ups do not get lost within a process."""
+        return False
+
+    # Upkeep
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        with self._lock:
+            now = self._clock.now()
+            old = upkeep.outdated(self._kept.records, keep, now, limit)
+            upkeep.forget(self._kept, old, now)
+            return len(old)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Compare the counts with what they count; see `UpkeepStore`."""
+        with self._lock:
+            findings = upkeep.check(self._kept, repair=repair)
+            if repair:
+                self._waking.wake_for_work()
+            return findings
+
+    async def examine(self, *, deep: bool = True) -> Examination:
+        """Tell how the store fares; see `UpkeepStore`."""
+        findings = await self.check() if deep else None
+        return Examination(
+            engine="memory",
+            layout=1,
+            newest_layout=1,
+            findings=findings,
+            runs=await self.count(),
+            workers=await self.workers(),
+            set_back=0,
+        )
+
+    # Claiming
+
+    def _make_due(self, now: int) -> None:
+        for _ in range(MOST_MOVES):
+            record = self._heaps.take_due(now)
+            if record is None:
+                return
+            if record.fence:
+                self._flow.rejoin(record)
+            else:
+                self._flow.join(record, record.arrival)
+
+    def _claim(self, worker: Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
+        if room <= 0:
+            return [], False
+        tasks = worker.incarnation.tasks - self._kept.paused_tasks
+        spare = {
+            name: worker.spare(name, book.lane.worker_limit)
+            for name, book in self._lanes.items()
+            if book.lane.worker_limit is not None
+        }
+        started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call, spare)
+        me, leases = worker.incarnation.id, worker.leases
+        for run in started:
+            run.state, run.worker, run.started_at = _RUNNING, me, now
+            run.fence += 1
+            run.log = Batch(run.attempt, now, worker.started, run.log)
+            leases[run.number] = run
+            if run.taken and run.inbox:
+                self._leases.requested.add(run.number)
+        return [handed(run, me) for run in started], more
+
+    # Control
+
+    @contextmanager
+    def _steered(self, call: str) -> Iterator[None]:
+        """Do what a call asks, then wake whoever has something to do now."""
+        with self._changed():
+            self._steering.call = call
+            try:
+                yield
+            finally:
+                self._steering.call = ""
+
+    @contextmanager
+    def _changed(self) -> Iterator[None]:
+        with self._lock:
+            yield
+            self._waking.wake_for_work()
+            self._tell_watchers()
+
+    def _same_stop(self, call: str) -> Stopped | None:
+        changed = [run for run in self._kept.records if run.call == call]
+        dropped = [run for run in changed if run.state is RunState.DROPPED]
+        return _stopped([run for run in changed if run not in dropped], dropped) if changed else None
+
+    def _same_answer(self, worker: Worker) -> StepReply:
+        # What was cancelled out of its hands meanwhile it need not begin.
+        claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
+        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=self._leases.requests(worker))
+
+    # Watchers
+
+    def _tell_watchers(self) -> None:
+        self._kept.said = False
+        for changed in self._watchers:
+            changed()
+
+    def _unwatch(self, changed: Callable[[], None]) -> None:
+        # Race: without the lock, because a watcher may stop itself while it is told; so the list is never changed.
+        self._watchers = [watcher for watcher in self._watchers if watcher is not changed]
+
+
+def _stopped(cancelled: Iterable[Record], dropped: Iterable[Record] = ()) -> Stopped:
+    by_number = attrgetter("number")
+    return Stopped(
+        tuple(run.id for run in sorted(cancelled, key=by_number)),
+        tuple(run.id for run in sorted(dropped, key=by_number)),
+    )
+
+
+# A forked child has a copy of the records, and none of the threads that may have been in the middle of changing them.
+_STORES: WeakSet[MemoryStore] = WeakSet()
+_QUIET: list[threading.Lock] = []
+
+
+def _come_to_rest() -> None:
+    for lock in [store._lock for store in _STORES]:  # noqa: SLF001  # it is ours
+        lock.acquire()
+        _QUIET.append(lock)
+
+
+def _go_on() -> None:
+    while _QUIET:
+        _QUIET.pop().release()
+
+
+# Not on Windows, which cannot fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_come_to_rest, after_in_parent=_go_on, after_in_child=_go_on)

@@ -1,0 +1,123 @@
+"""The memory store's upkeep: which records are old, and whether its counts are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
+from typing import Any
+
+from laneway.core.audit import (
+    ADMITTED,
+    LEASE,
+    OUTSIDE,
+    PAUSED,
+    Finding,
+    Key,
+    Spot,
+    counted,
+    differences,
+    list_again,
+    miscounted,
+    recount,
+)
+from laneway.core.flow import Flow, Shelf
+from laneway.core.keys import KEPT
+from laneway.core.states import RunState
+from laneway.core.turns import AGAIN, FRESH, Pace
+from laneway.stores.memory.heaps import Heaps
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.records import Record
+
+
+def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, limit: int) -> list[Record]:
+    """Return up to `limit` records that ended longer ago than their state is kept, those that ended first first."""
+    old = [
+        (run.ended_at, run.number, run)
+        for run in records
+        if run.ended_at is not None and run.state in keep and now - run.ended_at > keep[run.state]
+    ]
+    return [run for _, _, run in nsmallest(limit, old)]
+
+
+def forget(kept: Kept, old: list[Record], now: int) -> None:
+    """Delete these records and all that belongs to them, and the keys that have outlived both their time and run."""
+    gone = {run.number for run in old}
+    if gone:
+        kept.records = [run for run in kept.records if run.number not in gone]
+    for run in old:
+        del kept.by_id[run.id]
+        for message in run.taken:
+            # One that was left unread was taken twice; its id stands for the run that took it first.
+            if kept.takers.get(message.id) is run:
+                del kept.takers[message.id]
+    expired = [key for key, entry in kept.keys.items() if now - entry.at >= KEPT and entry.run_id not in kept.by_id]
+    for key in expired:
+        del kept.keys[key]
+
+
+def check(kept: Kept, *, repair: bool) -> list[Finding]:
+    """Return the counts that are wrong, and set them right if told to."""
+    spots = list(_spots(kept))
+    wrong = differences(dict(_stored(kept.flow, kept.heaps)), recount(spots))
+    if repair and wrong:
+        flow = kept.flow
+        for key, _, count in wrong:
+            _set(flow, key, count)
+        for session in {str(key[1]) for key, _, _ in wrong if key[0] == "session"}:
+            list_again(flow.sessions[session], [spot for spot in spots if spot.session == session])
+        for name, book in flow.lanes.items():
+            flow.reopen(name, set(book.seats))
+        for session in list(flow.sessions):
+            flow.let_go_on(session, ())
+            if flow.sessions[session].idle:
+                flow.sessions.emptied(session)
+    return [miscounted(*difference) for difference in wrong]
+
+
+def _spots(kept: Kept) -> Iterator[Spot]:
+    for shelf, gate, run in kept.heaps.everything():
+        yield _spot(kept, run, shelf, gate, run.kind)
+    for run in kept.leased():
+        yield _spot(kept, run, LEASE, None, run.kind)
+    for run in kept.records:
+        if run.paused and not (run.shelf is Shelf.HELD and run.spot):
+            yield _spot(kept, run, PAUSED, None, AGAIN if run.fence else FRESH)
+
+
+def _spot(kept: Kept, run: Record, shelf: str, gate: str | None, kind: int) -> Spot:
+    book = None if run.session is None else kept.sessions.get(run.session)
+    place = ""
+    if book is not None:
+        place = ADMITTED if run.number in book.admitted else OUTSIDE if run.number in book.outside else ""
+    facts = (run.lane, run.user, run.session, run.priority, run.task, kind)
+    return Spot(shelf, gate, *facts, run.number, place, run.paused)
+
+
+def _stored(flow: Flow[Record], heaps: Heaps) -> Iterator[tuple[Key, int]]:
+    for lane, book in flow.lanes.items():
+        yield ("lane", lane, "active"), book.active
+        yield ("lane", lane, "pending"), book.pending
+        for priority, pace in book.paces.items():
+            yield ("pace", lane, priority, "ready"), pace.ready
+        for (user, priority), turn in book.turns.items():
+            yield ("turn", lane, user, priority, "waiting"), turn.waiting
+        for user, seat in book.seats.items():
+            yield from ((("seat", lane, user, name), getattr(seat, name)) for name in ("active", "parked", "out"))
+    for session, counts in flow.sessions.items():
+        yield from ((("session", session, name), count) for name, count in counted(counts).items())
+    for (lane, gate), runs in heaps.parked_sets():
+        if gate.startswith("task:"):
+            yield ("aside", lane, gate.removeprefix("task:"), "runs"), runs
+
+
+def _set(flow: Flow[Record], key: Key, count: int) -> None:
+    parts: tuple[Any, ...] = key
+    match parts:
+        case ("lane", lane, name):
+            setattr(flow.lanes[lane], name, count)
+        case ("pace", lane, priority, _):
+            flow.lanes[lane].paces.setdefault(priority, Pace()).ready = count
+        case ("turn", lane, user, priority, _):
+            flow.lanes[lane].turns[user, priority].waiting = count
+        case ("seat", lane, user, name):
+            setattr(flow.lanes[lane].seats[user], name, count)

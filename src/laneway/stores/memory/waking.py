@@ -1,0 +1,55 @@
+"""The memory store's wake-ups: whom to wake when something may have become startable."""
+
+from __future__ import annotations
+
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.workers import Worker
+
+
+class Waking:
+    """Chooses among the workers that rest. Who is chosen rests no more, so nobody is woken twice for one thing."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def wake_for_work(self) -> None:
+        """Wake as many as can start something, and one if nobody knows the next due time."""
+        idle = [worker for worker in self._kept.workers.values() if worker.idle]
+        if not idle:
+            return
+        open_ = {name: book for name, book in self._kept.lanes.items() if book.room() > 0}
+        left = {name: min(book.ready(), book.room()) for name, book in open_.items() if book.ready()}
+        aside = {
+            name: tasks - self._kept.paused_tasks for name in open_ if (tasks := self._kept.heaps.aside_in([name]))
+        }
+        for worker in idle:
+            if self._takes_some(worker, left) or self._takes_aside(worker, aside):
+                self._wake(worker)
+        self._wake_for_due(idle)
+
+    def _takes_some(self, worker: Worker, left: dict[str, int]) -> bool:
+        """Tell whether the worker may take one of what is left to be started, and count it as taken."""
+        for name, runs in left.items():
+            if runs and self._may_take(worker, name):
+                left[name] -= 1
+                return True
+        return False
+
+    def _takes_aside(self, worker: Worker, aside: dict[str, set[str]]) -> bool:
+        """Tell whether the worker may take one of what was set aside."""
+        tasks = worker.incarnation.tasks
+        return any(not names.isdisjoint(tasks) and self._may_take(worker, lane) for lane, names in aside.items())
+
+    def _may_take(self, worker: Worker, lane: str) -> bool:
+        most = self._kept.lanes[lane].lane.worker_limit
+        return most is None or worker.spare(lane, most) > 0
+
+    def _wake_for_due(self, idle: list[Worker]) -> None:
+        # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
+        next_due = self._kept.heaps.next_due()
+        if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
+            self._wake(idle[0])
+
+    def _wake(self, worker: Worker) -> None:
+        worker.idle = False
+        worker.wake()

@@ -1,0 +1,40 @@
+"""An incarnation as the memory store knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from laneway.core.events import STARTED, draft
+from laneway.core.liveness import Incarnation
+from laneway.core.step import StepReply
+from laneway.stores.memory.records import Record
+
+
+class Worker:
+    """An incarnation and what it holds."""
+
+    __slots__ = (
+        "call",
+        "idle",
+        "incarnation",
+        "leases",
+        "left",
+        "renewed_at",
+        "reply",
+        "short",
+        "started",
+        "told",
+        "wake",
+    )
+
+    def __init__(self, incarnation: Incarnation, wake: Callable[[], None], now: int) -> None:
+        self.incarnation, self.wake, self.renewed_at = incarnation, wake, now
+        self.leases: dict[int, Record] = {}
+        self.call, self.reply = 0, StepReply()
+        self.idle = self.left = self.short = False
+        self.told: int | None = None  # the next due time it knew of when it went to rest
+        self.started = (draft(STARTED, {"worker": incarnation.id}),)
+
+    def spare(self, lane: str, limit: int) -> int:
+        """Return how many more runs of the lane it may take, if it may have so many."""
+        return limit - sum(run.lane == lane and not run.lapsed for run in self.leases.values())

@@ -1,0 +1,132 @@
+"""Control: cancel, pause and resume runs, stop sessions. Each can be repeated: what a call changed is remembered."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+import msgspec
+
+from laneway.core import arrivals, control
+from laneway.core.arrivals import Stopped
+from laneway.core.run import Run, RunFilter
+from laneway.core.states import RunState
+from laneway.errors import UnknownRun
+from laneway.ports.control import Swept
+from laneway.stores.sqlite import reading
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.steering import Steered, Steering
+from laneway.stores.sqlite.transaction import Transaction
+from laneway.stores.sqlite.waking import wake_for_work
+
+_SQL = load("control")
+_LAST = 2**62  # behind every acceptance number
+
+
+def cancel(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int, *, abandon: bool) -> Run:
+    """Cancel the run; see `ControlStore.cancel`."""
+    return _steer(db, effects, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon))
+
+
+def pause(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run:
+    """Pause the run; see `ControlStore.pause`."""
+
+    def steer(steering: Steering, run: Steered) -> None:
+        change = control.pause(run.stands, run.requested)
+        if change is not None:
+            steering.apply(run, change)
+
+    return _steer(db, effects, call, run_id, now, steer)
+
+
+def resume(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run:
+    """Resume the run; see `ControlStore.resume`."""
+
+    def steer(steering: Steering, run: Steered) -> None:
+        steering.apply(run, control.resume(run.stands, run.requested))
+
+    return _steer(db, effects, call, run_id, now, steer)
+
+
+def cancel_where(
+    db: sqlite3.Connection,
+    effects: Effects,
+    call: str,
+    wanted: RunFilter,
+    after: int,
+    until: int | None,
+    limit: int,
+    now: int,
+) -> Swept:
+    """Cancel the runs that fit; see `ControlStore.cancel_where`."""
+    until = _LAST if until is None else until
+    [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
+    if not changed:
+        asked = msgspec.structs.asdict(wanted) | {"after": after, "until": until, "limit": max(0, limit)}
+        transaction = Transaction(db, now)
+        steering = Steering(transaction, effects, call)
+        for run in steering.read([number for (number,) in db.execute(_SQL["unended"], asked).fetchall()]):
+            if changed < limit and steering.cancel(run):
+                changed, last = changed + 1, run.number
+        _write(transaction, effects)
+    return Swept(changed, last if changed and changed == limit else None)
+
+
+def stop(db: sqlite3.Connection, effects: Effects, call: str, name: str, now: int) -> Stopped:
+    """Cancel the session's oldest active run; see `SessionStore.stop`."""
+    return _stop(db, effects, call, now, lambda steering: (arrivals.stop(steering, name), []))
+
+
+def stop_all(db: sqlite3.Connection, effects: Effects, call: str, name: str, now: int, *, abandon: bool) -> Stopped:
+    """Cancel and drop all of the session; see `SessionStore.stop_all`."""
+    return _stop(db, effects, call, now, lambda steering: arrivals.stop_all(steering, name, abandon=abandon))
+
+
+def _steer(
+    db: sqlite3.Connection,
+    effects: Effects,
+    call: str,
+    run_id: str,
+    now: int,
+    steer: Callable[[Steering, Steered], object],
+) -> Run:
+    row = db.execute(_SQL["number"], (run_id,)).fetchone()
+    if row is None:
+        raise UnknownRun(run_id)
+    transaction = Transaction(db, now)
+    steering = Steering(transaction, effects, call)
+    [run] = steering.read(row)
+    if run.call != call:
+        steer(steering, run)
+        _write(transaction, effects)
+    return reading.get(db, run_id)
+
+
+def _stop(
+    db: sqlite3.Connection,
+    effects: Effects,
+    call: str,
+    now: int,
+    stop: Callable[[Steering], tuple[list[Steered], list[Steered]]],
+) -> Stopped:
+    before = db.execute(_SQL["changed_runs"], (call,)).fetchall()
+    if before:
+        dropped = {run_id for run_id, state in before if state == RunState.DROPPED.value}
+        cancelled = tuple(run_id for run_id, _ in before if run_id not in dropped)
+        return Stopped(cancelled, tuple(run_id for run_id, _ in before if run_id in dropped))
+    transaction = Transaction(db, now)
+    cancels, drops = stop(Steering(transaction, effects, call))
+    _write(transaction, effects)
+    return Stopped(_ids(cancels), _ids(drops))
+
+
+def _ids(runs: list[Steered]) -> tuple[str, ...]:
+    return tuple(run.id for run in sorted(runs, key=lambda run: run.number))
+
+
+def _write(transaction: Transaction, effects: Effects) -> None:
+    """Write the counts, and wake whoever can start what goes on."""
+    transaction.write()
+    if transaction.glance.resting:
+        wake_for_work(transaction.db, effects)

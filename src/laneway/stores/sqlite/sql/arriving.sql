@@ -1,0 +1,15 @@
+-- What a submission that is not simply accepted asks.
+
+-- name: state
+-- Read the state of a run. Index: the unique id, then the primary keys.
+SELECT state FROM record WHERE id = ?;
+
+-- name: oldest
+-- Find the runs accepted first of those of a lane that were never started and wait. It reads the shelves: what waits in
+-- a lane that has a bound is not much.
+SELECT number FROM (
+    SELECT number FROM ready WHERE lane = ?1 AND NOT kind & 1
+    UNION ALL SELECT number FROM parked WHERE lane = ?1 AND NOT kind & 1
+    UNION ALL SELECT number FROM held CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1 AND NOT paused
+    UNION ALL SELECT number FROM due CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1
+) ORDER BY number LIMIT ?2;

@@ -1,0 +1,114 @@
+"""Lanes that are full: what callers of `submit` see."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from laneway import BadSetting, Lane, Scheduler, Submission
+from laneway.core.run import ReceiptOutcome
+from laneway.core.states import RunState
+from laneway.testing import FakeClock
+from tests.engine.support import as_time_passes, soon, turns
+
+ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
+
+
+async def narrow(app: Scheduler, when_full: str, most: int = 2) -> None:
+    """Bound the main lane, and register a task."""
+    app.task(name="work")(lambda: "done")
+    await app.lanes.set(Lane("main", limit=1, max_pending=most, when_full=when_full))
+
+
+async def test_a_lane_that_refuses_says_so_and_stores_nothing(app: Scheduler) -> None:
+    await narrow(app, "refuse")
+
+    receipts = [await app.submit("work") for _ in range(3)]
+
+    assert [receipt.outcome for receipt in receipts] == [ACCEPTED, ACCEPTED, REFUSED]
+    assert (receipts[2].reason, receipts[2].accepted) == ("lane_full", False)
+    assert len(await app.runs()) == 2
+    assert (await app.lanes.get("main")).counts == {"refused lane_full": 1}
+
+
+async def test_a_lane_that_drops_the_old_keeps_the_new(app: Scheduler) -> None:
+    await narrow(app, "drop_old")
+
+    receipts = [await app.submit("work") for _ in range(4)]
+    await app.drain()
+
+    states = [(await app.get(receipt)).state for receipt in receipts]
+    assert [receipt.outcome for receipt in receipts] == [ACCEPTED] * 4
+    assert states == [RunState.DROPPED] * 2 + [RunState.SUCCEEDED] * 2
+    assert (await app.get(receipts[0])).reason == "lane_full"
+
+
+async def test_a_lane_that_lets_callers_wait_takes_them_when_there_is_room(app: Scheduler) -> None:
+    await narrow(app, "wait")
+    for _ in range(2):
+        await app.submit("work")
+
+    waiting = asyncio.create_task(app.submit("work"))
+    await turns()
+    before = waiting.done()
+    async with app.running():
+        receipt = await soon(waiting)
+        result = await app.result(receipt, timeout=10)
+
+    assert not before
+    assert (receipt.outcome, result) == (ACCEPTED, "done")
+    assert (await app.lanes.get("main")).counts == {}
+
+
+async def test_who_has_waited_long_enough_is_refused_and_counted_once(url: str, clock: FakeClock) -> None:
+    async with Scheduler(url, clock=clock, submit_timeout=5) as app:
+        await narrow(app, "wait", most=1)
+        await app.submit("work")
+        began = clock.monotonic()
+
+        receipt = await as_time_passes(clock, app.submit("work"))
+
+        assert clock.monotonic() - began == pytest.approx(5, abs=1)
+        assert (receipt.outcome, receipt.reason) == (REFUSED, "lane_full")
+        assert (await app.lanes.get("main")).counts == {"refused lane_full": 1}
+
+
+async def test_many_at_once_trickle_in_and_each_gets_its_receipt(app: Scheduler) -> None:
+    await narrow(app, "wait")
+
+    async with app.running():
+        receipts = await soon(app.submit_many([Submission("work") for _ in range(20)]))
+        for receipt in receipts:
+            await app.wait(receipt, timeout=10)
+
+    assert [receipt.outcome for receipt in receipts] == [ACCEPTED] * 20
+    assert len({receipt.run_id for receipt in receipts}) == 20
+
+
+async def test_a_refused_submission_has_no_run_to_wait_for(app: Scheduler) -> None:
+    await narrow(app, "refuse", most=1)
+    await app.submit("work")
+    receipt = await app.submit("work")
+
+    with pytest.raises(BadSetting, match=r"the submission was refused \(lane_full\): there is no run"):
+        await app.result(receipt)
+
+
+async def test_retries_are_not_refused_by_a_full_lane(app: Scheduler, clock: FakeClock) -> None:
+    attempts = []
+
+    @app.task(retry=2)
+    async def fails() -> None:
+        attempts.append(1)
+        raise ConnectionError("busy")
+
+    await app.lanes.set(Lane("main", max_pending=1, when_full="refuse"))
+    receipt = await app.submit(fails)
+    async with app.running():
+        await asyncio.sleep(0.01)
+        await app.submit(fails)
+        run = await as_time_passes(clock, app.wait(receipt))
+
+    assert run.attempt == 2
+    assert len(attempts) >= 2

@@ -1,0 +1,35 @@
+"""Files as older versions of laneway left them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+from laneway.stores.sqlite import connection
+
+# What older layouts had in columns that are gone, or mean something else now, as an expression over the newest.
+OLD = {
+    ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
+    ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
+    ("session", "admitted"): "json_array_length(admitted)",
+    ("session", "unstarted"): "unstarted > 0",
+}
+
+
+def as_layout(number: int, newest: Path, path: Path) -> None:
+    """Make a file of an older layout, with all of a newest one that it has a place for."""
+    scripts = sorted(files("laneway.stores.sqlite").joinpath("schema").iterdir(), key=lambda file: file.name)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for script in scripts[:number]:
+            db.executescript(script.read_text(encoding="utf-8"))
+        db.execute("ATTACH ? AS newest", (str(newest),))
+        for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
+            names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
+            values = ", ".join(OLD.get((table, name), f'"{name}"') for name in names)
+            columns = ", ".join(f'"{name}"' for name in names)
+            db.execute(f"DELETE FROM main.{table}")
+            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{table}")
+        db.execute(f"PRAGMA main.application_id = {connection.APPLICATION_ID}")
+        db.execute(f"PRAGMA main.user_version = {number}")

@@ -1,0 +1,26 @@
+"""The memory store's repair lets a session go on as its rules say."""
+
+from laneway.core.states import RunState
+from laneway.stores.memory import MemoryStore
+from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
+
+
+async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_place() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    hand = await Hand(store).register()
+    await store.submit(new_runs(3, "s", session="chat"))
+    first = await hand.claim(1)
+    await store.pause("call", "s-00001")
+    store._kept.sessions["chat"].admitted.append(999)
+    assert (await hand.succeed(*first, room=9)).claimed == []
+
+    findings = await store.check(repair=True)
+
+    assert [finding.what for finding in findings] == ["session chat"]
+    assert await hand.claim(9) == []
+    assert (await store.get("s-00001")).state is RunState.PAUSED
+    await store.resume("again", "s-00001")
+    assert [run.id for run in await hand.claim(9)] == ["s-00001"]
+    await check_invariants(store)
+    await check_drains(store, clock)
