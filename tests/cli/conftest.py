@@ -138,6 +138,14 @@ def start(folder: Path) -> Iterator[Start]:
         worker.communicate()
 
 
+def running(invoke: Invoke, run_id: str) -> None:
+    """Return once a worker has started the run."""
+    for _ in range(10_000):
+        if '"kind":"started"' in invoke("runs", "events", run_id, "--json").stdout:
+            return
+    raise AssertionError(f"run {run_id} was not started")
+
+
 def heard(worker: subprocess.Popen[str], text: str) -> None:
     """Read what the worker says until it says this."""
     assert worker.stderr is not None

@@ -1,4 +1,4 @@
-"""The shell completes commands, options and run ids, and laneway is asked for real."""
+"""The shell completes commands, options, run ids and names, and laneway is asked for real."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def completed(laneway: Laneway, line: str) -> list[str]:
         ("laneway runs list --st", ["--state", "--store"]),
         ("laneway completion f", ["fish"]),
         ("laneway runs show 01", []),
+        ("laneway wh", ["why"]),
+        ("laneway lanes s", ["show", "set"]),
+        ("laneway sessions st", ["stop", "stop-all"]),
+        ("laneway tasks e", ["enable"]),
+        ("laneway submit app:app add --mode in", ["interrupt"]),
+        ("laneway lanes set main --when-full d", ["drop_old"]),
+        ("laneway lanes pause ma", []),
     ],
 )
 def test_commands_and_options_are_completed(laneway: Laneway, line: str, offered: list[str]) -> None:
@@ -42,6 +49,17 @@ def test_run_ids_are_completed_newest_first(laneway: Laneway, submitted: Submitt
     assert completed(laneway, f"laneway runs show {ids[0][:4]}") == ids[::-1]
     assert completed(laneway, f"laneway runs show {ids[0]}") == ids[:1]
     assert completed(laneway, "laneway runs show --store sqlite:///other.db 0") == []
+
+
+def test_names_are_completed(laneway: Laneway, invoke: Invoke, submitted: Submitted) -> None:
+    for session in ("chat-1", "chat-2", "mail"):
+        submitted("add", "a=1", "--session", session, "--user", f"user-of-{session}")
+    invoke("tasks", "pause", "summarize")
+
+    assert completed(laneway, "laneway lanes show fore") == ["foreground"]
+    assert completed(laneway, "laneway sessions stop chat") == ["chat-1", "chat-2"]
+    assert completed(laneway, "laneway users set user-of-m") == ["user-of-mail"]
+    assert completed(laneway, "laneway tasks resume s") == ["summarize"]
 
 
 @pytest.mark.parametrize(("shell", "says"), [("bash", "complete -o nosort"), ("zsh", "compdef"), ("fish", "complete ")])

@@ -200,7 +200,7 @@ def test_an_older_layout_is_told_and_left_alone(invoke: Invoke, folder: Path) ->
 
 
 def test_many_findings_are_cut_on_a_terminal_only(invoke: Invoke, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    edit(store, *(f"INSERT INTO due VALUES (1, {number}, 0)" for number in range(1000, 1030)))
+    edit(store, *(f"INSERT INTO due (rank, number, kind) VALUES (1, {number}, 0)" for number in range(1000, 1030)))
 
     assert invoke("doctor").stdout.count("there is no such run") == 30
     monkeypatch.setattr(diagnosis, "is_terminal", lambda: True)

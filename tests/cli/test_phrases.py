@@ -53,6 +53,20 @@ def test_a_duration_is_read_with_or_without_units(text: str, length: float) -> N
     assert seconds(text) == length
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ({"limit": 30, "per_user": None}, {"limit": 40, "per_user": 2}, "limit 30 -> 40, per_user none -> 2"),
+        ({"cap": 3, "pass_on_retry": True}, {"cap": 3}, "pass_on_retry true -> none"),
+        ({"limit": 40}, {"limit": 40}, "as it was: limit 40"),
+        ({"cap": None}, {"cap": None}, "as it was: nothing is set"),
+        (None, {"limit": 5, "per_user": None}, "new: limit 5"),
+    ],
+)
+def test_a_change_says_what_was_and_what_is(was: dict[str, object] | None, now: dict[str, object], said: str) -> None:
+    assert phrases.change(was, now) == said
+
+
 def test_sizes_have_one_unit() -> None:
     sizes = (0, 1023, 1024, 4300, 2**20 - 1, 5 * 2**20, 3 * 2**30, 7 * 2**40)
     assert [phrases.size(size) for size in sizes] == [
@@ -102,6 +116,9 @@ STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in i
             'told to stop 10s ago, and has not, at File "b.py", line 7, in inner',
         ),
         ("stuck", {"seconds": 10, "stack": ""}, "told to stop 10s ago, and has not"),
+        ("merged", {"message": "b", "nth": 1}, "message b became part of its arguments"),
+        ("steered", {"message": "b", "nth": 1}, "message b was put into its inbox"),
+        ("dropped", {"reason": "session_full"}, "it will never start (session_full)"),
     ],
 )
 def test_what_happens_to_a_run_is_said_in_words(kind: str, data: object, said: str) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from laneway.cli.lanes import WHEN_FULL
+from laneway.cli.sessions import WHILE_WAITING
+from laneway.cli.submit import DROPS, MODES
+from laneway.core.policy import Drop, Mode, WhenFull, WhileWaiting
+from tests.cli.conftest import Invoke, Laneway, Start, running
 
 
 def arguments_of(invoke: Invoke, run_id: str) -> object:
@@ -64,8 +71,16 @@ def test_a_value_is_json_where_the_parameter_wants_it(
         (["app:app", "add", "--args", "{a: 1}"], 2, "--args is not JSON"),
         (["app:app", "add", "--args", "[1]"], 2, "--args must be a JSON object"),
         (["app:app", "add", "a=1", "--priority", "101"], 2, "priority is 101"),
-        (["app:app", "add", "a=1", "--delay", "soon"], 2, "'soon' is no duration; write seconds, or units"),
-        (["app:app", "add", "a=1", "--at", "noon"], 2, "'noon' is no instant; write it as 2031-05-01T09:30"),
+        (
+            ["app:app", "add", "a=1", "--delay", "soon"],
+            2,
+            "invalid value for '--delay': 'soon' is no duration; write seconds, or units",
+        ),
+        (
+            ["app:app", "add", "a=1", "--at", "noon"],
+            2,
+            "invalid value for '--at': 'noon' is no instant; write it as 2031-05-01T09:30",
+        ),
         (["app:app", "add", "a=1", "--at", "2031-05-01T09:30Z", "--delay", "5"], 2, "give delay or at, not both"),
         (["app:app", "add", "a=1", "--timeout", "5"], 2, "--timeout is for --wait"),
         (["app:app", "add", "a=1", "--user", ""], 2, "a user needs a name"),
@@ -104,6 +119,24 @@ def test_an_unknown_lane_and_a_place_in_the_session_are_said(invoke: Invoke) -> 
     assert second.stderr.splitlines()[0] == "accepted; 1 ahead of it in its session"
 
 
+def test_what_is_pending_in_the_lane_is_not_called_ahead(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    submitted("add", "a=1", "--delay", "1h")
+
+    result = invoke("submit", "app:app", "add", "a=2")
+
+    assert result.stderr.splitlines()[0] == "accepted; 1 pending in its lane before it"
+
+
+def test_a_task_of_a_lane_that_does_not_exist_is_accepted_in_main(invoke: Invoke, folder: Path) -> None:
+    source = (folder / "app.py").read_text(encoding="utf-8")
+    (folder / "app.py").write_text(f'{source}\n@app.task(lane="fast")\nasync def lost(): ...\n', encoding="utf-8")
+
+    result = invoke("submit", "app:app", "lost")
+
+    assert (result.exit_code, len(result.stdout.split())) == (0, 1), result.stderr
+    assert result.stderr.startswith("accepted; there is no lane 'fast', so it is in main\n")
+
+
 def test_the_way_to_follow_names_the_store_unless_it_is_the_default(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,3 +168,152 @@ def test_waiting_too_long_exits_with_7_and_the_run_goes_on(invoke: Invoke) -> No
     assert said[2].endswith("has not ended after 10 ms")
     assert said[3].startswith("  it goes on; wait again with: laneway runs wait ")
     assert json.loads(invoke("runs", "list", "--json").stdout)[0]["state"] == "pending"
+
+
+def test_the_same_key_gets_the_run_that_it_made(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    first = submitted("add", "a=1", "--key", "order-1")
+
+    again = invoke("submit", "app:app", "add", "a=1", "--key", "order-1")
+    invoke("runs", "cancel", first)
+    ended = invoke("submit", "app:app", "add", "a=1", "--key", "order-1")
+
+    said = f"existing: an earlier submission of this key made run {first}, which"
+    assert (again.exit_code, again.stdout, again.stderr.splitlines()[0]) == (0, f"{first}\n", f"{said} is pending")
+    assert (ended.exit_code, ended.stderr.splitlines()[0]) == (0, f"{said} was cancelled")
+
+
+def test_a_key_used_with_other_arguments_is_a_conflict(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    first = submitted("add", "a=1", "--key", "order-1")
+
+    other = invoke("submit", "app:app", "add", "a=2", "--key", "order-1")
+    as_json = invoke("submit", "app:app", "add", "a=2", "--key", "order-1", "--json")
+
+    assert (other.exit_code, other.stdout) == (5, "")
+    assert other.stderr == f"laneway: key 'order-1' was used with other arguments, by run {first}; use another key\n"
+    assert (as_json.exit_code, as_json.stderr) == (5, other.stderr)
+    receipt = json.loads(as_json.stdout)
+    assert (receipt["outcome"], receipt["reason"], receipt["run_id"]) == ("refused", "key_conflict", first)
+
+
+def test_a_message_of_a_busy_session_is_refused_if_it_says_so(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    submitted("add", "a=1", "--session", "chat-7")
+
+    refused = invoke("submit", "app:app", "add", "a=2", "--session", "chat-7", "--mode", "reject")
+    receipt = invoke("submit", "app:app", "add", "a=2", "--session", "chat-7", "--mode", "reject", "--json", "--wait")
+
+    assert (refused.exit_code, refused.stdout) == (5, "")
+    assert refused.stderr.splitlines() == [
+        "laneway: refused: session chat-7 is busy (session_busy)",
+        "  see what goes on in it: laneway sessions show chat-7",
+    ]
+    assert receipt.exit_code == 5
+    assert json.loads(receipt.stdout)["reason"] == "session_busy"
+
+
+@pytest.fixture
+def full(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    """Lane main has one pending run, and may have no more."""
+    submitted("add", "a=1")
+    invoke("lanes", "set", "main", "--max-pending", "1")
+
+
+@pytest.mark.usefixtures("full")
+def test_waiting_for_a_full_lane_is_said_and_the_refusal_names_it(laneway: Laneway, folder: Path) -> None:
+    source = (folder / "app.py").read_text(encoding="utf-8")
+    source = source.replace('"sqlite:///laneway.db"', '"sqlite:///laneway.db", submit_timeout=1')
+    (folder / "app.py").write_text(source, encoding="utf-8")
+
+    result = laneway("submit", "app:app", "add", "a=2")
+
+    assert (result.returncode, result.stdout) == (5, "")
+    assert result.stderr.splitlines() == [
+        "lane main is full (1 of 1 pending); waiting up to 1.0 s for room, nothing is submitted before",
+        "laneway: refused: lane main has as many pending runs as it may have (lane_full)",
+        "  see how full it is: laneway lanes show main",
+    ]
+
+
+@pytest.mark.usefixtures("full")
+def test_ctrl_c_gives_up_waiting_for_a_full_lane(invoke: Invoke, folder: Path) -> None:
+    command = [sys.executable, "-m", "laneway", "submit", "app:app", "add", "a=2"]
+    waiting = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert waiting.stderr is not None
+    assert waiting.stderr.readline().startswith("lane main is full")
+
+    waiting.send_signal(signal.SIGINT)
+
+    out, _ = waiting.communicate(timeout=20)
+    assert (waiting.returncode, out) == (130, "")
+    assert len(json.loads(invoke("runs", "list", "--json").stdout)) == 1
+
+
+def test_messages_inside_the_window_are_merged_and_the_run_names_them(
+    invoke: Invoke, submitted: Callable[..., str]
+) -> None:
+    policy = ("--session", "chat-7", "--debounce", "1h", "--max-wait", "2h")
+    first = submitted("summarize", "doc=1", *policy)
+
+    second = invoke("submit", "app:app", "summarize", "doc=2", *policy)
+    shown = invoke("runs", "show", first).stdout
+    run = json.loads(invoke("runs", "show", first, "--json").stdout)
+
+    assert (second.exit_code, second.stdout) == (0, f"{first}\n")
+    assert second.stderr.splitlines()[0] == f"merged into run {first}, which has not started yet"
+    assert [(one["kind"], one["args"]) for one in run["taken"]] == [("merged", {"doc": "2"})]
+    assert f'  merged   {run["taken"][0]["id"]}  {{"doc":"2"}}' in shown
+    assert "became part of its arguments" in invoke("runs", "events", first).stdout
+
+
+def test_a_message_can_be_steered_into_the_active_run(
+    invoke: Invoke, start: Start, submitted: Callable[..., str]
+) -> None:
+    start()
+    active = submitted("sleep", "--session", "chat-7")
+    running(invoke, active)
+
+    steered = invoke("submit", "app:app", "sleep", "seconds=1", "--session", "chat-7", "--mode", "steer")
+    [taken] = json.loads(invoke("runs", "show", active, "--json").stdout)["taken"]
+
+    assert (steered.exit_code, steered.stdout) == (0, f"{active}\n")
+    assert steered.stderr.splitlines()[0] == f"steered: run {active} finds it in its inbox"
+    assert (taken["kind"], taken["args"]) == ("steered", {"seconds": 1})
+
+
+def test_a_session_s_rule_comes_with_its_messages(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    submitted("add", "a=1", "--session", "s", "--cap", "1", "--drop", "new", "--max-concurrent", "2")
+    full = invoke("submit", "app:app", "add", "a=2", "--session", "s")
+
+    assert full.exit_code == 5
+    assert full.stderr.splitlines() == [
+        "laneway: refused: session s has as many queued runs as it may have (session_full)",
+        "  see its rule and its queue: laneway sessions show s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mode", "interrupt"], "--mode is about a session; say which: --session KEY"),
+        (["--max-concurrent", "2"], "--max-concurrent is about a session"),
+        (["--session", "s", "--max-wait", "5s"], "--max-wait is for --debounce"),
+        (["--session", "s", "--debounce", "5s", "--max-wait", "1s"], "max_wait is 1.0, less than the debounce of 5.0"),
+        (["--session", "s", "--debounce", "-1"], "invalid value for '--debounce': '-1' is no duration"),
+        (["--session", "s", "--mode", "interupt"], "invalid value for '--mode'"),
+        (["--session", "s", "--cap", "0"], "invalid value for '--cap'"),
+        (["--session", "s", "--mode", "steer", "--delay", "5"], "a message for later can only wait its turn"),
+        (["--session", "x" * 201], "a session needs a name: text of 1 to 200 characters"),
+        (["--key", ""], "a key needs a name"),
+    ],
+)
+def test_a_mistake_about_the_session_is_wrong_use(invoke: Invoke, words: list[str], said: str) -> None:
+    result = invoke("submit", "app:app", "add", "a=1", *words)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"laneway: {said}")
+
+
+def test_the_choices_are_those_of_the_policies() -> None:
+    assert list(MODES) == [mode.value for mode in Mode]
+    assert list(DROPS) == [drop.value for drop in Drop]
+    assert list(WHEN_FULL) == [choice.value for choice in WhenFull]
+    assert list(WHILE_WAITING) == [choice.value for choice in WhileWaiting]

@@ -3,8 +3,9 @@
 Exit codes: 0 fine, 1 the work failed, 2 wrong use, 3 not found, 4 not allowed, 5 conflict, 6 store unreachable,
 7 timed out; 130 after Ctrl-C.
 
-Everything imported at the top of these files is paid for by `laneway --help`, which must answer at once. So click is;
-rich, the scheduler and the stores are imported inside the commands that use them.
+A command is imported when it is asked for: `laneway --help` must answer at once, and knows of each only what stands
+here. What is imported at the top of a command's file is paid for by each of its verbs, and by whoever presses Tab. So
+click is; rich, the scheduler and the stores are imported inside the verbs that use them.
 """
 
 from __future__ import annotations
@@ -12,16 +13,24 @@ from __future__ import annotations
 import click
 
 from laneway.cli.commands import Root
-from laneway.cli.completion import completion
-from laneway.cli.demo import demo
-from laneway.cli.doctor import doctor
-from laneway.cli.drain import drain
-from laneway.cli.migrate import migrate
-from laneway.cli.runs import runs
-from laneway.cli.submit import submit
-from laneway.cli.tasks import tasks
-from laneway.cli.worker import worker
-from laneway.cli.workers import workers
+
+# Each is defined in the module of its name; in the order to learn them in.
+COMMANDS = {
+    "demo": "See it work, and survive a kill -9.",
+    "worker": "Execute the runs of APP's tasks until it is stopped.",
+    "submit": "Submit a run of TASK and print its id.",
+    "drain": "Execute everything of APP that is due, then exit.",
+    "runs": "See what became of runs, and control them.",
+    "why": "Say why a run does not start, and who holds it.",
+    "lanes": "See how full lanes are; set limits, pause, resume.",
+    "sessions": "See what goes on in sessions; set rules, pause, stop.",
+    "users": "See how users stand; set caps, pause, resume.",
+    "tasks": "See what can be executed; pause, disable.",
+    "workers": "See who executes runs.",
+    "doctor": "Examine a store, repair its counts, back it up.",
+    "migrate": "Move a store to the layout that this laneway uses.",
+    "completion": "Print a script that makes the shell complete laneway.",
+}
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -35,11 +44,13 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 @click.group(
     "laneway",
     cls=Root,
+    later=COMMANDS,
     examples=(
         "laneway demo",
         "laneway worker app:app",
         "laneway submit app:app summarize doc=42 --wait",
         "laneway runs list --state failed",
+        "laneway why 0197f0c2a1b3",
     ),
 )
 @click.option(
@@ -51,10 +62,6 @@ def cli() -> None:
     APP names your scheduler as module:attribute, such as app:app; LANEWAY_APP is its default. Commands that only read
     take the store's address instead: --store, else LANEWAY_STORE, else sqlite:///laneway.db.
     """
-
-
-for command in (demo, worker, submit, drain, runs, tasks, workers, doctor, migrate, completion):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Refused(NamedTuple):
-    """The answer to an id that names no run, or one whose state does not allow it."""
+    """The answer to a name that names nothing, or something whose state does not allow it."""
 
     given: str
     error: UsageError
@@ -44,11 +44,19 @@ async def each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> list[T
 
 
 def told(
-    answers: Sequence[T | Refused], *, line: Callable[[T], str], record: Callable[[T], dict[str, Any]], as_json: bool
+    answers: Sequence[T | Refused],
+    *,
+    line: Callable[[T], str],
+    record: Callable[[T], dict[str, Any]],
+    as_json: bool,
+    name: str = "id",
 ) -> int:
-    """Print each answer as a line, or all as JSON; return the exit code, that of the first refusal if there is one."""
+    """Print each answer as a line, or all as JSON; return the exit code, that of the first refusal if there is one.
+
+    `name` is what a record calls that which was named.
+    """
     if as_json:
-        print_json([_refusal(answer) if isinstance(answer, Refused) else record(answer) for answer in answers])
+        print_json([_refusal(answer, name) if isinstance(answer, Refused) else record(answer) for answer in answers])
     else:
         for answer in answers:
             if not isinstance(answer, Refused):
@@ -59,8 +67,8 @@ def told(
     return code_of(refused[0].error) if refused else FINE
 
 
-def _refusal(refused: Refused) -> dict[str, Any]:
-    return {"v": 1, "id": refused.given, "error": str(refused.error)}
+def _refusal(refused: Refused, name: str) -> dict[str, Any]:
+    return {"v": 1, name: refused.given, "error": str(refused.error)}
 
 
 async def changed(scheduler: Scheduler, ids: Iterable[str], verb: str, *, as_json: bool) -> int:

@@ -59,17 +59,20 @@ def load(spec: str) -> Scheduler:
 
 
 def read_store(url: str | None) -> Scheduler:
-    """Return a scheduler for reading a store that is there already; it knows no tasks."""
+    """Return a scheduler for a store that is there already; it knows no tasks.
+
+    It declares no lanes either: what this shell's environment and directory say is not what the app's say.
+    """
     from laneway.scheduler import Scheduler
 
-    return Scheduler(url_of(url))
+    return Scheduler(url_of(url), lanes=None)
 
 
 def url_of(url: str | None) -> str:
     """Return the address of a store that is there already: the one given, else the default."""
     from laneway.scheduler import Scheduler
 
-    address = Scheduler(url).url
+    address = Scheduler(url, lanes=None).url
     if address.startswith(MEMORY):
         raise Problem("memory:// lives inside one process; from here there is nothing to see in it")
     path = file_of(address)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
 import click
 
-from laneway.cli.errors import FINE, Problem, explain
+from laneway.cli.errors import FINE, explain
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 DEBUG = "laneway.debug"
+NONE = "none"
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -70,7 +72,29 @@ class Group(_Explained, click.Group):
 
 
 class Root(Group):
-    """The whole command line: the one place where every error becomes one line and an exit code."""
+    """The whole command line: the one place where every error becomes one line and an exit code.
+
+    `later` names its commands, each with what it does in a few words; it is imported when it is asked for.
+    """
+
+    def __init__(self, *args: Any, later: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._later = dict(later)
+        self._words = list(later.items())
+        for name, words in later.items():
+            self.add_command(click.Command(name, short_help=words))  # stands in for it
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, from the module of that name."""
+        if self._later.pop(cmd_name, None) is not None:
+            module = importlib.import_module(f"laneway.cli.{cmd_name}")
+            self.commands[cmd_name] = getattr(module, cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what commands there are, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self._words)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and exit with its code."""
@@ -113,6 +137,23 @@ def concurrency_option(function: F) -> F:
     return click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help=text)(function)
 
 
+def count(text: str) -> int:
+    """Read a whole number of 1 or more."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r}; write a whole number, 1 or more")
+    return int(text)
+
+
+def count_or_none(text: str) -> int | str:
+    """Read a whole number of 1 or more, or `none` for no bound: an option that is not given is another thing."""
+    if text == NONE:
+        return NONE
+    try:
+        return count(text)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}, or none") from None
+
+
 def seconds(text: str) -> float:
     """Read a duration: seconds as a number, or with units as in 90s, 5m, 1h30m, 2d."""
     import re
@@ -121,7 +162,7 @@ def seconds(text: str) -> float:
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise Problem(f"{text!r} is no duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
+        raise click.BadParameter(f"{text!r} is no duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
@@ -130,6 +171,6 @@ def instant(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise Problem(
+        raise click.BadParameter(
             f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
         ) from None

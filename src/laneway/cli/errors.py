@@ -70,7 +70,9 @@ def code_of(error: Exception) -> int:
     codes = (
         (errors.UnknownRun, NOT_FOUND),
         (errors.UnknownTask, NOT_FOUND),
+        (errors.UnknownLane, NOT_FOUND),
         (errors.WrongState, CONFLICT),
+        (errors.KeyConflict, CONFLICT),
         (errors.UsageError, WRONG_USE),
         (errors.StoreError, UNREACHABLE),
     )

@@ -113,6 +113,19 @@ def note(run: Run) -> str:
     return requested(run) or failure(run)
 
 
+def change(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """Say how a record was changed: `limit 30 -> 40, per_user none -> 2`, or all of it if it is new or as it was."""
+    if was is None or was == now:
+        said = ", ".join(f"{name} {_worded(value)}" for name, value in now.items() if value is not None)
+        return f"{'new' if was is None else 'as it was'}: {said or 'nothing is set'}"
+    pairs = ((name, was.get(name), now.get(name)) for name in {**was, **now})
+    return ", ".join(f"{name} {_worded(old)} -> {_worded(new)}" for name, old, new in pairs if old != new)
+
+
+def _worded(value: object) -> str:
+    return "none" if value is None else printable(value)
+
+
 def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
     """Draw a share of the whole; `fine` tells whether there is more than ASCII to draw with."""
     full = round(fraction * width)
@@ -160,6 +173,9 @@ _TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
     "pause_requested": lambda *_: "at its next checkpoint",
     "paused": lambda *_: "until it is resumed",
     "resumed": lambda *_: "it may go on",
+    "merged": lambda _, data: f"message {data['message']} became part of its arguments",
+    "steered": lambda _, data: f"message {data['message']} was put into its inbox",
+    "dropped": lambda _, data: f"it will never start ({data['reason']})",
     "overdue": lambda *_: "longer than its timeout; the handler was told to stop",
     "stuck": _stuck,
     "result": lambda _, data: printable(data["value"]),

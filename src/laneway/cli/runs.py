@@ -15,7 +15,7 @@ from laneway.cli.filters import filter_options
 
 if TYPE_CHECKING:
     from laneway.cli.stages import Stages
-    from laneway.core.run import Run
+    from laneway.core.run import Message, Run
 
 
 @click.group(
@@ -81,21 +81,21 @@ async def _listed(store: str | None, limit: int, wanted: dict[str, Any]) -> tupl
 @json_option("the run")
 @store_option
 def show(run_id: str, store: str | None, as_json: bool) -> None:
-    """Show everything about a run: arguments, times, result, error."""
-    from laneway.cli import showing, stages
+    """Show everything about a run: arguments, messages it took, times, result, error."""
+    from laneway.cli import messages, showing, stages
     from laneway.cli.output import print_json
     from laneway.core.codec import to_dict
 
-    async def read() -> tuple[Run, Stages]:
+    async def read() -> tuple[Run, Stages, list[Message]]:
         async with read_store(store) as scheduler:
             run = await scheduler.get(run_id)
-            return run, await stages.read(scheduler, run)
+            return run, await stages.read(scheduler, run), await messages.taken(scheduler, run)
 
-    run, reached = awaited(read())
+    run, reached, taken = awaited(read())
     if as_json:
-        print_json(to_dict(run))
+        print_json({**to_dict(run), "taken": [messages.record(one) for one in taken]})
     else:
-        showing.show(run, reached)
+        showing.show(run, reached, taken)
 
 
 @runs.command(

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from laneway.cli import phrases
+from laneway.cli import facts, phrases
 from laneway.cli.output import console, one_line, style, symbol, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from laneway.cli.stages import Stages
-    from laneway.core.run import Run
-
-MARGIN = 12  # where values begin
+    from laneway.core.run import Message, Run
 
 
-def show(run: Run, stages: Stages) -> None:
-    """Print the run: what it is, when things happened, what it was given, what came of it, where it is stuck."""
+def show(run: Run, stages: Stages, taken: Sequence[Message]) -> None:
+    """Print the run: what it is, when things happened, what it was given, what came of it, where it is stuck.
+
+    `taken` are the messages that it took beside the one it was made of.
+    """
     from rich.text import Text
 
     out = console()
@@ -30,11 +32,12 @@ def show(run: Run, stages: Stages) -> None:
         ),
         soft_wrap=True,
     )
-    for name, value in (*_facts(run), *_times(run, stages)):
-        out.print(Text.assemble((f"{name:<{MARGIN}}", "bright_black"), one_line(value)), soft_wrap=True)
+    facts.lines(out, (*_facts(run), *_times(run, stages)))
     if stages.stack and not run.ended:
         _block(out, "stuck: it was told to stop, has not, and was at", stages.stack, "red")
     _block(out, "arguments", to_json(run.args, indent=True))
+    if taken:
+        _block(out, "messages it took", "\n".join(f"{one.kind.value:<7}  {one.id}  {one.args}" for one in taken))
     if run.state == "succeeded":
         _block(out, "result", to_json(run.result, indent=True))
     if run.error is not None:
@@ -50,17 +53,16 @@ def _why(run: Run) -> str:
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     crashes = f", {run.crashes} in a row ended in a crash" if run.crashes else ""
-    facts = [
+    return [
         ("id", run.id),
         ("number", str(run.number)),
         ("lane", f"{run.lane}" + (f", priority {run.priority}" if run.priority else "")),
-        ("user", run.user),
-        ("session", run.session),
+        ("user", run.user or ""),
+        ("session", run.session or ""),
         ("attempt", f"{run.attempt}, started {run.fence} time{'s' * (run.fence != 1)}{crashes}"),
-        ("worker", run.worker),
-        ("retry of", run.retry_of),
+        ("worker", run.worker or ""),
+        ("retry of", run.retry_of or ""),
     ]
-    return [(name, value) for name, value in facts if value]
 
 
 def _times(run: Run, stages: Stages) -> list[tuple[str, str]]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from laneway.cli.app import APP, MEMORY, load
-from laneway.cli.commands import Command, awaited, instant, json_option, seconds
-from laneway.cli.errors import FINE, Problem, say
+from laneway.cli.commands import Command, awaited, count, instant, json_option, seconds
+from laneway.cli.errors import CONFLICT, FINE, Problem, say
 
 if TYPE_CHECKING:
-    from laneway.core.run import Receipt
     from laneway.engine.tasks import Task
     from laneway.scheduler import Scheduler
+
+# What of `SessionPolicy` can be given with a message, and what it can be
+MODES = ("queue", "collect", "interrupt", "reject", "steer")
+DROPS = ("old", "new")
+POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop")
 
 
 @click.command(
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
         """laneway submit app:app summarize --args '{"doc": "42", "tags": ["new"]}' --delay 90s""",
         "laneway submit app:app cleanup --at 2031-05-01T03:00Z --lane background --json",
         "laneway submit app:app summarize doc=42 --wait --timeout 5m",
+        "laneway submit app:app summarize doc=42 --user ann --key order-1001",
+        "laneway submit app:app summarize doc=42 --session chat-7 --mode interrupt",
+        "laneway submit app:app summarize doc=42 --session chat-7 --debounce 2s --max-wait 10s",
     ),
 )
 @click.argument("words", nargs=-1, metavar="APP TASK [NAME=VALUE]...")
@@ -43,6 +49,17 @@ if TYPE_CHECKING:
     help="Not before this instant, in ISO 8601; local time unless it has a zone.",
 )
 @click.option("--lane", metavar="NAME", help="The lane, instead of the task's.")
+@click.option("--key", metavar="KEY", help="Once per task and user: the same key again gets the run that it made.")
+@click.option("--mode", type=click.Choice(MODES), help="What it does while its session is busy.  [default: queue]")
+@click.option("--debounce", type=seconds, metavar="S", help="Wait so long for more of its session, and make one run.")
+@click.option("--max-wait", type=seconds, metavar="S", help="At most so long.  [default: 5 times the debounce]")
+@click.option("--max-concurrent", type=count, metavar="N", help="How many of its session run at once.  [default: 1]")
+@click.option("--cap", type=count, metavar="N", help="How many of its session may be queued.  [default: 10]")
+@click.option(
+    "--drop",
+    type=click.Choice(DROPS),
+    help="Which goes when more come: the oldest queued one, or the new one.  [default: old]",
+)
 @click.option("--wait", is_flag=True, help="Wait until it ends, show its progress, print its result as JSON.")
 @click.option(
     "--timeout", type=seconds, metavar="S", help="With --wait: give up waiting after so long; the run goes on."
@@ -56,11 +73,18 @@ def submit(
     APP may be left out where LANEWAY_APP is set. A VALUE is read as JSON where the task's parameter is not plain text
     and it is JSON; otherwise it is text: `doc=42` gives the text "42" to `doc: str` and the number 42 to `doc: int`.
 
-    Exits with 0 once the run is stored; with --wait, with 1 if it did not succeed and 7 if it did not end in time.
+    What becomes of a message of a busy session is said: it may be merged into a run that waits, put into the inbox of
+    the active one (steered), or refused. The id printed is that of the run that took it.
+
+    A lane that is full may let it wait, for half a minute unless APP's submit_timeout says otherwise; Ctrl-C gives up.
+
+    Exits with 0 once it is stored, 5 if it is refused or its key was used with other arguments; with --wait, with 1 if
+    the run did not succeed and 7 if it did not end in time.
     """
     if timeout is not None and not wait:
         raise Problem("--timeout is for --wait; a delayed start is --delay")
     app, name, pairs = _split(words)
+    chosen = _with_policy({option: value for option, value in options.items() if value is not None})
     scheduler = load(app)
     if scheduler.url.startswith(MEMORY):
         raise Problem(
@@ -68,7 +92,6 @@ def submit(
             hint="give it a file: Scheduler('sqlite:///laneway.db')",
         )
     args = _arguments(scheduler.tasks.get(name), given, pairs)
-    chosen = {option: value for option, value in options.items() if value is not None}
     return awaited(_submitted(scheduler, name, args, chosen, wait=wait, timeout=timeout, as_json=as_json))
 
 
@@ -82,38 +105,50 @@ async def _submitted(
     timeout: float | None,
     as_json: bool,
 ) -> int:
-    from laneway.cli.following import await_end
+    from laneway.cli.following import await_end, store_words
     from laneway.cli.output import print_json
+    from laneway.cli.patience import submitted
+    from laneway.cli.receipts import refusal, told
     from laneway.core.codec import to_dict
+    from laneway.core.run import Receipt, ReceiptOutcome, Why
+    from laneway.errors import KeyConflict
 
     async with scheduler:
-        receipt = await scheduler.submit(name, args, **options)
+        lane = options.get("lane") or scheduler.tasks.get(name).policy.lane
+        try:
+            receipt = await submitted(scheduler, name, args, options, lane=lane)
+        except KeyConflict as conflict:
+            if as_json:
+                print_json(to_dict(Receipt(ReceiptOutcome.REFUSED, conflict.run_id, Why.KEY_CONFLICT)))
+            raise
         store = _store_to_name(scheduler.url)
-        _talk(receipt, options, follow=not wait, store=store)
+        if as_json and not (wait and receipt.accepted):
+            print_json(to_dict(receipt))
+        if not receipt.accepted:
+            why, hint = refusal(receipt, task=name, lane=lane, session=options.get("session"))
+            raise Problem(f"{receipt.outcome.value}: {why}", hint=hint and f"{hint}{store_words(store)}", code=CONFLICT)
+        say(told(receipt, {**options, "lane": lane}, named=wait))
         if wait:
             return await await_end(scheduler, receipt.run_id, timeout=timeout, as_json=as_json, store=store)
-        if as_json:
-            print_json(to_dict(receipt))
-        else:
+        say(f"follow it: laneway runs events {receipt.run_id} --follow{store_words(store)}")
+        if not as_json:
             click.echo(receipt.run_id)
         return FINE
 
 
-def _talk(receipt: Receipt, options: dict[str, Any], *, follow: bool, store: str | None) -> None:
-    from laneway.cli.following import store_words
+def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `submit`, those that are about the session made into its policy."""
+    about_session = {name: given.pop(name) for name in POLICY if name in given}
+    if not about_session:
+        return given
+    if "session" not in given:
+        option = next(iter(about_session)).replace("_", "-")
+        raise Problem(f"--{option} is about a session; say which: --session KEY")
+    if "max_wait" in about_session and "debounce" not in about_session:
+        raise Problem("--max-wait is for --debounce; a limit on waiting here is --wait --timeout")
+    from laneway.core.policy import SessionPolicy
 
-    notes = [receipt.outcome.value if follow else f"{receipt.outcome.value} as {receipt.run_id}"]
-    if receipt.reason == "lane_unknown":
-        notes.append(f"there is no lane {options['lane']!r}, so it is in main")
-    elif receipt.reason:
-        notes.append(receipt.reason)
-    if receipt.position:
-        notes.append(f"{receipt.position} ahead of it in its session")
-    if isinstance(due := options.get("at"), datetime):
-        notes.append(f"due {due:%Y-%m-%d %H:%M:%S %z}")
-    say("; ".join(notes))
-    if follow:
-        say(f"follow it: laneway runs events {receipt.run_id} --follow{store_words(store)}")
+    return {**given, "session_policy": SessionPolicy(**about_session)}
 
 
 def _store_to_name(url: str) -> str | None:

@@ -6,20 +6,34 @@ from collections.abc import Sequence
 
 from laneway.cli.output import console, is_terminal, one_line, print_columns
 
-GAP = 2  # spaces between two columns
+GAP = 2  # spaces between two columns; 1 where there is no room
+NAME, LAST = 24, 8  # the first and the last column are cut where there is no room, but not below this
 
 
 def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their heads. The last column may be long; on a terminal it is cut to what fits."""
+    """Print rows under their heads. On a terminal the first and the last are cut if they are too long to fit."""
     if not is_terminal():
         print_columns([tuple(head.upper() for head in heads), *map(tuple, rows)])
         return
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bright_black")
-    for head in heads:
-        table.add_column(head, no_wrap=True, overflow="ellipsis")
-    for first, *rest in rows:
-        table.add_row(Text(one_line(first), style="bold"), *(Text(one_line(cell)) for cell in rest))
-    console().print(table)
+    out = console()
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    # A head of two words takes two lines: what stands under it is mostly a number.
+    words = [head.replace("_", "\n") for head in heads]
+    widths = [
+        max(map(cell_len, (*word.split("\n"), *column)))
+        for word, column in zip(words, zip(*cells, strict=True), strict=True)
+    ]
+    gap = GAP if sum(widths) + GAP * (len(widths) - 1) <= out.width else 1
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bright_black")
+    for column, least in ((-1, LAST), (0, NAME)):
+        excess = sum(widths) + gap * (len(widths) - 1) - out.width
+        widths[column] = max(min(widths[column], least), widths[column] - max(0, excess))
+    for word, width in zip(words, widths, strict=True):
+        table.add_column(word, width=width, no_wrap=True, overflow="ellipsis")
+    for first, *rest in cells:
+        table.add_row(Text(first, style="bold"), *map(Text, rest))
+    out.print(table)

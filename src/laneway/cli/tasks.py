@@ -1,108 +1,141 @@
-"""`laneway tasks`: what an app can execute."""
+"""`laneway tasks`: what an app can execute, what workers know, and what is paused or disabled."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.app import app_argument, load
-from laneway.cli.commands import Command, Group, json_option
-from laneway.cli.errors import say
+from laneway.cli.app import APP, MEMORY, file_of, load, read_store
+from laneway.cli.commands import Command, Group, awaited, json_option
+from laneway.cli.errors import Problem, say
+from laneway.cli.switching import switch
 
 if TYPE_CHECKING:
-    from laneway.engine.tasks import Task
-
-HEADS = ("name", "kind", "lane", "timeout", "attempts", "transient", "validate", "parameters")
-OPTIONAL = ("transient", "validate")
+    from laneway.ports.gates import TaskState
+    from laneway.scheduler import Scheduler
 
 
-@click.group("tasks", cls=Group, examples=("laneway tasks list app:app", "laneway tasks list app:app --json"))
+@click.group(
+    "tasks",
+    cls=Group,
+    examples=(
+        "laneway tasks list app:app",
+        "laneway tasks list --store sqlite:///laneway.db",
+        "laneway tasks pause summarize",
+    ),
+)
 def tasks() -> None:
-    """See what an app can execute: list."""
+    """See what can be executed, and hold tasks in all processes: list, pause, resume, enable, disable."""
 
 
-@tasks.command("list", cls=Command, examples=("laneway tasks list app:app", "laneway tasks list app:app --json"))
-@app_argument
+@tasks.command(
+    "list",
+    cls=Command,
+    examples=(
+        "laneway tasks list app:app",
+        "laneway tasks list app:app --json",
+        "laneway tasks list --store sqlite:///laneway.db",
+    ),
+)
+@click.argument("app", envvar=APP, metavar="[APP]", required=False)
 @json_option("an array of tasks")
-def list_(app: str, as_json: bool) -> None:
-    """List the tasks of APP in the order they were registered.
+@click.option("--store", metavar="URL", help="List what this store knows of tasks, instead of those of APP.")
+@click.pass_context
+def list_(context: click.Context, app: str | None, store: str | None, as_json: bool) -> None:
+    """List the tasks of APP in the order they were registered, or those that a store knows.
 
     `kind` says where handlers are executed: async ones on the event loop, plain ones in threads, process ones in child
     processes. `transient` names the errors that get quick tries inside an attempt, `validate` what looks at results;
-    they are shown if any task has them. A parameter with a `?` may be left out.
+    they are shown if any task has them. A parameter with a `?` may be left out. If APP's store is there, `workers` says
+    how many that are up know the task, and `state` which ones are paused or disabled.
+
+    With --store instead of APP: the tasks that workers know, that are paused or disabled, or that have runs set
+    `aside`, because no worker that claimed them knew the task or because it is paused.
     """
-    from laneway.cli import tables
+    if store and context.get_parameter_source("app") is click.core.ParameterSource.COMMANDLINE:
+        raise Problem("give APP or --store, not both: APP says where its store is")
+    if store:
+        _list_store(store, as_json=as_json)
+    elif app:
+        _list_app(app, as_json=as_json)
+    else:
+        raise Problem("which tasks? give APP, such as app:app, or --store URL", hint="try: laneway tasks list --help")
+
+
+def _list_app(app: str, *, as_json: bool) -> None:
+    from laneway.cli import taskrows
     from laneway.cli.output import print_json
 
-    records = [_record(task) for task in load(app).tasks]
+    scheduler = load(app)
+    states = _states_beside(scheduler)
+    records = [taskrows.record(task, states) for task in scheduler.tasks]
     if as_json:
         print_json(records)
     elif records:
-        shown = [name for name in HEADS if name not in OPTIONAL or any(record[name] for record in records)]
-        rows = [_row(record) for record in records]
-        tables.show(shown, [[row[name] for name in shown] for row in rows])
+        taskrows.show(records)
     else:
         say(f"{app} has no tasks; register functions with @app.task")
 
 
-def _record(task: Task[..., Any]) -> dict[str, Any]:
-    import msgspec
+def _list_store(store: str, *, as_json: bool) -> None:
+    from laneway.cli import taskrows
+    from laneway.cli.output import print_json
 
-    from laneway.core.instants import SECOND
-
-    policy, manner = task.policy, task.manner
-    return {
-        "v": 1,
-        "name": task.name,
-        "kind": "process" if manner.process else "async" if task.is_async else "plain",
-        "lane": policy.lane,
-        "timeout": None if policy.timeout is None else policy.timeout / SECOND,
-        "retry": msgspec.to_builtins(policy.retry),
-        "max_crashes": policy.max_crashes,
-        "transient": [error.__name__ for error in manner.transient],
-        "transient_tries": manner.tries,
-        "transient_wait": manner.wait,
-        "validate": None if manner.validate is None else _named(manner.validate),
-        "parameters": _parameters(task),
-    }
+    records = [taskrows.state_record(state) for state in awaited(_states(read_store(store)))]
+    if as_json:
+        print_json(records)
+    elif records:
+        taskrows.show_states(records)
+    else:
+        say("no tasks: no worker is up, and none is paused or disabled")
 
 
-def _parameters(task: Task[..., Any]) -> list[dict[str, Any]]:
-    import inspect
+def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
+    """Return what the app's store knows of tasks, or None if there is none yet: listing tasks must not make it."""
+    from laneway.errors import StoreError
 
-    given = inspect.signature(task.function).parameters
-    return [
-        {"name": name, "type": _type(type_), "required": given[name].default is inspect.Parameter.empty}
-        for name, type_ in task.parameters.types.items()
-    ]
-
-
-def _named(function: Any) -> str:
-    return str(getattr(function, "__qualname__", type(function).__name__))
-
-
-def _type(type_: Any) -> str:
-    import inspect
-
-    return inspect.formatannotation(type_).removeprefix("typing.")
+    path = file_of(scheduler.url)
+    if scheduler.url.startswith(MEMORY) or (path is not None and not path.exists()):
+        return None
+    try:
+        return {state.name: state for state in awaited(_states(scheduler))}
+    except StoreError as error:
+        say(f"what is paused or disabled cannot be told: {error}")
+        return None
 
 
-def _row(record: dict[str, Any]) -> dict[str, str]:
-    from laneway.cli.phrases import span
+async def _states(scheduler: Scheduler) -> list[TaskState]:
+    async with scheduler:
+        return await scheduler.tasks.list()
 
-    parameters = (
-        f"{parameter['name']}{'' if parameter['required'] else '?'}"
-        + ("" if parameter["type"] == "Any" else f": {parameter['type']}")
-        for parameter in record["parameters"]
-    )
-    return {
-        "name": record["name"],
-        "kind": record["kind"],
-        "lane": record["lane"],
-        "timeout": "" if record["timeout"] is None else span(record["timeout"]),
-        "attempts": str(record["retry"]["attempts"]),
-        "transient": ",".join(record["transient"]),
-        "validate": record["validate"] or "",
-        "parameters": ", ".join(parameters),
-    }
+
+async def _doubt(scheduler: Scheduler, name: str) -> str | None:
+    from laneway.errors import did_you_mean
+
+    known = [state.name for state in await scheduler.tasks.list() if state.workers]
+    if name in known:
+        return None
+    near = did_you_mean(name, known) or "; it holds for those to come"
+    return f"no worker that is up knows task {name!r}{near}"
+
+
+for command in (
+    switch(
+        "task",
+        "pause",
+        "Start nothing of these tasks, in any process: what comes is accepted and held, what runs goes on.",
+        example="summarize",
+        doubt=_doubt,
+    ),
+    switch("task", "resume", "Let paused tasks go on.", example="summarize"),
+    switch("task", "enable", "Accept runs of disabled tasks again.", example="summarize"),
+    switch(
+        "task",
+        "disable",
+        "Refuse new runs of these tasks, in any process; what was accepted is kept and goes on.",
+        example="summarize",
+        doubt=_doubt,
+    ),
+):
+    tasks.add_command(command)

@@ -21,7 +21,7 @@ from laneway.engine.submissions import Submission
 T = TypeVar("T")
 FLOOD = 200
 FEW = 3
-MESSAGES = 8
+MESSAGES = 8  # no more than a session queues
 USERS = ("ann", "ben", "cat")
 BACKOFF = (0.5, 1.0)  # what the tour's `fetch` is told to wait, in seconds
 RUNNING_AGAIN_WITHIN = 15.0  # seconds

@@ -1,0 +1,139 @@
+"""Why a run does not start, in sentences."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from laneway.cli import phrases
+from laneway.cli.following import store_words
+from laneway.cli.output import one_line
+from laneway.cli.places import standing
+from laneway.core.run import Gate
+from laneway.core.states import RunState
+from laneway.errors import UnknownRun
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from laneway.core.run import Reason, Run
+    from laneway.scheduler import Scheduler
+
+WAITING = (RunState.PENDING, RunState.PAUSED)
+TRIES = 5  # nothing changes so often between two reads
+
+
+async def read(scheduler: Scheduler, run_id: str) -> tuple[Run, list[Reason]]:
+    """Return a run and what it waits for, the two of them in accord."""
+    run = await scheduler.get(run_id)
+    found: list[Reason] = []
+    for _ in range(TRIES):
+        found = await scheduler.why(run)
+        run = await scheduler.get(run.id)
+        # Race: it may have been started, given back or tried again between the two.
+        if bool(found) is (run.state in WAITING):
+            break
+    return run, found
+
+
+async def holders(scheduler: Scheduler, found: Sequence[Reason]) -> dict[str, Run]:
+    """Return the runs that hold the gates, by id; one that was pruned meanwhile is missing."""
+    runs = {}
+    for run_id in {run_id: None for reason in found for run_id in reason.runs}:
+        try:
+            runs[run_id] = await scheduler.get(run_id)
+        except UnknownRun:
+            continue
+    return runs
+
+
+def record(run: Run, found: Sequence[Reason]) -> dict[str, Any]:
+    """Return the answer as it is in JSON."""
+    return {"v": 1, "run_id": run.id, "state": run.state.value, "reasons": msgspec.to_builtins(found)}
+
+
+def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: str | None) -> Iterator[str]:
+    """Say it, line for line; commands that help name the store as this one did."""
+    now = phrases.now()
+    yield one_line(f"{run.id}  {run.task}: {_standing(run, now)}")
+    if not found:
+        return
+    yield "it has not started, because" if not run.fence else "it does not go on, because"
+    for reason in found:
+        there = store_words(store) if reason.gate is Gate.PAUSED else ""
+        yield one_line(f"  {_SENTENCES.get(reason.gate, _other)(reason, run, now)}{there}")
+        for run_id in reason.runs:
+            holder = holders.get(run_id)
+            yield one_line(f"      {run_id}" + (f"  {holder.task}, {standing(holder, now)}" if holder else ""))
+        if reason.ahead and reason.runs and reason.ahead > len(reason.runs):
+            yield f"      and {reason.ahead - len(reason.runs)} more"
+
+
+def _standing(run: Run, now: datetime) -> str:
+    if run.ended:
+        reason = f" ({run.reason})" if run.reason else ""
+        return f"it has ended, {run.state.value}{reason} {phrases.age(run.ended_at or now, now)} ago"
+    if run.state is RunState.RUNNING:
+        return f"it is {standing(run, now)}, by worker {run.worker}"
+    return f"{standing(run, now)}, accepted {phrases.age(run.accepted_at, now)} ago"
+
+
+def _paused(reason: Reason, run: Run, _: datetime) -> str:
+    if reason.holder == "run":
+        return f"it is paused; let it go on: laneway runs resume {run.id}"
+    noun, name = (reason.holder or "").split(" ", 1)
+    return f"{noun} {name} is paused; let it go on: laneway {noun}s resume {shlex.quote(name)}"
+
+
+def _not_due(reason: Reason, run: Run, now: datetime) -> str:
+    what = f"attempt {run.attempt}" if run.attempt > 1 else "it"
+    return f"{what} is not due before {phrases.moment(reason.opens_at or run.due_at, now)}"
+
+
+def _busy(reason: Reason, _: Run, __: datetime) -> str:
+    count = reason.ahead or len(reason.runs)
+    return f"{reason.holder} is busy: {count} run{'s are' if count != 1 else ' is'} before it"
+
+
+def _full(reason: Reason, run: Run, _: datetime) -> str:
+    if not reason.runs:
+        return f"no worker that knows task {run.task} may take more of lane {run.lane}: all are at its limit per worker"
+    return f"{reason.holder} is full; running in it:"
+
+
+def _at_cap(reason: Reason, run: Run, _: datetime) -> str:
+    return f"{reason.holder} has as many runs in lane {run.lane} as may be running at once:"
+
+
+def _no_worker(_: Reason, run: Run, __: datetime) -> str:
+    return f"no worker that is up knows task {run.task}; start one: laneway worker APP"
+
+
+def _turn(reason: Reason, _: Run, __: datetime) -> str:
+    if not reason.ahead:
+        return f"every gate is open: it is next in {reason.holder}, and starts when a worker has room"
+    return f"it is not its turn: {reason.ahead} startable in {reason.holder} before it"
+
+
+def _memory_short(_: Reason, run: Run, __: datetime) -> str:
+    return f"the workers that know task {run.task} are short of memory, and start nothing until there is more"
+
+
+def _other(reason: Reason, _: Run, now: datetime) -> str:
+    opens = f", opens {phrases.moment(reason.opens_at, now)}" if reason.opens_at else ""
+    return f"{reason.gate.value.replace('_', ' ')}" + (f": {reason.holder}" if reason.holder else "") + opens
+
+
+_SENTENCES: Mapping[Gate, Callable[[Reason, Run, datetime], str]] = {
+    Gate.NOT_DUE: _not_due,
+    Gate.SESSION_BUSY: _busy,
+    Gate.LANE_FULL: _full,
+    Gate.USER_AT_CAP: _at_cap,
+    Gate.NO_WORKER: _no_worker,
+    Gate.TURN: _turn,
+    Gate.PAUSED: _paused,
+    Gate.MEMORY_SHORT: _memory_short,
+}
