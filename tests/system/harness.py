@@ -248,7 +248,7 @@ class Stage:
         """Use the store from the test's own process, with the tasks of the app."""
         client = Scheduler(self.url, lanes=LANES, **settings)
         for task in app.tasks:
-            client.tasks.add(task)
+            client._registry.add(task)
         async with client:
             yield client
 

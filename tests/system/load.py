@@ -31,7 +31,7 @@ def _submission(random: Random, longest: float, name: str) -> Submission:
         {"takes": random.random() * longest, "failures": failures, "delay": delay},
         user=random.choice(USERS),
         session=session,
-        session_policy=None if session is None else SessionPolicy(max_concurrent=max_concurrent(session)),
+        session_policy=None if session is None else SessionPolicy(max_concurrent=max_concurrent(session), cap=100_000),
         priority=random.choice((0, 0, 0, 1, -1)),
         delay=delay,
         lane=random.choice((None, None, None, "narrow")),

@@ -23,7 +23,7 @@ async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(sta
     notes = Notes(stage.folder)
     slowest = list[float]()
     async with stage.client() as client:
-        client.tasks.add(app.tasks.get("async"))
+        client._registry.add(app.tasks.get("async"))
         worker = await stage.laneway_worker("tests.system.kinds:app")
 
         async def cancelled() -> float:
@@ -51,7 +51,7 @@ async def test_what_a_killed_worker_executed_ends_at_once_although_no_worker_is_
     notes, names = Notes(stage.folder), ("async", "thread that looks", "process that looks")
     async with stage.client() as client:
         for name in names:
-            client.tasks.add(app.tasks.get(name))
+            client._registry.add(app.tasks.get(name))
         worker = await stage.laneway_worker("tests.system.kinds:app")
         runs = [(await client.submit(name, {"folder": str(stage.folder)})).run_id for name in names]
         await until(lambda: all(map(notes.begun, runs)), "the handlers begin")
