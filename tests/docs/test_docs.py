@@ -27,11 +27,21 @@ def test_the_readme_fits_on_a_screen_or_so() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 90
 
 
-async def test_the_guide_s_examples_run() -> None:
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(blocks("docs/guide.md", "python")), "docs/guide.md", "exec"), names)
-    examples = [value for value in names.values() if inspect.iscoroutinefunction(value)]
-    assert [example.__name__ for example in examples] == ["submitting", "working", "stopping", "following"]
+EXAMPLES = {
+    "docs/guide.md": ["submitting", "working", "stopping", "following"],
+    "docs/sessions.md": ["waiting", "loading", "typing", "steering", "preparing", "chatting"],
+    "docs/lanes.md": ["operating", "keys", "asking"],
+}
+
+
+@pytest.mark.parametrize(("page", "names"), EXAMPLES.items(), ids=list(EXAMPLES))
+async def test_the_examples_run(page: str, names: list[str]) -> None:
+    found: dict[str, Any] = {}
+    exec(compile("\n".join(blocks(page, "python")), page, "exec"), found)
+    # What takes parameters is part of an example, such as a hook.
+    functions = [value for value in found.values() if inspect.iscoroutinefunction(value)]
+    examples = [function for function in functions if not inspect.signature(function).parameters]
+    assert [example.__name__ for example in examples] == names
 
     for example in examples:
         await example()
