@@ -126,7 +126,7 @@ class Flow(Generic[E]):
         ahead = None
         if not book.held and book.admits():
             book.admit(run.number)
-            self._enter(run)
+            self._enter_lane(run)
         else:
             ahead = len(book.admitted) + book.held
             self.shelves.put_held(run, book.place())
@@ -174,7 +174,7 @@ class Flow(Generic[E]):
             else:
                 book.admit(run.number)
             if not run.paused:
-                self._enter(run)
+                self._enter_lane(run)
 
     def claim(
         self, lanes: Sequence[str], room: int, tasks: Set[str], turn: int, spare: Mapping[str, int] = NO_LIMITS
@@ -252,7 +252,7 @@ class Flow(Generic[E]):
                 book.close(run.number)
             if book.held:
                 self._admit(run.session, book)
-            if book.idle:
+            elif book.idle:
                 self.sessions.emptied(run.session)
 
     def withdraw(self, run: E, shelf: Shelf) -> None:
@@ -326,12 +326,17 @@ class Flow(Generic[E]):
             self._bring_back(book, user, book.seats[user])
 
     def _enter(self, run: E) -> None:
-        book = self.lanes[run.lane]
         if run.session is not None and self.sessions[run.session].paused:
             run.kind = run.kind & AGAIN | STILL
             run.rank = 0
             self.shelves.put_parked(run, f"session:{run.session}")
-        elif run.user is not None and run.kind == FRESH and book.seats[run.user].parked:
+        else:
+            self._enter_lane(run)
+
+    def _enter_lane(self, run: E) -> None:
+        """Let in a run whose session, if it has one, is not paused: it has just admitted it."""
+        book = self.lanes[run.lane]
+        if run.user is not None and run.kind == FRESH and book.seats[run.user].parked:
             book.enter_parked(run)
             self._park(book, run)
         else:
@@ -345,7 +350,7 @@ class Flow(Generic[E]):
         if run.session is not None and not kind & AGAIN:
             session = self.sessions[run.session]
             session.unstarted = 0
-            if session.held:
+            if session.held and len(session.admitted) < session.limit:
                 self._admit(run.session, session)
 
     def _set_aside(self, book: LaneBook, run: E) -> None:

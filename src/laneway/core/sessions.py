@@ -95,7 +95,7 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
         >>> book.admits(), book.admit(7), book.admits()
         (True, None, False)
         """
-        if self.paused or len(self.admitted) >= self.limit or (self.alone and self.admitted):
+        if self.paused or (self.admitted and (self.alone or len(self.admitted) >= self.limit)):
             return False
         return self.back > 0 or not self.unstarted
 
@@ -135,8 +135,11 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
 
     def end(self, number: int) -> None:
         """Count a run as ended, whether it holds a place or not."""
-        if number in self.admitted:
-            self.admitted.remove(number)
+        admitted = self.admitted
+        if admitted and admitted[0] == number:
+            del admitted[0]  # as in every session that admits one at a time
+        elif number in admitted:
+            admitted.remove(number)
         elif number in self.outside:
             self.outside.remove(number)
         if number == self.unstarted:
