@@ -158,6 +158,7 @@ async def test_a_process_frozen_with_the_turn_to_write_does_not_hold_up_the_othe
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(900)
 async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
     random, freezes = seeded(), 40
     fleet = [stage.worker(concurrency=8, **SHORT_LEASE) for _ in range(3)]
