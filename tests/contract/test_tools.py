@@ -85,8 +85,14 @@ async def test_a_sleeper_that_was_cancelled_is_passed_over(clock: FakeClock) -> 
 
 
 async def test_a_sleep_of_nothing_gives_way_once(clock: FakeClock) -> None:
+    others: list[str] = []
+    asyncio.get_running_loop().call_soon(others.append, "had a turn")
+
     await asyncio.wait_for(clock.sleep(0), 1)
     await asyncio.wait_for(clock.sleep(-1), 1)
+
+    assert others == ["had a turn"]
+    assert clock.monotonic() == 0
 
 
 async def test_a_lossy_store_fails_before_or_after_as_planned(store: Store) -> None:

@@ -10,7 +10,7 @@ from laneway import BadSetting, Lane, Scheduler, Submission
 from laneway.core.run import ReceiptOutcome
 from laneway.core.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, turns
+from tests.engine.support import as_time_passes, soon, turns, until
 
 ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 
@@ -106,7 +106,7 @@ async def test_retries_are_not_refused_by_a_full_lane(app: Scheduler, clock: Fak
     await app.lanes.set(Lane("main", max_pending=1, when_full="refuse"))
     receipt = await app.submit(fails)
     async with app.running():
-        await asyncio.sleep(0.01)
+        await until(lambda: len(attempts) == 1)
         await app.submit(fails)
         run = await as_time_passes(clock, app.wait(receipt))
 
