@@ -9,11 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
-import msgspec
-
 from laneway.core.events import Event
 from laneway.core.instants import SECOND, duration
-from laneway.core.policy import PLAIN, Lane, TaskPolicy, checked_count
+from laneway.core.policy import Lane, TaskPolicy, checked_count
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Reason, Receipt, ReceiptOutcome, Run, RunFilter, Why
 from laneway.core.states import RunState
@@ -24,11 +22,10 @@ from laneway.engine.clock import SystemClock
 from laneway.engine.context import Context
 from laneway.engine.control import Control, Workers
 from laneway.engine.declaring import FILE, declared
-from laneway.engine.ids import new_run_id
 from laneway.engine.loading import Load, Loads
 from laneway.engine.operating import Lanes, Sessions, Tasks, Users
 from laneway.engine.resources import Resources
-from laneway.engine.submissions import Submission, checked, parts_of
+from laneway.engine.submissions import Checking, Submission
 from laneway.engine.tasks import Manner, Registry, Task
 from laneway.engine.working import Working
 from laneway.errors import BadSetting, BadURL, KeyConflict
@@ -76,7 +73,8 @@ class Scheduler:
         self._registry = Registry()
         self._clock = clock or SystemClock()
         self._declared = () if lanes is None else declared(lanes, os.environ, Path(FILE))
-        self._loads = Loads(load)
+        loads = Loads(load)
+        self._checking = Checking(self._registry, loads, self.settings.args_limit)
         self._store = store_at(self.url, self._clock, self.settings)
         self._client = Client(self._store, self._clock)
         self._control = Control(self._store, self._client)
@@ -95,7 +93,7 @@ class Scheduler:
             resources=self._resources,
             clock=self._clock,
             settings=self.settings,
-            load=self._loads,
+            load=loads,
         )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
         self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
@@ -190,9 +188,7 @@ class Scheduler:
         """
         if self._shut:
             raise BadSetting(SHUT)
-        new = checked(self._known(task), args or {}, options, new_run_id(), self.settings.args_limit)
-        if new.session is not None:
-            new = self._weighed(new)
+        new = self._checking.one(task, args or {}, options)
         if not self._opened:
             await self.open()
         receipt = await self._client.submit(new)
@@ -207,14 +203,6 @@ class Scheduler:
             raise KeyConflict(new.key or "", receipt.run_id)
         return receipt
 
-    def _weighed(self, new: NewRun) -> NewRun:
-        """Return the message with what its session's load says."""
-        verdict = self._loads(new.session or "")
-        if verdict is None:
-            return new
-        arrival = msgspec.structs.replace(new.arrival or PLAIN, throttled=verdict)
-        return msgspec.structs.replace(new, arrival=arrival)
-
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
         """Accept many runs; return a receipt for each, in order. All are checked before any is stored.
 
@@ -222,27 +210,9 @@ class Scheduler:
         """
         if self._shut:
             raise BadSetting(SHUT)
-        parts = [parts_of(item) for item in items]
-        batch, limit = list[NewRun](), self.settings.args_limit
-        known = same = None
-        for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
-            if known is None or task is not same:  # most are of one task
-                known, same = self._known(task), task
-            new = checked(known, args, options, new_id, limit)
-            batch.append(new if new.session is None else self._weighed(new))
+        batch = self._checking.many(items)
         await self.open()
         return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
-
-    def _known(self, task: Any) -> AnyTask:
-        if isinstance(task, str):
-            return self._registry.get(task)
-        if not isinstance(task, Task):
-            shown = getattr(task, "__name__", repr(task))
-            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
-        known = self._registry.get(task.name)
-        if known is not task:
-            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
-        return known
 
     # Reading
 

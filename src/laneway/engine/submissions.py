@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from laneway.core.instants import duration, micros
-from laneway.core.policy import PRIORITIES, Mode, SessionPolicy, checked_name
+from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy, checked_name
 from laneway.core.run import NewRun
-from laneway.engine.tasks import Task
+from laneway.engine.ids import new_run_id
+from laneway.engine.tasks import Registry, Task
 from laneway.errors import BadSetting
 
 OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy", "key")
@@ -41,6 +42,47 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
         options = {name: value for name in OPTIONS if (value := getattr(item, name)) is not None}
         return item.task, item.args, options
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
+
+
+class Checking:
+    """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
+
+    def __init__(self, registry: Registry, loads: Callable[[str], bool | None], limit: int) -> None:
+        self._registry, self._loads, self._limit = registry, loads, limit
+
+    def one(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
+        """Return a submission. Raises UnknownTask, BadArguments or BadSetting."""
+        return self._weighed(checked(self._known(task), args, options, new_run_id(), self._limit))
+
+    def many(self, items: Iterable[Any]) -> list[NewRun]:
+        """Return the submissions of `submit_many`, all of them checked."""
+        parts = [parts_of(item) for item in items]
+        batch = list[NewRun]()
+        known = same = None
+        for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
+            if known is None or task is not same:  # most are of one task
+                known, same = self._known(task), task
+            batch.append(self._weighed(checked(known, args, options, new_id, self._limit)))
+        return batch
+
+    def _known(self, task: Any) -> Task[..., Any]:
+        if isinstance(task, str):
+            return self._registry.get(task)
+        if not isinstance(task, Task):
+            shown = getattr(task, "__name__", repr(task))
+            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
+        known = self._registry.get(task.name)
+        if known is not task:
+            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
+        return known
+
+    def _weighed(self, new: NewRun) -> NewRun:
+        """Return a message with what its session's load says."""
+        verdict = None if new.session is None else self._loads(new.session)
+        if verdict is None:
+            return new
+        arrival = msgspec.structs.replace(new.arrival or PLAIN, throttled=verdict)
+        return msgspec.structs.replace(new, arrival=arrival)
 
 
 def checked(
