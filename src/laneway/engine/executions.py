@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Set
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -17,16 +16,17 @@ from laneway.core.instants import SECOND
 from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, Snoozed, settle
 from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
-from laneway.core.step import Emitted, Requested, Result, Saved
+from laneway.core.step import Emitted, Requested, Result
 from laneway.engine.bell import Bell
-from laneway.engine.context import Unwound
 from laneway.engine.deadlines import Deadlines
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.executor import Executor
 from laneway.engine.inbox import Inbox
 from laneway.engine.preparing import Fetch
+from laneway.engine.saves import Saves
 from laneway.engine.stuck import Stuck
 from laneway.engine.tasks import Registry
+from laneway.engine.threads import from_thread
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
@@ -37,8 +37,6 @@ FLUSH_AFTER = 0.05  # seconds an event may wait for company
 FLUSH_AT = 64  # events of one run that are company enough
 KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
-
-Save = tuple[Execution, Saved, "Future[None]"]
 
 
 class Executions:
@@ -55,28 +53,27 @@ class Executions:
     ) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
         self._fetch, self._load = fetch, load
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[int, Execution] = {}
+        self.saves = Saves(self._running, self._loop, bell)
         self.executor = Executor(
             clock,
             settings.result_limit,
             self._buffered,
             self._ended,
-            self._to_be_saved,
+            self.saves.add,
             fetch,
             settings.args_limit,
         )
         self._execute = self.executor.execute
         self._fetching: set[asyncio.Task[None]] = set()
         self._deadlines = Deadlines(clock)
-        self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._plain = self._loop.get_task_factory() is None
-        self._running: dict[int, Execution] = {}
         self._results: list[Result] = []
         self._talking: set[Execution] = set()
-        self._saves: list[Save] = []
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[Execution] = []
-        self._closed = False
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._flush: asyncio.Task[None] | None = None
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
@@ -181,7 +178,7 @@ class Executions:
         """Stop every handler and forget every result: the incarnation is lost."""
         for number, fence in self.held():
             self.lose(number, fence)
-        self.refuse(self.take_saves())
+        self.saves.refuse(self.saves.take())
         self._results.clear()
         self._talking.clear()
         self._taken_over.clear()
@@ -245,8 +242,7 @@ class Executions:
 
     async def close(self) -> None:
         """Start nothing and save nothing any more."""
-        self._closed = True
-        self.refuse(self.take_saves())
+        self.saves.close()
         self._deadlines.close()
         if self._flush is not None:
             self._flush.cancel()
@@ -308,54 +304,6 @@ class Executions:
         overdue, self._overdue = self._overdue, []
         return overdue
 
-    def take_saves(self) -> list[Save]:
-        """Return the checkpoints that wait to be saved, and forget them."""
-        saves, self._saves = self._saves, []
-        return saves
-
-    def saved(self, saves: list[Save]) -> None:
-        """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
-        for execution, saved, future in saves:
-            if self._running.get(execution.run.number) is not execution:
-                future.set_exception(_lost(execution))
-                continue
-            if saved.state is not None:
-                execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
-            if execution.stopped is None and execution.request is not Request.PAUSE:
-                future.set_result(None)
-            else:
-                execution.stopped = execution.stopped or Stop.PAUSED
-                future.set_exception(Unwound())
-
-    @staticmethod
-    def as_saved(saves: list[Save]) -> list[Saved]:
-        """Return checkpoints as a step has them."""
-        return [saved for _, saved, _ in saves]
-
-    @staticmethod
-    def refuse(saves: list[Save]) -> None:
-        """Hear that nobody will know whether these were saved."""
-        for execution, _, future in saves:
-            future.set_exception(_lost(execution))
-
-    def _to_be_saved(self, execution: Execution, state: str | None, prepared: str | None) -> Future[None]:
-        # Called from the loop's thread or a handler's.
-        future = Future[None]()
-        future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
-
-        def add() -> None:
-            if self._closed or self._running.get(execution.run.number) is not execution:
-                # Now, because the worker that would tell may be gone; its threads go on without it.
-                future.set_exception(_lost(execution))
-                return
-            saved = Saved(execution.run.number, execution.run.fence, state, prepared)
-            self._saves.append((execution, saved, future))
-            self._bell.ring()
-
-        if not from_thread(self._loop, add):
-            future.set_exception(_lost(execution))
-        return future
-
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
         run, policy = execution.run, execution.task.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
@@ -405,17 +353,3 @@ class Executions:
 
 def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[None]:
     return loop.create_task(coro, name=name)
-
-
-def _lost(execution: Execution) -> LeaseLost:
-    return LeaseLost(f"run {execution.run.id} is not this worker's any more; the checkpoint was not saved")
-
-
-def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
-    """Make a call on the loop's thread, if the loop is still open; tell whether it is."""
-    try:
-        loop.call_soon_threadsafe(call)
-    except RuntimeError:
-        log.debug("the loop has closed; nobody is left to tell")
-        return False
-    return True

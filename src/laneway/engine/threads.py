@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable
 
@@ -37,3 +38,13 @@ async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
         await ended
     finally:
         stopped.set()
+
+
+def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
+    """Make a call on the loop's thread, if the loop is still open; tell whether it is."""
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        logging.getLogger("laneway.worker").debug("the loop has closed; nobody is left to tell")
+        return False
+    return True

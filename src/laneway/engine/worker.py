@@ -35,7 +35,7 @@ from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
-from laneway.engine.executions import Executions, from_thread
+from laneway.engine.executions import Executions
 from laneway.engine.ids import new_run_id
 from laneway.engine.memory import MemoryGate
 from laneway.engine.processes import mark
@@ -45,6 +45,7 @@ from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
+from laneway.engine.threads import from_thread
 from laneway.engine.watchdog import Watchdog
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.ports.clock import Clock
@@ -270,24 +271,24 @@ class Worker:
     async def _step(self) -> StepReply:
         self._bell.hush()
         executions = self._executions
-        results, emitted, saves = executions.take_results(), executions.take_events(), executions.take_saves()
+        results, emitted, saves = executions.take_results(), executions.take_events(), executions.saves.take()
         short = self._memory.short
         room = 0 if self._stopping or short else self._settings.concurrency - len(executions)
         self._call += 1
-        more = (executions.as_saved(saves), executions.take_overdue())
+        more = ([saved for _, saved, _ in saves], executions.take_overdue())
         step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short)
         self._asked_at = self._clock.monotonic()
         try:
             reply = await self._answered(partial(self._store.step, step))
         except BaseException:
-            executions.refuse(saves)  # or a thread would wait for its checkpoint for ever
+            executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
             executions.lose(number, fence)
         executions.hear(reply.requests)
-        executions.saved(saves)
+        executions.saves.told(saves)
         return reply
 
     async def _messages(self, run_id: str, known: int) -> list[Message]:
