@@ -11,6 +11,7 @@ LanewayError
 │   ├── UnknownLane          no such lane
 │   ├── KeyConflict          the key was used with other arguments
 │   ├── WrongState           the run's state does not allow this
+│   ├── NotWaiting           the run waits for no such answer (any more)
 │   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
 │   ├── RunFailed
@@ -21,6 +22,7 @@ LanewayError
 │   ├── StoreTooNew          made by a newer laneway
 │   └── NotAStore            the file or server holds something else
 ├── LeaseLost                nobody: another worker has the run now
+├── StepsChanged             the handler's author: an attempt asks or calls otherwise than an earlier one did
 ├── GiveUp                   a handler raises it: trying again cannot help
 └── Snooze                   a handler raises it: run me later, nothing is charged
 ```
@@ -122,6 +124,14 @@ class WrongState(UsageError):
 _DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "retry": "tried again", "drop": "dropped"}
 
 
+class NotWaiting(UsageError):
+    """An answer to a run that does not wait for it: never did, not for that one, or not any more."""
+
+    def __init__(self, run_id: str, found: str) -> None:
+        super().__init__(f"run {run_id} waits for no answer: it is {found}")
+        self.run_id, self.found = run_id, found
+
+
 class WrongThread(UsageError):
     """A blocking call on a thread whose event loop is running: await the scheduler's own call there."""
 
@@ -180,6 +190,10 @@ class NotAStore(StoreError):
 
 class LeaseLost(LanewayError):
     """The store knows this incarnation no more; what it held belongs to others now."""
+
+
+class StepsChanged(LanewayError):
+    """An attempt asks or calls something else where an earlier one did: what was kept is not for it."""
 
 
 class GiveUp(LanewayError):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
+from laneway.core import codec
 from laneway.core.events import Event
 from laneway.core.instants import SECOND, duration
 from laneway.core.policy import Lane, TaskPolicy, checked_count
@@ -22,11 +23,14 @@ from laneway.engine.clock import SystemClock
 from laneway.engine.context import Context
 from laneway.engine.control import Control, Workers
 from laneway.engine.declaring import FILE, declared
+from laneway.engine.keeping import HeldBack
 from laneway.engine.loading import Load, Loads
 from laneway.engine.operating import Lanes, Sessions, Tasks, Users
 from laneway.engine.resources import Resources
 from laneway.engine.submissions import Checking, Submission
+from laneway.engine.subscribing import Subscribers
 from laneway.engine.tasks import Manner, Registry, Task
+from laneway.engine.trail import Bounds
 from laneway.engine.working import Working
 from laneway.errors import BadSetting, BadURL, KeyConflict
 from laneway.ports.clock import Clock
@@ -45,6 +49,7 @@ DEFAULT_RETRY = Retry()
 TASK_OPTIONS = (
     *("name", "lane", "timeout", "retry", "max_crashes"),
     *("process", "transient", "transient_tries", "transient_wait", "validate", "merge", "before_start"),
+    "events",
 )
 
 
@@ -74,7 +79,7 @@ class Scheduler:
         self._clock = clock or SystemClock()
         self._declared = () if lanes is None else declared(lanes, os.environ, Path(FILE))
         loads = Loads(load)
-        self._checking = Checking(self._registry, loads, self.settings.args_limit)
+        self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
         self._store = store_at(self.url, self._clock, self.settings)
         self._client = Client(self._store, self._clock)
         self._control = Control(self._store, self._client)
@@ -84,6 +89,7 @@ class Scheduler:
         self.tasks = Tasks(self.open, self._client, self._registry)
         self.workers = Workers(self.open, self._client)
         self._resources = Resources()
+        self._subscribers = Subscribers()
         self._shut = False
         self._opened = False
         self._working = Working(
@@ -94,6 +100,7 @@ class Scheduler:
             clock=self._clock,
             settings=self.settings,
             load=loads,
+            subscribers=self._subscribers,
         )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
         self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
@@ -118,6 +125,7 @@ class Scheduler:
         validate: Callable[[Any], Any] | None = None,
         merge: str | Callable[[list[dict[str, Any]]], Any] = "join",
         before_start: Callable[[dict[str, Any], Context], Any] | None = None,
+        events: bool = True,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(  # type: ignore[misc]  # mypy takes the ParamSpec of the decorator it returns for parameters
         self,
@@ -136,6 +144,7 @@ class Scheduler:
         validate: Callable[[Any], Any] | None = None,
         merge: str | Callable[[list[dict[str, Any]]], Any] = "join",
         before_start: Callable[[dict[str, Any], Context], Any] | None = None,
+        events: bool = True,
         **unknown: Any,
     ) -> Any:
         """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called.
@@ -145,7 +154,8 @@ class Scheduler:
         and refuses it by raising or returning False: the attempt has failed then. `merge` makes one of the messages
         that were collected: "join" (texts joined by newlines, the rest from the last), "last", or a function of the
         list. `before_start(args, ctx)` is called once, just before the handler's first start: it may return other
-        arguments, or refuse the run by raising.
+        arguments, or refuse the run by raising. `events=False` does not store what the handler says; subscribers hear
+        it, and what the engine says of the run is stored all the same.
         """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
@@ -157,10 +167,13 @@ class Scheduler:
         )
 
         beginning = Beginning.of(merge=merge, before_start=before_start)
+        if not isinstance(events, bool):
+            raise BadSetting(f"events is {events!r}; it must be True or False")
 
         def register(function: Callable[..., Any]) -> AnyTask:
             called = getattr(function, "__name__", "") if name is None else name
-            task = Task(called, function, policy, self.submit, manner, self._resources.names, beginning)
+            how = (manner, self._resources.names, beginning)
+            task = Task(called, function, policy, self.submit, *how, keeps_events=events)
             self._registry.add(task)
             return task
 
@@ -269,8 +282,24 @@ class Scheduler:
         if not isinstance(after, int) or after < 0:
             raise BadSetting(f"after is {after!r}; it is the number of the last event you have, 0 for none")
         await self.open()
-        async for event in self._client.events(run_id(run), after):
-            yield event
+        async with aclosing(self._client.events(run_id(run), after)) as events:
+            async for event in events:
+                yield event
+
+    def subscribe(
+        self,
+        call: Callable[[Event], Any],
+        *,
+        run: Receipt | Run | str | None = None,
+        kinds: Iterable[str] | None = None,
+    ) -> Callable[[], None]:
+        """Have `call` hear the events of runs that this scheduler executes in this process; return what ends that.
+
+        It may be async or plain; of one run (given by its whole id) or of some kinds only. What handlers say it hears
+        at once, what the engine says when it is stored, in order for each run; an event has no number yet (`seq` 0).
+        One that is slow or fails disturbs nothing: it is logged, and 10,000 events behind it loses the oldest.
+        """
+        return self._subscribers.add(call, None if run is None else run_id(run), kinds)
 
     # Control
 
@@ -300,9 +329,18 @@ class Scheduler:
         return await self._control.cancel_where(wanted)
 
     async def pause(self, run: Receipt | Run | str) -> Run:
-        """Pause the run: at once while it is pending, at its next checkpoint while it is running."""
+        """Pause the run: at once while it is pending, at its next checkpoint or step while it is running."""
         await self.open()
         return await self._control.pause(run_id(run))
+
+    async def answer(self, run: Receipt | Run | str, answer: object, *, name: str | None = None) -> Run:
+        """Answer what the run has asked (`ctx.ask`), with any JSON; `name` says which, if it has asked several things.
+
+        Raises NotWaiting if it does not wait for that answer (any more).
+        """
+        text = codec.to_json(answer, "the answer", self.settings.result_limit, plural=False)
+        await self.open()
+        return await self._control.answer(run_id(run), text, name)
 
     async def resume(self, run: Receipt | Run | str) -> Run:
         """Let a paused run go on; its handler finds in `ctx.state` what its last checkpoint saved."""
@@ -413,7 +451,7 @@ def without_password(url: str) -> str:
     return scheme + separator + rest.partition("?")[0].rpartition("@")[2]
 
 
-def run_id(run: Receipt | Run | str) -> str:
+def run_id(run: Receipt | Run | HeldBack | str) -> str:
     """Return the id of what stands for a run."""
     if isinstance(run, Receipt):
         if not run.accepted:
@@ -421,6 +459,8 @@ def run_id(run: Receipt | Run | str) -> str:
         return run.run_id
     if isinstance(run, Run):
         return run.id
+    if isinstance(run, HeldBack):
+        raise run.refusal()
     if not isinstance(run, str):
         raise BadSetting(f"{run!r} is no run; give a receipt, a run or an id")
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 
 from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
 from laneway.core.instants import SECOND, duration
@@ -39,10 +40,13 @@ class Settings:
     busy_timeout: float = 5  # how long one call waits for a locked SQLite file
     args_limit: int = ARGS_LIMIT  # bytes of JSON
     result_limit: int = RESULT_LIMIT  # bytes of JSON
+    max_children: int = 10  # runs that one may submit when it succeeds, and as many that it may call
+    max_depth: int = 3  # generations of such runs
+    keep_deltas: timedelta | float | None = 3600  # since a run's end; then streamed text goes; None or 0: for ever
     retention: Retention = KEEP  # since a run's end; by state: {"failed": timedelta(days=30)}; None or 0: for ever
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "args_limit", "result_limit"):
+        for name in ("concurrency", "args_limit", "result_limit", "max_children", "max_depth"):
             checked_count(getattr(self, name), name)
         for name in ("lease", "renew_every", "stall_after", "busy_timeout", *MAY_BE_NONE):
             length = duration(getattr(self, name), name)
@@ -54,6 +58,7 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
                 raise BadSetting(f"{name} is {value!r}; it must be a number, 0 or more")
+        object.__setattr__(self, "keep_deltas", duration(self.keep_deltas or 0, "keep_deltas") / SECOND or None)
         kept_for(self.retention)
         if self.renew_every * 2 > self.lease:
             raise BadSetting(
@@ -65,6 +70,11 @@ class Settings:
     def kept_for(self) -> dict[RunState, int]:
         """For how many microseconds runs of each state are kept; those of a state that is absent, for ever."""
         return kept_for(self.retention)
+
+    @property
+    def deltas_kept_for(self) -> int | None:
+        """For how many microseconds after a run's end its deltas are kept; None: for ever."""
+        return duration(self.keep_deltas, "keep_deltas") if self.keep_deltas else None
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from operator import attrgetter
 
 from laneway.core.flow import Entry, Flow, Shelf
@@ -45,9 +45,9 @@ class PlainShelves:
     def put_ready(self, run: Item) -> None:
         self._put(run, "ready")
 
-    def take_ready(self, lane: str, tasks: Set[str]) -> Item | None:
+    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Item | None]:
         gates = {"ready", *(f"task:{task}" for task in tasks)}
-        return self._take([item for item in self.items if item.lane == lane and item.shelf in gates])
+        return lambda: self._take([item for item in self.items if item.lane == lane and item.shelf in gates])
 
     def put_parked(self, run: Item, gate: str) -> None:
         self._put(run, gate)

@@ -8,7 +8,7 @@ import pytest
 
 from laneway.core.arrivals import Decision, decide, left_over, stop, stop_all
 from laneway.core.flow import Entry
-from laneway.core.policy import NO_RULE, Arrival, Drop, Mode, Rule
+from laneway.core.policy import NO_RULE, Arrival, Drop, Mode, Rule, WhileWaiting
 from laneway.core.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Why
 from laneway.core.sessions import SessionBook, Window
 from laneway.core.states import RunState
@@ -64,6 +64,12 @@ class FakeFloor:
     def cancel(self, run: Fake, *, clears: bool, abandon: bool = False) -> bool:
         self.done.append(("abandon" if abandon else "cancel", run.number, clears))
         return run.requested is not Request.CANCEL
+
+    def supersede(self, run: Fake, by: str) -> None:
+        self.done.append(("supersede", run.number, by))
+
+    def answer(self, run: Fake, answer: str) -> None:
+        self.done.append(("answer", run.number, answer))
 
     def book(self, rule: Rule = NO_RULE) -> SessionBook:
         """Return the book of a session with these runs."""
@@ -249,6 +255,62 @@ def test_what_is_displaced_by_the_cap_says_so_and_nothing_is_cancelled() -> None
 
     assert floor.done == [("drop", 6, Why.SESSION_FULL), ("drop", 5, Why.SESSION_FULL)]
     assert not book.alone
+
+
+def asking(while_waiting: WhileWaiting | None) -> tuple[FakeFloor, SessionBook]:
+    """Return a busy session in which runs of two users wait for answers."""
+    floor = FakeFloor([Fake(5)], [Fake(1, user="bob"), Fake(2), Fake(3), Fake(4)])
+    book = floor.book(Rule(max_concurrent=4, while_waiting=while_waiting))
+    book.asking = [3, 2, 1]
+    return floor, book
+
+
+@pytest.mark.parametrize("mode", [Mode.QUEUE, Mode.COLLECT, Mode.STEER])
+def test_while_runs_of_its_user_ask_the_rule_decides_before_the_mode(mode: Mode) -> None:
+    floor, book = asking(WhileWaiting.CANCEL)
+    decision = decide(floor, book, message(mode))
+    assert (decision.outcome, decision.taker, [run.number for run in decision.supersedes]) == (ACCEPTED, None, [2, 3])
+
+    floor, book = asking(WhileWaiting.ANSWER)
+    decision = decide(floor, book, message(mode))
+    assert (decision.outcome, decision.reason, decision.taker) == (STEERED, Why.ANSWERED, floor.run(2))
+
+    assert floor.done == []
+
+
+def test_a_message_supersedes_who_asks_unless_the_session_says_otherwise() -> None:
+    floor, book = asking(None)
+
+    assert decide(floor, book, message()).supersedes == [floor.run(2), floor.run(3)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "new"),
+    [
+        (WhileWaiting.QUEUE, message(Mode.STEER)),
+        (WhileWaiting.CANCEL, message(Mode.INTERRUPT)),
+        (WhileWaiting.ANSWER, message(Mode.REJECT)),
+        (WhileWaiting.ANSWER, message(user="eve")),
+        (WhileWaiting.CANCEL, message(delay=5)),
+        (WhileWaiting.CANCEL, message(inside=True)),
+    ],
+    ids=["queue", "interrupt", "reject", "another user", "later", "inside"],
+)
+def test_whom_the_rule_is_not_for_goes_by_the_mode(rule: WhileWaiting, new: NewRun) -> None:
+    floor, book = asking(rule)
+    mode_alone = floor.book(Rule(max_concurrent=4))
+
+    assert decide(floor, book, new) == decide(floor, mode_alone, new)
+
+
+def test_an_open_window_takes_a_message_before_it_could_answer() -> None:
+    floor, book = asking(WhileWaiting.ANSWER)
+    floor.coming = [Fake(9)]
+    book.windows = [Window("work", "ann", 9, 100)]
+
+    decision = decide(floor, book, message())
+
+    assert (decision.outcome, decision.taker) == (MERGED, floor.run(9))
 
 
 def test_stop_cancels_the_oldest_that_is_not_cancelled_and_keeps_its_inbox() -> None:

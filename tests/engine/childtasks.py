@@ -113,6 +113,30 @@ async def tell_all(ctx: Context) -> dict[str, Any]:
     }
 
 
+def say_everything(ctx: Context) -> None:
+    for word in ("one ", "two ", "three"):
+        ctx.delta(word)
+    with ctx.tool("search", {"q": "x"}) as tool:
+        ctx.log("searching")
+        tool.output = ["found"]
+    try:
+        with ctx.tool("fetch"):
+            raise OSError("no network")
+    except OSError:
+        ctx.progress(0.25, "a quarter")
+        ctx.progress(0.5, "half")
+
+
+def say_and_fail(ctx: Context) -> None:
+    ctx.emit("mine")
+    raise OSError("no network")
+
+
+async def say_everything_async(ctx: Context) -> None:
+    say_everything(ctx)
+    await asyncio.sleep(0)
+
+
 def carry() -> dict[str, str]:
     return dict(carried.get())
 

@@ -14,6 +14,7 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on
+from tests.engine.telling import WAYS, Teller, register
 
 
 def _has_sqlite() -> bool:
@@ -27,6 +28,10 @@ def _has_sqlite() -> bool:
 STORES = ["memory", "sqlite"] if _has_sqlite() else ["memory"]
 
 
+def address(store: str, folder: Path) -> str:
+    return "memory://" if store == "memory" else f"sqlite:///{folder / 'laneway.db'}"
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
@@ -34,7 +39,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'laneway.db'}"
+    return address(request.param, tmp_path)
 
 
 @pytest_asyncio.fixture
@@ -60,3 +65,17 @@ async def lossy(watched: WatchedStore, clock: FakeClock) -> AsyncIterator[Schedu
     """A scheduler on the watched store."""
     async with scheduler_on(watched, clock) as app:
         yield app
+
+
+# A child process does not know what store its worker has.
+TELLERS = [(way, store) for way in WAYS for store in STORES if not way.process or (store == "memory") is way.is_async]
+
+
+@pytest_asyncio.fixture(params=TELLERS, ids=lambda teller: f"{teller[0].name}-{teller[1]}")
+async def teller(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Teller]:
+    """A scheduler that tells stories, in each way in turn; `@pytest.mark.work(...)` gives options of its task."""
+    way, store = request.param
+    marked = request.node.get_closest_marker("work")
+    async with Scheduler(address(store, tmp_path), clock=clock) as app:
+        register(app, way, **({} if marked is None else marked.kwargs))
+        yield Teller(app, way, tmp_path, clock)

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
-from laneway import Event, Receipt, Scheduler
+from laneway import Event, Receipt, Run, Scheduler
+from laneway.core.states import RunState
 from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.client import Client
 from laneway.engine.control import Control
@@ -140,6 +141,17 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
     await soon(turning())
+
+
+async def in_state(app: Scheduler, run: Receipt | str, state: RunState) -> Run:
+    """Wait until a run is in a state that it does not end in; fail if it never is."""
+
+    async def turning() -> Run:
+        while (found := await app.get(run)).state is not state:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.001)
+        return found
+
+    return await soon(turning())
 
 
 async def lingerers() -> None:

@@ -60,7 +60,10 @@ from laneway.testing import FakeClock
         ),
         (
             {"zzz": 1},
-            "unknown option of submit 'zzz'; it can be at, delay, key, lane, priority, session, session_policy, user",
+            (
+                "unknown option of submit 'zzz'; it can be at, delay, key, lane, on_failure, priority, session,"
+                " session_policy, then, trace, user"
+            ),
         ),
     ],
 )
@@ -79,7 +82,7 @@ async def test_a_wrong_option_of_submit_is_refused_and_nothing_is_stored(
     assert await app.runs() == []
 
 
-@pytest.mark.parametrize("option", ["then", "on_failure", "deliver", "rights", "connection"])
+@pytest.mark.parametrize("option", ["deliver", "rights", "connection"])
 async def test_an_option_of_a_later_laneway_is_refused_not_ignored(app: Scheduler, option: str) -> None:
     @app.task
     def work() -> None: ...
@@ -244,8 +247,9 @@ def test_the_address_comes_from_the_argument_then_the_environment(monkeypatch: p
             {"zzz": 3},
             (
                 "unknown setting 'zzz'; it can be"
-                " args_limit, busy_timeout, concurrency, grace, lease, max_pressure, min_memory, renew_every,"
-                " result_limit, retention, stall_after, stuck_drain, submit_timeout"
+                " args_limit, busy_timeout, concurrency, grace, keep_deltas, lease, max_children, max_depth,"
+                " max_pressure, min_memory,"
+                " renew_every, result_limit, retention, stall_after, stuck_drain, submit_timeout"
             ),
         ),
         ({"concurrency": 0}, "concurrency is 0; it must be a whole number, 1 or more"),

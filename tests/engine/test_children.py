@@ -27,6 +27,7 @@ from laneway.engine import childprocess, finding
 from laneway.engine.children import ChildExecution, Children
 from laneway.engine.clock import SystemClock
 from laneway.engine.finding import check_importable, place_of
+from laneway.engine.wire import Checkpoint, Keep
 from laneway.testing import FakeClock
 from tests.engine import childtasks as tasks
 from tests.engine.support import IN_TIME
@@ -88,9 +89,10 @@ class Story:
         self.drafts.append(draft)
         self._said.set()
 
-    async def _save(self, state: str) -> bool:
+    async def _save(self, what: Checkpoint | Keep) -> bool:
         await asyncio.sleep(0)
-        self.saved.append(json.loads(state))
+        assert isinstance(what, Checkpoint)
+        self.saved.append(json.loads(what.state))
         return self.go_on(self.saved[-1])
 
 

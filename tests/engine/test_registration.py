@@ -108,8 +108,8 @@ def test_two_schedulers_may_each_have_a_task_of_the_same_name(app: Scheduler) ->
         (
             {"zzz": 5},
             (
-                "unknown option of @app.task 'zzz'; it can be before_start, lane, max_crashes, merge, name, process,"
-                " retry, timeout, transient, transient_tries, transient_wait, validate"
+                "unknown option of @app.task 'zzz'; it can be before_start, events, lane, max_crashes, merge, name,"
+                " process, retry, timeout, transient, transient_tries, transient_wait, validate"
             ),
         ),
         ({"timeout": -1}, "timeout is -1; it must be 0 or more (seconds or a timedelta)"),

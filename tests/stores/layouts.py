@@ -9,7 +9,7 @@ from pathlib import Path
 
 from laneway.stores.sqlite import connection
 
-# What older layouts had in columns that are gone, or mean something else now, as an expression over the newest.
+# What layouts before the fourth had in columns that are gone, or mean something else now: expressions over the newest.
 OLD = {
     ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
     ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
@@ -27,7 +27,8 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
         db.execute("ATTACH ? AS newest", (str(newest),))
         for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
             names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
-            values = ", ".join(OLD.get((table, name), f'"{name}"') for name in names)
+            old = OLD if number < 4 else {}
+            values = ", ".join(old.get((table, name), f'"{name}"') for name in names)
             columns = ", ".join(f'"{name}"' for name in names)
             db.execute(f"DELETE FROM main.{table}")
             db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{table}")

@@ -101,6 +101,8 @@ class Acceptance(Generic[E, K]):
         before = (book.given, book.rule, book.throttled)
         book.take(new.arrival or PLAIN)
         decision = decide(self._floor, book, new)
+        if decision.taker is not None and decision.reason is Why.ANSWERED:
+            return self._answered(new, lane, decision.taker)
         if decision.taker is not None:
             return self._taken(new, lane, decision.taker, decision.outcome, book, now)
         refusal = decision.reason
@@ -112,7 +114,19 @@ class Acceptance(Generic[E, K]):
                 self._flow.sessions.emptied(session)
             return self._refused(new, lane, refusal)
         decision.apply(self._floor, book)
-        return self._accepted(new, lane, now, decision, book)
+        receipt = self._accepted(new, lane, now, decision, book)
+        # After it has taken its place: else the next in the queue would be admitted in their stead.
+        for run in decision.supersedes:
+            self._floor.supersede(run, new.id)
+        return receipt
+
+    def _answered(self, new: NewRun, lane: str, taker: K) -> Receipt:
+        self._intake.append(taker, new, lane, MessageKind.ANSWERED)
+        self._intake.remember(new, taker.id, taker.number)
+        self._intake.count(lane, Why.ANSWERED.value)
+        self._floor.answer(taker, new.args)
+        self._flow.let_go_on(new.session or "", ())
+        return Receipt(ReceiptOutcome.STEERED, taker.id, Why.ANSWERED.value)
 
     def _taken(self, new: NewRun, lane: str, taker: K, outcome: ReceiptOutcome, book: SessionBook, now: int) -> Receipt:
         kind, arrival = MessageKind(outcome.value), new.arrival or PLAIN
@@ -168,10 +182,13 @@ class Acceptance(Generic[E, K]):
         self._intake.remember(new, new.id, run.number)
         if session is not None and decision.window:
             session.windows.append(Window(new.task, new.user, run.number, now + arrival.max_wait))
-        before = self._place(new, run, due_at, now, ahead, windowed=decision.window)
+        head = bool(decision.supersedes)
+        before = self._place(new, run, due_at, now, ahead, windowed=decision.window, head=head)
         return Receipt(_ACCEPTED, new.id, note(lane, new), before or None)
 
-    def _place(self, new: NewRun, run: E, due_at: int, now: int, ahead: int, *, windowed: bool) -> int | None:
+    def _place(
+        self, new: NewRun, run: E, due_at: int, now: int, ahead: int, *, windowed: bool, head: bool
+    ) -> int | None:
         """Let the run join, now or later; return how many are before it."""
         session = new.session
         if due_at > now or (session is not None and self._intake.is_behind()):
@@ -184,7 +201,7 @@ class Acceptance(Generic[E, K]):
                 self._flow.sessions.emptied(session)
             return None
         if session is not None:
-            return self._flow.join(run, new.arrival)
+            return self._flow.join(run, new.arrival, head=head)
         self._flow.join(run)
         return ahead
 

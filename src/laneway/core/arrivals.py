@@ -3,8 +3,10 @@
 `decide` looks and changes nothing, so that whoever else has a say (the lane's bound) can still refuse; `Decision.apply`
 does to the other runs what was decided, through the store's `Floor`. Both run inside the store's atomic step.
 
-**Which rule first**: an open debounce window of the same task and user takes the message; then the mode; then the cap.
-A message for later, and one that the engine makes, only waits its turn.
+**Which rule first**: an open debounce window of the same task and user takes the message; then, while a run of the same
+user waits for an answer, the session's `while_waiting`; then the mode; then the cap. A message for later, and one that
+the engine makes, only waits its turn. One that brings follow-ups of its own (`then`, `on_failure`) is not taken by
+another run, which would lose them: it becomes a run.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from laneway.core.flow import Pending
-from laneway.core.policy import PLAIN, Mode
+from laneway.core.policy import PLAIN, Mode, WhileWaiting
 from laneway.core.run import Message, NewRun, ReceiptOutcome, Request, Why
 from laneway.core.sessions import SessionBook
 from laneway.core.states import RunState
@@ -59,6 +61,12 @@ class Floor(Protocol[K]):
     def cancel(self, run: K, *, clears: bool, abandon: bool = False) -> bool:
         """Cancel a run; tell whether that changed it. `clears`: what lies unread in its inbox is dropped with it."""
 
+    def supersede(self, run: K, by: str) -> None:
+        """End a run that waits for an answer: the message of this id came instead."""
+
+    def answer(self, run: K, answer: str) -> None:
+        """Answer the first question of a run that waits for one; `answer` is JSON text."""
+
 
 class Decision(msgspec.Struct, Generic[K], frozen=True):
     """What is to happen: the receipt's outcome and reason, who takes the message, who has to go, and a window."""
@@ -70,6 +78,7 @@ class Decision(msgspec.Struct, Generic[K], frozen=True):
     cancels: Sequence[K] = ()
     interrupts: bool = False
     window: bool = False  # the run it becomes is due when its debounce window closes
+    supersedes: Sequence[K] = ()  # end as soon as the message has taken the head of the queue
 
     def apply(self, floor: Floor[K], book: SessionBook) -> None:
         """Drop and cancel whom the message displaces."""
@@ -90,9 +99,24 @@ def decide(floor: Floor[K], book: SessionBook, new: NewRun) -> Decision[K]:
     if new.inside or new.later:
         return Decision()
     window = book.window(new.task, new.user)
-    if window is not None:
+    if window is not None and not _brings_others(new):
         return Decision(outcome=ReceiptOutcome.MERGED, taker=floor.run(window.number))
-    return _by_mode(floor, book, new, session) or _by_cap(floor, book, session, opens=arrival.debounce > 0)
+    asking = _by_question(floor, book, new) if book.asking else None
+    return asking or _by_mode(floor, book, new, session) or _by_cap(floor, book, session, opens=arrival.debounce > 0)
+
+
+def _by_question(floor: Floor[K], book: SessionBook, new: NewRun) -> Decision[K] | None:
+    arrival, rule = new.arrival or PLAIN, book.rule.while_waiting
+    if arrival.mode in (Mode.INTERRUPT, Mode.REJECT) or rule is WhileWaiting.QUEUE:
+        return None
+    asking = [run for run in map(floor.run, sorted(book.asking)) if run.user == new.user]
+    if not asking:
+        return None
+    if rule is WhileWaiting.ANSWER:
+        if _brings_others(new):
+            return None
+        return Decision(outcome=ReceiptOutcome.STEERED, reason=Why.ANSWERED, taker=asking[0])
+    return Decision(supersedes=asking, window=arrival.debounce > 0)
 
 
 def _by_mode(floor: Floor[K], book: SessionBook, new: NewRun, session: str) -> Decision[K] | None:
@@ -100,11 +124,11 @@ def _by_mode(floor: Floor[K], book: SessionBook, new: NewRun, session: str) -> D
     mode = arrival.mode
     if mode is Mode.REJECT and (book.admitted or book.outside or book.held):
         return Decision(outcome=ReceiptOutcome.REFUSED, reason=Why.SESSION_BUSY)
-    if mode is Mode.COLLECT and book.queued:
+    if mode is Mode.COLLECT and book.queued and not _brings_others(new):
         taker = _last(run for run in floor.queued(session) if (run.task, run.user) == (new.task, new.user))
         if taker is not None:
             return Decision(outcome=ReceiptOutcome.MERGED, taker=taker)
-    if mode is Mode.STEER and book.active:
+    if mode is Mode.STEER and book.active and not _brings_others(new):
         taker = _last(run for run in floor.active(session) if run.task == new.task and not _is_cancelled(run))
         if taker is not None:
             return Decision(outcome=ReceiptOutcome.STEERED, taker=taker)
@@ -172,6 +196,10 @@ def _run_of(message: Message, session: str | None) -> NewRun:
         priority=message.priority,
         inside=True,
     )
+
+
+def _brings_others(new: NewRun) -> bool:
+    return new.ties is not None and bool(new.ties.then or new.ties.on_failure)
 
 
 def _is_cancelled(run: Known) -> bool:

@@ -20,7 +20,7 @@ from laneway.core.turns import AGAIN, BACK, OUT, STILL
 Key = tuple[str | int | None, ...]  # what is counted, whose it is, the name of the count: ("lane", "main", "active")
 Counts = Mapping[Key, int]
 
-LEASE, READY, PARKED, HELD, DUE, PAUSED = "lease", "ready", "parked", "held", "due", "paused"
+LEASE, READY, PARKED, HELD, DUE, PAUSED, WAITING = "lease", "ready", "parked", "held", "due", "paused", "waiting"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -31,10 +31,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Spot(NamedTuple):
-    """Where a run is that has not ended: leased, on a shelf, or paused. `gate` is that of a parked set.
+    """Where a run is that has not ended: leased, on a shelf, paused, or waiting.
 
-    `place` is what its session's book says of it, which only for a run on no shelf, or of the future, cannot be told
-    otherwise: that it is admitted, or outside, or neither. `paused` is set for one that is paused where it is held.
+    `gate` is that of a parked set, or says that a waiting run is asking. `place` is what its session's book says of it,
+    which only for a run on no shelf, or of the future, cannot be told otherwise: that it is admitted, or outside, or
+    neither. `paused` is set for one that is paused where it is held.
     """
 
     shelf: str
@@ -50,7 +51,7 @@ class Spot(NamedTuple):
     paused: bool = False
 
 
-ADMITTED, OUTSIDE = "admitted", "outside"
+ADMITTED, OUTSIDE, ASKING = "admitted", "outside", "asking"
 
 
 def recount(spots: Iterable[Spot]) -> Counts:
@@ -96,7 +97,7 @@ _OWNERS = {
 def _in_lane(spot: Spot) -> dict[Key, int]:
     shelf, gate, lane, user, _, priority, task, kind, *_ = spot
     counts: dict[Key, int] = {}
-    if shelf not in (LEASE, PAUSED) and not spot.paused:
+    if shelf not in (LEASE, PAUSED, WAITING) and not spot.paused:
         counts["lane", lane, "pending"] = 1
     if shelf == LEASE:
         counts["lane", lane, "active"] = 1
@@ -122,6 +123,7 @@ def counted(book: SessionBook) -> dict[str, int]:
         "unstarted": int(book.unstarted > 0),
         "held": book.held,
         "back": book.back,
+        ASKING: len(book.asking),
     }
 
 
@@ -130,7 +132,7 @@ def place_of(spot: Spot) -> str:
     again = spot.kind & AGAIN
     if spot.shelf == HELD:
         return OUTSIDE if again else ""
-    if spot.shelf in (DUE, PAUSED):
+    if spot.shelf in (DUE, PAUSED, WAITING):
         # A run of the future has not joined; one that was started before has kept its place, or stepped out.
         return spot.place or (ADMITTED if again else "")
     return ADMITTED
@@ -144,6 +146,7 @@ def list_again(book: SessionBook, spots: Iterable[Spot]) -> None:
     book.unstarted = next((spot.number for spot, place in places if place == ADMITTED and _is_unstarted(spot)), 0)
     held = [spot for spot, _ in places if spot.shelf == HELD]
     book.held, book.back = len(held), sum(bool(spot.kind & AGAIN) for spot in held)
+    book.asking = sorted(spot.number for spot, _ in places if spot.gate == ASKING)
 
 
 def _is_unstarted(spot: Spot) -> bool:
@@ -157,6 +160,8 @@ def _in_session(spot: Spot) -> dict[Key, int]:
     counts: dict[Key, int] = {("session", name, place): 1} if place else {}
     if place == ADMITTED:
         counts["session", name, "unstarted"] = int(_is_unstarted(spot))
+    if spot.gate == ASKING:
+        counts["session", name, ASKING] = 1
     if spot.shelf == HELD:
         counts["session", name, "held"] = 1
         counts["session", name, "back"] = int(bool(spot.kind & AGAIN))

@@ -22,6 +22,7 @@ ARGS_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 100  # levels of nesting: what can be written must be readable from any depth of the reader's stack
 
+_SHALLOW = 2 * DEPTH_LIMIT  # bytes
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 
 
@@ -42,11 +43,13 @@ def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str
     try:
         data = _encode(value)
         text = data.decode()
+        if len(data) <= _SHALLOW and len(data) <= limit and "null" not in text:
+            return text  # as most is: too short to be deep
         # msgspec writes nan and inf as null; only where a null stands can one of them have been.
         if "null" in text:
             _refuse_unreal(msgspec.to_builtins(value), "")
         # Each level takes two brackets, so a short text cannot be deep.
-        if len(text) > 2 * DEPTH_LIMIT and text.count("[") + text.count("{") > DEPTH_LIMIT:
+        if len(text) > _SHALLOW and text.count("[") + text.count("{") > DEPTH_LIMIT:
             _refuse_deep(msgspec.to_builtins(value), DEPTH_LIMIT)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         verb = "are" if plural else "is"

@@ -10,10 +10,11 @@ import msgspec
 
 from laneway.core import events
 from laneway.core.events import Draft, draft
+from laneway.core.memos import Question, Wait
 from laneway.core.outcome import CANCELLED
 from laneway.core.run import Request, Why
 from laneway.core.states import Move, RunState, after
-from laneway.errors import WrongState
+from laneway.errors import BadSetting, NotWaiting, WrongState
 
 ABANDONED = "abandoned"
 
@@ -32,10 +33,17 @@ class Change(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def cancel(state: RunState, request: Request | None, *, lapsed: bool = False, abandon: bool = False) -> Change | None:
+def cancel(
+    state: RunState,
+    request: Request | None,
+    *,
+    lapsed: bool = False,
+    abandon: bool = False,
+    why: Why | None = None,
+) -> Change | None:
     """Return what a cancel makes of the run, None if it is cancelled or requested to be. Raises WrongState.
 
-    `lapsed` says that whoever executed it is dead, `abandon` not to wait for whoever does.
+    `lapsed` says that whoever executed it is dead, `abandon` not to wait for whoever does, `why` is a reason to note.
 
     >>> cancel(RunState.PENDING, None).state.value
     'cancelled'
@@ -48,7 +56,7 @@ def cancel(state: RunState, request: Request | None, *, lapsed: bool = False, ab
     if running and not lapsed and not abandon:
         return None if request is Request.CANCEL else Change(state, _CANCEL, Request.CANCEL)
     requested = () if request is Request.CANCEL else _CANCEL
-    reason = ABANDONED if running and abandon else None
+    reason = ABANDONED if running and abandon else why and why.value
     return Change(after(state, Move.CANCEL), requested + CANCELLED, reason=reason)
 
 
@@ -78,3 +86,49 @@ def resume(state: RunState, request: Request | None) -> Change:
     if request is Request.PAUSE:
         return Change(state, _RESUMED)
     return Change(after(state, Move.RESUME), _RESUMED)
+
+
+def question_for(run_id: str, state: RunState, wait: Wait | None, name: str | None) -> Question:
+    """Return the question that an answer is for; `name` may be left out if there is one. Raises NotWaiting.
+
+    >>> wait = Wait(questions=(Question(name="colour", question="Which?", timeout=5),))
+    >>> question_for("a", RunState.WAITING, wait, None).name
+    'colour'
+    >>> question_for("a", RunState.SUCCEEDED, wait, None)
+    Traceback (most recent call last):
+    laneway.errors.NotWaiting: run a waits for no answer: it is succeeded
+    """
+    questions = wait.questions if wait is not None and state is RunState.WAITING else ()
+    names = [question.name for question in questions]
+    if not names:
+        raise NotWaiting(run_id, state.value if state is not RunState.WAITING else "waiting for other runs")
+    if name is None and len(names) > 1:
+        raise BadSetting(f"run {run_id} has asked several questions; say which is answered: {', '.join(names)}")
+    if name is not None and name not in names:
+        raise NotWaiting(run_id, f"waiting for the answer to {names[0]!r}, not {name!r}")
+    return questions[0 if name is None else names.index(name)]
+
+
+def go_on(request: Request | None, *drafts: Draft) -> Change:
+    """Return what lets a waiting run go on makes of it: pending, or paused if that was requested."""
+    if request is Request.PAUSE:
+        return Change(RunState.PAUSED, (*drafts, *_PAUSED))
+    return Change(RunState.PENDING, drafts)
+
+
+def answered(question: Question, answer: str) -> Draft:
+    """Return the event that tells of an answer, given as JSON text."""
+    return draft(events.ANSWERED, {"name": question.name, "answer": msgspec.Raw(answer.encode())})
+
+
+def expire(wait: Wait, now: int) -> Change:
+    """Return what becomes of a run whose question nobody answered in time."""
+    late = [question.name for question in wait.questions if question.until is not None and question.until <= now]
+    told = draft(events.UNANSWERED, {"name": late[0] if late else None})
+    return Change(RunState.CANCELLED, (told, *CANCELLED), reason=Why.UNANSWERED.value)
+
+
+def supersede(by: str) -> Change:
+    """Return what becomes of a run that waits for an answer when a message, of this id, comes instead."""
+    told = draft(events.SUPERSEDED, {"by": by})
+    return Change(RunState.CANCELLED, (told, *CANCELLED), reason=Why.SUPERSEDED.value)

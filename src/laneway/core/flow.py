@@ -20,7 +20,7 @@ nothing unstarted holds nobody back; counts equal what they count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
@@ -85,8 +85,11 @@ class Shelves(Protocol[E]):
     def put_ready(self, run: E) -> None:
         """Put the run into its lane's ready order, at its rank."""
 
-    def take_ready(self, lane: str, tasks: Set[str]) -> E | None:
-        """Take the first run of the lane's ready order merged with the parked sets of these tasks."""
+    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], E | None]:
+        """Return what takes, call by call, the first run of the lane's ready order and these tasks' parked sets.
+
+        While it is in use, no run of these tasks is parked behind its task.
+        """
 
     def put_parked(self, run: E, gate: str) -> None:
         """Put the run into its lane's parked set of that gate, at its rank."""
@@ -113,8 +116,11 @@ class Flow(Generic[E]):
         self.shelves, self.lanes, self.sessions = shelves, lanes, sessions
         self.aside: set[str] = set()
 
-    def join(self, run: E, arrival: Arrival | None = None) -> int | None:
-        """Take in a run that is due for the first time. Return how many of its session are ahead if it waits."""
+    def join(self, run: E, arrival: Arrival | None = None, *, head: bool = False) -> int | None:
+        """Take in a run that is due for the first time. Return how many of its session are ahead if it waits.
+
+        At the `head` it comes before all that were never started.
+        """
         if run.session is None:
             self._enter(run)
             return None
@@ -128,8 +134,8 @@ class Flow(Generic[E]):
             book.admit(run.number)
             self._enter_lane(run)
         else:
-            ahead = len(book.admitted) + book.held
-            self.shelves.put_held(run, book.place())
+            ahead = None if head else len(book.admitted) + book.held
+            self.shelves.put_held(run, book.place_at_head() if head else book.place())
             self._admit(run.session, book)
         return ahead
 
@@ -151,6 +157,18 @@ class Flow(Generic[E]):
                 book.step_out(run.number)
                 self._admit(run.session, book)
 
+    def wait(self, run: E, *, asks: bool) -> None:
+        """Let a run wait that is executed no more: it keeps its session's place, unless others may pass it."""
+        if run.session is not None:
+            if asks:
+                self.sessions[run.session].asking.append(run.number)
+            self.step_out(run)
+
+    def hear(self, run: E) -> None:
+        """Count a run as waiting no more."""
+        if run.session is not None:
+            self.sessions[run.session].hear(run.number)
+
     def take_up(self, run: E, arrival: Arrival | None = None) -> None:
         """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
 
@@ -162,6 +180,15 @@ class Flow(Generic[E]):
             self.rejoin(run)
         else:
             self.join(run, arrival)
+
+    def is_admitted(self, run: E) -> bool:
+        """Tell whether a run that was never started has a place in its session: it was due, whatever the clock says."""
+        if run.session is None or run.kind & AGAIN:
+            return False
+        book = self.sessions[run.session]
+        if book.idle:
+            self.sessions.emptied(run.session)
+        return book.unstarted == run.number
 
     def _admit(self, session: str, book: SessionBook) -> None:
         """Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits."""
@@ -205,10 +232,10 @@ class Flow(Generic[E]):
 
     def _claim_from(self, lane: str, share: int, tasks: Set[str], started: list[E], moves: int) -> int:
         book = self.lanes[lane]
-        take = self.shelves.take_ready
         goal = len(started) + min(share, book.room())
+        take = self.shelves.taking(lane, tasks)
         while len(started) < goal and moves > 0:
-            run = take(lane, tasks)
+            run = take()
             if run is None:
                 break
             kind = run.kind
@@ -375,7 +402,7 @@ class Flow(Generic[E]):
         """Let the first of the user's parked runs into the order, if the gate is open and none of them is there."""
         if seat.out or not seat.parked:
             return
-        cap = book.cap(user)
+        cap = book.cap(user) if book.caps else book.lane.per_user
         if cap is not None and seat.active >= cap:
             return
         run = self.shelves.take_parked(book.lane.name, f"user:{user}")

@@ -10,20 +10,24 @@ from __future__ import annotations
 import msgspec
 
 from laneway.core import events
-from laneway.core.events import Draft, draft
+from laneway.core.events import Draft, draft, whole
 from laneway.core.instants import SECOND
+from laneway.core.memos import Wait
 from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Failure, Request
+from laneway.core.run import Claimed, Failure, NewRun, Request
 from laneway.core.states import MOVES, Move, RunState
 
 # Trying again cannot help here: the same code would get, or give, the same thing.
-NOT_RETRIED = frozenset({"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", "refused"})
+NOT_RETRIED = frozenset(
+    {"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", "refused", "steps_changed"}
+)
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
-    """The handler returned; `result` is its value as JSON text."""
+    """The handler returned; `result` is its value as JSON text, `follow_ups` what it held back until then."""
 
     result: str
+    follow_ups: tuple[NewRun, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -50,13 +54,31 @@ class Paused(msgspec.Struct, frozen=True):
     """The handler has reached a checkpoint after a pause was requested, and was unwound there."""
 
 
+class Waits(msgspec.Struct, frozen=True):
+    """The handler asked something or called runs, and was unwound there; `calls` are those that it waits for."""
+
+    wait: Wait
+    calls: tuple[NewRun, ...] = ()
+
+
 class Lapsed(msgspec.Struct, frozen=True):
     """The incarnation that executed it died. Not `charged` if another run of it is to blame."""
 
     charged: bool = True
 
 
-Outcome = Succeeded | Failed | Released | Snoozed | Cancelled | Paused | Lapsed
+Outcome = Succeeded | Failed | Released | Snoozed | Cancelled | Paused | Waits | Lapsed
+
+
+class Leaves(msgspec.Struct, frozen=True):
+    """What an attempt leaves behind, to be written with its settlement.
+
+    `follow_ups` are submitted if the run succeeds, `calls` before it waits for what `wait` says.
+    """
+
+    follow_ups: tuple[NewRun, ...] = ()
+    calls: tuple[NewRun, ...] = ()
+    wait: Wait | None = None
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +93,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
     drafts: tuple[Draft, ...] = ()
     own: int = 0  # how many of the events are the attempt's own; those behind them tell of the decision
+    leaves: Leaves | None = None
 
     @property
     def state(self) -> RunState:
@@ -101,12 +124,15 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     ('pending', 2)
     """
     if isinstance(outcome, Succeeded):
-        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, drafts + _SUCCESS, len(drafts))
+        leaves = Leaves(outcome.follow_ups) if outcome.follow_ups else None
+        said, own = drafts + _SUCCESS, len(drafts)
+        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves)
     if isinstance(outcome, Failed):
         return _after_failure(run, outcome.failure, policy, drafts)
     if isinstance(outcome, Lapsed):
         return _after_lapse(run, policy, charged=outcome.charged)
-    said: tuple[Draft, ...]
+    if isinstance(outcome, Waits):
+        return _waiting(run, outcome, drafts)
     move, delay, said = Move.RELEASE, 0, _RELEASED
     if isinstance(outcome, Snoozed):
         move, delay, said = Move.SNOOZE, outcome.delay, (draft(events.SNOOZED, {"delay": outcome.delay / SECOND}),)
@@ -142,6 +168,23 @@ def overruled(settlement: Settlement, request: Request | None, attempt: int) -> 
         drafts = settlement.drafts[: settlement.own] + _RELEASED
         return msgspec.structs.replace(settlement, move=Move.RELEASE, drafts=drafts)
     return settlement
+
+
+def _waiting(run: Claimed, outcome: Waits, drafts: tuple[Draft, ...]) -> Settlement:
+    wait, calls = outcome.wait, outcome.calls
+    # What was asked before, and is asked again because something else let the run go on, is known already.
+    asked = [question for question in wait.questions if question.until is None]
+    said = [
+        whole(
+            events.QUESTION,
+            {"name": question.name, "question": question.question, "timeout": question.timeout / SECOND},
+        )
+        for question in asked
+    ]
+    said += [draft(events.CALLED, {"name": new.ties and new.ties.call, "run_id": new.id}) for new in calls]
+    move = Move.ASK if wait.questions else Move.CALL
+    leaves = Leaves(calls=calls, wait=wait)
+    return Settlement(move, run.attempt, 0, drafts=(*drafts, *said), own=len(drafts), leaves=leaves)
 
 
 def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: tuple[Draft, ...]) -> Settlement:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from laneway.core.memos import Wait
 from laneway.core.policy import Arrival
 from laneway.core.states import TERMINAL, RunState
 
@@ -23,7 +24,9 @@ class Request(StrEnum):
 class Failure(msgspec.Struct, frozen=True):
     """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
 
-    kind: str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments, bad_merge, refused
+    kind: (
+        str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments, bad_merge, refused, ...
+    )
     type: str
     message: str
     traceback: str | None = None
@@ -55,6 +58,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None = None  # what was asked of it while it is running
     retry_of: str | None = None  # the run that this one tries again
     messages: int = 0  # how many it took beside the one it was made of
+    ties: Ties | None = None
+    wait: Wait | None = None  # what it waits for, while it does
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that left this one behind, or called it."""
+        return None if self.ties is None else self.ties.parent
 
     @property
     def ended(self) -> bool:
@@ -79,6 +89,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str | None = None  # unique per task and user
     inside: bool = False  # made by the engine: no bound, cap, debounce or merge applies to it
     patient: bool = True  # its caller waits if the lane is full and lets callers wait
+    ties: Ties | None = None
 
     @property
     def later(self) -> bool:
@@ -86,9 +97,29 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.delay > 0 or self.due_at is not None
 
 
+class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ties a run to others; most have none.
+
+    `parent` left it behind or, if there is a `call`, waits for it under that name. `session` is one that it names
+    without taking a place in it. `trace` are texts that go along with it and all that it leaves behind. `then` and
+    `on_failure` are follow-ups, written by whoever ends it: their ids are made then.
+    """
+
+    parent: str | None = None
+    depth: int = 0  # how many parents there are above it
+    call: str | None = None
+    tries: int = 0  # of that call, before this one
+    about: str = ""
+    session: str | None = None
+    trace: dict[str, str] = {}
+    then: tuple[NewRun, ...] = ()
+    on_failure: tuple[NewRun, ...] = ()
+
+
 class MessageKind(StrEnum):
     """What became of a message that another run took."""
 
+    ANSWERED = "answered"  # while it waited for an answer: it is the answer
     MERGED = "merged"  # before the run was started: part of its arguments
     STEERED = "steered"  # while it was active: lies in its inbox
 
@@ -127,6 +158,8 @@ class Claimed(msgspec.Struct, gc=False):
     timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
     messages: int = 0  # how many it took, merged and steered, when it was claimed
     prepared: str | None = None  # the arguments as `before_start` left them, as JSON text, if it was called
+    ties: Ties | None = None
+    memos: int = 0  # how many it has kept
 
 
 class Startable(Protocol):
@@ -145,6 +178,14 @@ class Startable(Protocol):
     priority: int
     checkpoint: str | None
     prepared: str | None
+
+    @property
+    def ties(self) -> Ties | None:
+        """What ties it to other runs."""
+
+    @property
+    def kept(self) -> int:
+        """How many memos it has."""
 
     @property
     def messages(self) -> int:
@@ -171,6 +212,8 @@ def handed(run: Startable, worker: str, lapsed: bool = False, timed_out: bool = 
         timed_out,
         run.messages,
         run.prepared,
+        run.ties,
+        run.kept,
     )
 
 
@@ -197,6 +240,10 @@ class Why(StrEnum):
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
     RESET = "reset"
+    ANSWERED = "answered"  # the message is the answer to a question
+    UNANSWERED = "unanswered"  # nobody answered in time
+    SUPERSEDED = "superseded"  # a message came instead of an answer
+    PARENT_ENDED = "parent_ended"  # whoever called it does not wait for it any more
     KEY_CONFLICT = "key_conflict"
 
 
@@ -234,6 +281,8 @@ class Gate(StrEnum):
     BREAKER_OPEN = "breaker_open"
     SHUT = "shut"
     MEMORY_SHORT = "memory_short"
+    ANSWER = "answer"  # it has asked something, and waits
+    CALL = "call"  # it has called other runs, and waits
 
 
 class Reason(msgspec.Struct, frozen=True):

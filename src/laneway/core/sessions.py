@@ -38,6 +38,7 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
     joined: int = 0  # the last place given
     front: int = 0  # the first place given to one that came back
     outside: list[int] = []  # runs that were started and stepped out
+    asking: list[int] = []  # of all these, the ones that wait for an answer
     windows: list[Window] = []
     given: Rule = NO_RULE  # by messages
     ruled: Rule = NO_RULE  # by an operator: wins, and is kept when the session is idle
@@ -105,6 +106,11 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
         self.joined += 1
         return self.joined
 
+    def place_at_head(self) -> int:
+        """Count a run as held; return its place, before all others that were never started."""
+        self.held += 1
+        return 0
+
     def place_in_front(self) -> int:
         """Count a run that stepped out as held; return its place, before all others."""
         self.held += 1
@@ -144,6 +150,12 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
             self.outside.remove(number)
         if number == self.unstarted:
             self.unstarted = 0
+        if self.asking:
+            self.hear(number)
+
+    def hear(self, number: int) -> None:
+        """Count a run as waiting for an answer no more."""
+        self.asking = [other for other in self.asking if other != number]
 
     def before(self, number: int, held: Sequence[int], *, again: bool) -> list[int]:
         """Return the runs that this one waits for; `held` are those that are held, in order.

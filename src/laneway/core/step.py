@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laneway.core.events import Draft
+from laneway.core.memos import Memo
 from laneway.core.outcome import Settlement
 from laneway.core.run import Claimed, Request
 
@@ -33,13 +34,15 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
 class Saved(msgspec.Struct, frozen=True, gc=False):
     """What a run that goes on leaves for its next attempt, as JSON text, and the lease it is written under.
 
-    `state` is that of a checkpoint, `prepared` the arguments as `before_start` left them; None leaves what is there.
+    `state` is that of a checkpoint, `prepared` the arguments as `before_start` left them, `memo` one more memo; None
+    leaves what is there.
     """
 
     number: int
     fence: int
     state: str | None = None
     prepared: str | None = None
+    memo: Memo | None = None
 
 
 class Requested(msgspec.Struct, frozen=True, gc=False):

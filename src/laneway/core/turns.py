@@ -26,8 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-import msgspec
-
 from laneway.core.policy import Lane
 
 HEAD_START = 1000  # turns a step of priority is worth
@@ -42,29 +40,37 @@ STILL = 8  # parked because its session is paused: in no order, and not counted 
 OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 
 
-class Pace(msgspec.Struct, eq=False, gc=False):
+# These are no Structs: they are written for every run, which takes a Struct four times as long.
+
+
+class Pace:
     """How far a priority of a lane has come: V, and how many runs are in its ready order."""
 
-    v: int = 0
-    ready: int = 0
+    __slots__ = ("ready", "v")
+
+    def __init__(self, v: int = 0, ready: int = 0) -> None:
+        self.v, self.ready = v, ready
 
 
-class Turn(msgspec.Struct, eq=False, gc=False):
+class Turn:
     """A user at one priority of a lane: the last tag given, and how many first-time runs wait. Gone when none waits."""
 
-    last: int = 0
-    waiting: int = 0
+    __slots__ = ("last", "waiting")
+
+    def __init__(self, last: int = 0, waiting: int = 0) -> None:
+        self.last, self.waiting = last, waiting
 
 
-class Seat(msgspec.Struct, eq=False, gc=False):
+class Seat:
     """A user in a lane: runs that are active, runs that are parked, and `out`: whether one of those is back in order.
 
     `out` is 0 if none is, else `OUT` plus its priority.
     """
 
-    active: int = 0
-    parked: int = 0
-    out: int = 0
+    __slots__ = ("active", "out", "parked")
+
+    def __init__(self, active: int = 0, parked: int = 0, out: int = 0) -> None:
+        self.active, self.parked, self.out = active, parked, out
 
     @property
     def idle(self) -> bool:
@@ -209,14 +215,16 @@ class LaneBook:
         if run.user is None:
             return False
         seat = self.seats[run.user]
-        cap = self.cap(run.user)
+        cap = self.cap(run.user) if self.caps else self.lane.per_user
         if cap is not None and seat.active >= cap:
             return True
         return run.kind == FRESH and (seat.parked > 0 or seat.out >= OUT + run.priority)
 
     def _first_tag(self, user: str | None, priority: int, v: int, count: int = 1) -> int:
         turn = self.turns[user, priority]
-        tag = max(v, min(turn.last, v + turn.waiting)) + 1
+        # As max(v, min(last, most)) + 1: most is never below v, and mostly no call is needed.
+        last, most = turn.last, v + turn.waiting
+        tag = (v if last <= v else min(last, most)) + 1
         turn.last = tag + count - 1
         turn.waiting += count
         return tag

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from laneway.core.instants import instant
+from laneway.core.memos import Wait
 from laneway.core.policy import Lane
 from laneway.core.run import Gate, Reason
 from laneway.core.states import RunState
@@ -40,12 +41,15 @@ class Waiting(msgspec.Struct, kw_only=True):
     open_to: int = 0  # of them, those that the lane's limit per worker lets take one more
     fit: int = 0  # of those, the ones that are not short of memory
     ahead: int = 0  # startable runs of its lane that are before it
+    wait: Wait | None = None
 
 
 def reasons(run: Waiting) -> list[Reason]:
     """Return every gate that is closed for the run; none for a run that is running or has ended."""
     if run.state is RunState.PAUSED:
         return [Reason(Gate.PAUSED, "run"), *_behind(run)]
+    if run.state is RunState.WAITING:
+        return list(_waited_for(run.wait or Wait()))
     if run.state is not RunState.PENDING:
         return []
     found = [*_behind(run), *_in_lane(run)]
@@ -53,6 +57,15 @@ def reasons(run: Waiting) -> list[Reason]:
     if not found:
         found = [Reason(Gate.TURN, f"lane {run.lane.name}", ahead=run.ahead)]
     return found
+
+
+def _waited_for(wait: Wait) -> Iterable[Reason]:
+    # None of these opens at a time: a question nobody answers ends the run.
+    for question in wait.questions:
+        yield Reason(Gate.ANSWER, f"question {question.name}")
+    if wait.calls:
+        runs = tuple(call.run_id for call in wait.calls)
+        yield Reason(Gate.CALL, "calls", runs=runs[:SHOWN], ahead=len(runs))
 
 
 def _behind(run: Waiting) -> Iterable[Reason]:

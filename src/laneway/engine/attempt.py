@@ -9,18 +9,25 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import cached_property, partial
 from queue import SimpleQueue
 from signal import SIG_BLOCK, SIG_UNBLOCK
 from types import FrameType
+from typing import Any
 
 from laneway.core.events import Draft
-from laneway.engine.context import Context, Unwound, current
+from laneway.core.memos import Memo
+from laneway.core.run import NewRun
+from laneway.engine.context import Context, current
 from laneway.engine.inbox import Inbox
+from laneway.engine.submissions import Checking
+from laneway.engine.tasks import Task
+from laneway.engine.trail import Trail, Unwound
 from laneway.engine.wire import (
     Answer,
     Cancel,
@@ -29,6 +36,7 @@ from laneway.engine.wire import (
     Execute,
     FromChild,
     Inbound,
+    Keep,
     Leave,
     Passing,
     Taken,
@@ -37,7 +45,7 @@ from laneway.engine.wire import (
     packed,
     receive,
 )
-from laneway.errors import LanewayError
+from laneway.errors import BadSetting, LanewayError
 
 
 class Terminated(SystemExit):
@@ -60,8 +68,8 @@ class Line:
         with self.lock:
             self._link.sendall(packed(message))
 
-    def ask(self, message: Checkpoint) -> Future[None]:
-        """Send a checkpoint; the future ends when it is answered."""
+    def ask(self, message: Checkpoint | Keep) -> Future[None]:
+        """Send what is to be saved; the future ends when that is answered."""
         answer = Future[None]()
         answer.set_running_or_notify_cancel()  # whoever stops waiting for it does not take it out of the row
         with self.lock:
@@ -132,6 +140,9 @@ class Attempt:
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
         self.inbox = Inbox(self._took)
+        self.trail = Trail(self.run, order.bounds, order.recall)
+        self.result_limit = order.result_limit
+        self.task: Task[..., Any] | None = None  # once it is found
         self.passing: Passing | None = None
 
     def context(self) -> Context:
@@ -164,10 +175,38 @@ class Attempt:
 
     def save(self, state: str) -> Future[None]:
         """Send a checkpoint's state; the future ends when it is saved, and raises Unwound if that is all."""
+        return self._saved(Checkpoint(state))
+
+    def keep(self, memo: Memo) -> Future[None]:
+        """Send a memo, likewise."""
+        return self._saved(Keep(memo))
+
+    def _saved(self, what: Checkpoint | Keep) -> Future[None]:
         with self._line.lock:
             if self._over:
-                raise LanewayError("this attempt is over; there is nothing left to save a checkpoint for")
-            return self._line.ask(Checkpoint(state))
+                raise LanewayError("this attempt is over; there is nothing left to save anything for")
+            return self._line.ask(what)
+
+    @cached_property
+    def pool(self) -> Executor:
+        """Where plain functions are called that an async handler takes as steps."""
+        return ThreadPoolExecutor(sys.maxsize)
+
+    def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
+        """Return a checked submission of another run."""
+        registry = None if self.task is None else self.task.registry
+        if registry is None:
+            raise BadSetting(
+                f"in a child process {self.run.task} is known by its function alone, and so are no other tasks;"
+                " register it with @app.task where it is defined"
+            )
+        return Checking(registry, lambda _: None, self.order.bounds).child(task, args, options)
+
+    def say_reordered(self) -> None:
+        """Tell that steps are not in the order they were."""
+        self._drafts += self.trail.reordered
+        self.trail.reordered.clear()
+        self.say()
 
     def _took(self, read: int) -> None:
         with self._line.lock:

@@ -30,9 +30,10 @@ from laneway.core.outcome import Outcome
 from laneway.core.policy import TaskPolicy
 from laneway.engine import finding
 from laneway.engine.attempt import Attempt, Line, Terminated
-from laneway.engine.context import Unwound, carried
+from laneway.engine.context import carried
 from laneway.engine.endings import after_raise, after_return, failed, wait_of
 from laneway.engine.tasks import Task
+from laneway.engine.trail import is_unwound
 from laneway.engine.wire import Begun, Passing, ended, names_of
 from laneway.errors import BadSetting, GiveUp, Snooze
 
@@ -85,14 +86,16 @@ def _outcome(attempt: Attempt, loop: asyncio.Runner) -> Outcome | None:
     task = None
     try:
         task = _task(attempt.order.place, attempt.run.task)  # imports the user's module, which may do anything
+        attempt.task = task
         if attempt.cancelled:
             return None
-        return after_return(task, _call(task, attempt, loop), attempt.order.result_limit)
+        value, trail = _call(task, attempt, loop), attempt.trail
+        return trail.outcome() if trail.waits else trail.after(after_return(task, value, attempt.order.result_limit))
     except Terminated:
         raise
-    except Unwound:
-        return None
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
+        if is_unwound(error):
+            return attempt.trail.outcome() if attempt.trail.waits else None
         if isinstance(error, asyncio.CancelledError) and attempt.cancelled:
             return None
         attempt.passing = _passing(error, attempt.order.transient)
@@ -132,6 +135,7 @@ async def _on_loop(call: Callable[[], Any], attempt: Attempt) -> Any:
         value = call()
         return await value if isawaitable(value) else value
     finally:
+        await attempt.trail.under_way.end(cancel=attempt.cancelled)
         # As asyncio.run does: the attempt is not over while something of it still runs.
         left = asyncio.all_tasks() - {handler}
         for task in left:

@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 
 from laneway.core.events import Draft
+from laneway.core.memos import Recall
 from laneway.core.outcome import Failed, Outcome
 from laneway.core.run import Claimed, Failure
 from laneway.engine.childprocess import LAST_WORDS, ChildProcess
 from laneway.engine.finding import place_of, refuse_inside_child
 from laneway.engine.inbox import Inbox
+from laneway.engine.trail import Bounds
 from laneway.engine.wire import (
     Answer,
     Cancel,
@@ -29,6 +31,7 @@ from laneway.engine.wire import (
     Ended,
     Execute,
     Inbound,
+    Keep,
     Leave,
     Passing,
     Taken,
@@ -42,14 +45,18 @@ from laneway.ports.clock import Clock
 
 LEAVE_WITHIN = 2.0  # seconds an idle child has for its clean-up hooks when the worker closes
 NOTHING = ended(None)
+NO_RECALL = Recall()
+NO_CHILDREN = Bounds(0, 0, 0)  # no runs are left behind
+
+Saved = Callable[[Checkpoint | Keep], Awaitable[bool]]
 
 
 class Children:
     """The child processes of one worker."""
 
-    def __init__(self, clock: Clock, result_limit: int) -> None:
+    def __init__(self, clock: Clock, result_limit: int, bounds: Bounds = NO_CHILDREN) -> None:
         self.clock = clock
-        self._result_limit = result_limit
+        self._result_limit, self._bounds = result_limit, bounds
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
 
@@ -58,26 +65,29 @@ class Children:
         function: Callable[..., Any],
         run: Claimed,
         drafted: Callable[[Draft], None],
-        checkpoint: Callable[[str], Awaitable[bool]],
+        saved: Saved,
         *,
         inbox: Inbox | None = None,
+        recall: Recall = NO_RECALL,
         state: str | None = None,
         carried: Mapping[str, str] | None = None,
         transient: tuple[type[BaseException], ...] = (),
     ) -> ChildExecution:
         """Return an attempt to be executed in a child; raise BadSetting if a child could not find the function.
 
-        `drafted` hears what the handler emits, in order. `checkpoint` saves a state (JSON text) and returns True to let
+        `drafted` hears what the handler emits, in order. `saved` saves a state or a memo and returns True to let
         the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `inbox` holds the run's
-        messages; `deliver` sends what came since. `state` is what the last checkpoint saved; `carried` is readable in
+        messages; `deliver` sends what came since. `state` is what the last checkpoint saved, `recall` what else the run
+        has kept; `carried` is readable in
         the child as `laneway.engine.context.carried`; `passing` says of the attempt that it ended in one of the
         `transient` errors.
         """
         refuse_inside_child()
         if state is not None:
             run = msgspec.structs.replace(run, state=state)
-        order = Execute(run, place_of(function), self._result_limit, dict(carried or {}), names_of(transient))
-        return ChildExecution(self, order, drafted, checkpoint, inbox)
+        place, extras = place_of(function), (dict(carried or {}), names_of(transient))
+        order = Execute(run, place, self._result_limit, self._bounds, recall, *extras)
+        return ChildExecution(self, order, drafted, saved, inbox)
 
     async def take(self) -> tuple[ChildProcess, bool]:
         """Return an idle child, or a new one; and whether it is new."""
@@ -117,12 +127,12 @@ class ChildExecution:
         children: Children,
         order: Execute,
         drafted: Callable[[Draft], None],
-        checkpoint: Callable[[str], Awaitable[bool]],
+        saved: Saved,
         inbox: Inbox | None,
     ) -> None:
         self._children, self._order = children, order
         self._inbox, self._delivered = inbox, 0
-        self._drafted, self._checkpoint = drafted, checkpoint
+        self._drafted, self._saved = drafted, saved
         self._child: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None
         self.stopped = False
@@ -202,8 +212,8 @@ class ChildExecution:
                 return begun, message
             if isinstance(message, Drafted):
                 self._drafted((message.kind, message.data))
-            elif isinstance(message, Checkpoint):
-                child.send(await self._answer(message.state))
+            elif isinstance(message, (Checkpoint, Keep)):
+                child.send(await self._answer(message))
             elif isinstance(message, Taken):
                 if self._inbox is not None:
                     self._inbox.note(message.read)
@@ -211,9 +221,9 @@ class ChildExecution:
                 begun = True
         return begun, None
 
-    async def _answer(self, state: str) -> Answer:
+    async def _answer(self, message: Checkpoint | Keep) -> Answer:
         try:
-            return Answer(go_on=await self._checkpoint(state))
+            return Answer(go_on=await self._saved(message))
         except LanewayError as error:
             return Answer(problem=str(error))
 

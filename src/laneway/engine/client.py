@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from laneway.core.events import DONE, Event
+from laneway.core.events import Event
 from laneway.core.run import NewRun, Receipt, Run, Why
 from laneway.core.states import RunState
+from laneway.engine.following import Following
 from laneway.engine.watching import Changes
 from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
 from laneway.ports.clock import Clock
@@ -40,6 +41,7 @@ class Client:
         self._store, self._clock = store, clock
         self._local = _Batch()
         self._sending: set[asyncio.Task[None]] = set()
+        self._following = Following(store, clock, self._get, self._page)
 
     def submit(self, new: NewRun) -> asyncio.Future[Receipt]:
         """Submit a run; callers of the same tick of the loop share one call to the store.
@@ -123,26 +125,12 @@ class Client:
     async def _get(self, run_id: str, until: float = math.inf) -> Run:
         return await self.repeated(lambda: self._store.get(run_id), until)
 
-    async def events(self, run_id: str, after: int) -> AsyncIterator[Event]:
+    def events(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         """Yield the run's events from a cursor on, live, until `done`."""
-        async with Changes(self._store, self._clock) as changes:
-            run = await self._get(run_id)
-            while True:
-                # Read the state first: a run that had ended by then has no events beyond the page that follows.
-                ended = (await self._get(run.id)).ended
-                page = await self._page(run.id, after)
-                for event in page:
-                    yield event
-                    after = event.seq
-                    if event.kind == DONE:
-                        return
-                if not page:
-                    if ended:
-                        return  # the cursor was at `done` or behind it
-                    await changes.wait()
+        return self._following.follow(run_id, after)
 
-    async def _page(self, run_id: str, after: int) -> list[Event]:
-        return await self.repeated(lambda: self._store.events(run_id, after=after))
+    async def _page(self, run_id: str, after: int, limit: int) -> list[Event]:
+        return await self.repeated(lambda: self._store.events(run_id, after=after, limit=limit))
 
     def _send_waiting(self, waiting: Waiting) -> None:
         self._local.waiting = []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -15,16 +13,14 @@ from laneway.core import codec, events
 from laneway.core.events import Draft, drafted
 from laneway.core.run import Claimed
 from laneway.engine.inbox import Inbox
+from laneway.engine.keeping import Keeper, Keeping
+from laneway.engine.tools import Tool
 from laneway.errors import BadSetting
 
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
-class Unwound(BaseException):
-    """Raised by a checkpoint that is saved and not to be gone on from; no `except Exception` holds it up."""
-
-
-class Link(Protocol):
+class Link(Keeper, Protocol):
     """What a context needs of its attempt, wherever that is executed."""
 
     @property
@@ -35,21 +31,25 @@ class Link(Protocol):
     def inbox(self) -> Inbox:
         """The messages that came for the run while it was active."""
 
-    def save(self, state: str) -> Future[None]:
-        """Save a checkpoint; the future ends when it is stored, or raises what unwinds the handler."""
+
+class Buffer(Protocol):
+    """Where a context puts what its handler says."""
+
+    def append(self, draft: Draft, /) -> None:
+        """Add an event; from any thread."""
 
 
-class Context:
+class Context(Keeping):
     """A handler's view of its own run. A parameter annotated `Context` receives it.
 
-    `emit`, `progress` and `log` are plain calls, from any thread: they write into a buffer that is stored within 50 ms,
-    and with the outcome at the latest.
+    `emit`, `progress`, `log`, `delta` and `tool` are plain calls, from any thread: they write into a buffer that is
+    stored within 50 ms, and with the outcome at the latest.
     """
 
-    __slots__ = ("_buffered", "_drafts", "_link", "_run")
+    __slots__ = ("_buffered", "_drafts", "_link")
 
-    def __init__(self, run: Claimed, drafts: list[Draft], buffered: Callable[[], None], link: Link) -> None:
-        self._run, self._drafts, self._buffered, self._link = run, drafts, buffered, link
+    def __init__(self, run: Claimed, drafts: Buffer, buffered: Callable[[], None], link: Link) -> None:
+        self._run, self._drafts, self._buffered, self._link, self._keeper = run, drafts, buffered, link, link
 
     @property
     def run_id(self) -> str:
@@ -79,7 +79,18 @@ class Context:
     @property
     def session(self) -> str | None:
         """The session the run belongs to."""
-        return self._run.session
+        ties = self._run.ties
+        return self._run.session if ties is None else self._run.session or ties.session
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that left this one behind, or called it, if one did."""
+        return None if self._run.ties is None else self._run.ties.parent
+
+    @property
+    def trace(self) -> Mapping[str, str]:
+        """The texts that came along with the run, such as the trace it belongs to; what it leaves behind gets them."""
+        return {} if self._run.ties is None else self._run.ties.trace
 
     @property
     def cancelled(self) -> bool:
@@ -95,19 +106,6 @@ class Context:
     def inbox(self) -> Inbox:
         """The messages that came for this run while it was active: `for message in ctx.inbox`, or `.read()`."""
         return self._link.inbox
-
-    def checkpoint(self, state: object) -> Any:
-        """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.
-
-        Awaited where an event loop runs; in a plain handler it blocks until the state is stored.
-        """
-        text = codec.to_json(state, "the state of a checkpoint", codec.RESULT_LIMIT, plural=False)
-        saved = self._link.save(text)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return saved.result()
-        return asyncio.wrap_future(saved)
 
     def emit(self, kind: str, data: object = None) -> None:
         """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""
@@ -129,9 +127,23 @@ class Context:
         """Add a line for people to the run's log."""
         self._add(events.LOG, {"text": _printable(text)})
 
+    def delta(self, text: str) -> None:
+        """Add a piece of streamed text; pieces are joined on their way to the store, and trimmed after the end."""
+        if not isinstance(text, str):
+            raise BadSetting(f"a delta is a piece of text, and {text!r} is none")
+        for draft in events.deltas(_printable(text)):
+            self._say(draft)
+
+    def tool(self, name: str, input: object = None) -> Tool:  # noqa: A002  # the field's own name
+        """Tell of a call of a tool while it lasts: `with ctx.tool("search", {"q": "x"}) as tool: tool.output = ...`."""
+        return Tool(name, input, self._add)
+
     def _add(self, kind: str, data: object) -> None:
         text = codec.to_json(data, f"the data of event {kind!r}", sys.maxsize, plural=False)
-        self._drafts.append(drafted(kind, text))
+        self._say(drafted(kind, text))
+
+    def _say(self, draft: Draft) -> None:
+        self._drafts.append(draft)
         self._buffered()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
+
 from laneway.core import codec
 from laneway.core.liveness import WorkerInfo
 from laneway.core.run import NewRun, Receipt, Run, RunFilter
@@ -38,6 +40,11 @@ class Control:
         """Resume a run; return it as it stands then."""
         return await self._asked((await self._found(run_id)).id, self._store.resume)
 
+    async def answer(self, run_id: str, answer: str, name: str | None) -> Run:
+        """Answer a run's question with JSON text; return the run as it stands then."""
+        run = await self._found(run_id)
+        return await self._asked(run.id, lambda call, full: self._store.answer(call, full, answer, name=name))
+
     async def cancel_where(self, wanted: RunFilter) -> int:
         """Cancel all runs that fit and had been accepted when this began; return how many it cancelled."""
         await self.see_off_the_gone()
@@ -67,6 +74,8 @@ class Control:
             priority=old.priority,
             retry_of=old.id,
             inside=True,
+            # Nobody waits for it, whatever the old one was.
+            ties=None if old.ties is None else msgspec.structs.replace(old.ties, call=None, tries=0, session=None),
         )
         return await self._client.submit(again)
 

@@ -11,7 +11,7 @@ from laneway.core.instants import duration
 from laneway.core.outcome import Failed, Outcome, Snoozed, Succeeded
 from laneway.core.run import Failure
 from laneway.engine.tasks import Task
-from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze
+from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze, StepsChanged
 
 TRACEBACK_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 2 * 1024
@@ -31,6 +31,8 @@ def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcom
         return _snoozed(error)
     if isinstance(error, GiveUp):
         return Failed(failure("gave_up", error))
+    if isinstance(error, StepsChanged):
+        return Failed(failure("steps_changed", error))
     if isinstance(error, (TypeError, ValueError)):
         # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
         try:

@@ -9,11 +9,14 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.events import Draft
+from laneway.core.events import Draft, condensed
 from laneway.core.run import Claimed, Request
 from laneway.engine.children import ChildExecution
 from laneway.engine.inbox import Inbox
 from laneway.engine.tasks import Task
+from laneway.engine.trail import Trail
+
+ENOUGH = 64  # events of one run that are company enough for each other
 
 
 class Stop(Enum):
@@ -42,7 +45,10 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     child: ChildExecution | None = None
     stuck: bool = False
     inbox: Inbox | None = None  # of a handler that can read it
-    merged: int = 0  # messages that were merged into the run
+    merged: int = 0  # messages that were merged into the run, or answered it
+    trail: Trail | None = None  # of a handler that can leave one
+    enough: int = ENOUGH  # events that do not wait for more
+    over: bool = False  # it was settled, or lost: what its handler still says is nobody's business
 
     def stop(self, why: Stop, grace: float = 0) -> None:
         """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""
@@ -69,9 +75,9 @@ class Execution(msgspec.Struct, eq=False, gc=False):
             self.drafts = [draft]
 
     def take_drafts(self) -> tuple[Draft, ...]:
-        """Return the buffered events and forget them."""
+        """Return the buffered events as the store shall have them, and forget them."""
         # Race: a handler in a thread may add to the list between the copy and the cut; what it adds stays.
         drafts = tuple(self.drafts)
         if isinstance(self.drafts, list):
             del self.drafts[: len(drafts)]
-        return drafts
+        return condensed(drafts)

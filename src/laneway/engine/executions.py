@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Set
-from functools import partial
 from typing import Any
 
 from laneway.core import events
@@ -16,25 +14,24 @@ from laneway.core.instants import SECOND
 from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, Snoozed, settle
 from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
-from laneway.core.step import Emitted, Requested, Result
+from laneway.core.step import Requested, Result
 from laneway.engine.bell import Bell
 from laneway.engine.deadlines import Deadlines
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.executor import Executor
 from laneway.engine.inbox import Inbox
-from laneway.engine.preparing import Fetch
+from laneway.engine.preparing import Fetch, Remember
 from laneway.engine.saves import Saves
 from laneway.engine.stuck import Stuck
-from laneway.engine.tasks import Registry
-from laneway.engine.threads import from_thread
+from laneway.engine.talking import Talking
+from laneway.engine.tasks import Registry, Task
+from laneway.engine.telling import Telling
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
 
 log = logging.getLogger("laneway.worker")
 
-FLUSH_AFTER = 0.05  # seconds an event may wait for company
-FLUSH_AT = 64  # events of one run that are company enough
 KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
@@ -49,6 +46,8 @@ class Executions:
         settings: Settings,
         bell: Bell,
         fetch: Fetch,
+        remember: Remember,
+        telling: Telling,
         load: Callable[[str], bool | None] = lambda _: None,
     ) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
@@ -56,26 +55,16 @@ class Executions:
         self._loop = asyncio.get_running_loop()
         self._running: dict[int, Execution] = {}
         self.saves = Saves(self._running, self._loop, bell)
-        self.executor = Executor(
-            clock,
-            settings.result_limit,
-            self._buffered,
-            self._ended,
-            self.saves.add,
-            fetch,
-            settings.args_limit,
-        )
-        self._execute = self.executor.execute
+        self._telling, self._subscribers = telling, telling.subscribers
+        self.talking = Talking(self._running, clock, self._loop, bell, telling.subscribers)
+        self.executor = Executor(clock, settings, registry, self.saves, self.talking, self._ended, fetch, remember)
         self._fetching: set[asyncio.Task[None]] = set()
         self._deadlines = Deadlines(clock)
-        self._thread = threading.get_ident()
         self._plain = self._loop.get_task_factory() is None
         self._results: list[Result] = []
-        self._talking: set[Execution] = set()
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[Execution] = []
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
-        self._flush: asyncio.Task[None] | None = None
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
         self.stuck = Stuck(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
@@ -118,30 +107,35 @@ class Executions:
 
     # Starting
 
-    def start(self, run: Claimed) -> None:
-        """Execute a claimed run."""
-        task = self._registry.get(run.task)
-        if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
-            # A poison run must not take another one on its last chance with it.
-            # Longer each time, up to a minute: the other may take hours.
-            self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
-            return
-        execution = self._running[run.number] = Execution(run, task)
-        if self._talkative:
-            log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
+    def start(self, claimed: Iterable[Claimed]) -> None:
+        """Execute claimed runs."""
+        running, loop, talkative = self._running, self._loop, self._talkative
+        simply, carefully = self.executor.execute, self.executor.prepare_and_execute
         # What the loop's create_task does unless somebody gave it a factory, without its detours.
         spawn = asyncio.Task if self._plain else _by_factory
-        execute = self._execute
-        if run.messages or task.is_hooked or run.prepared is not None:
-            execute = self.executor.prepare_and_execute
-        execution.handle = spawn(execute(execution), loop=self._loop, name=run.id)
-        timeout = task.policy.timeout
-        if timeout is not None:
-            self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
+        task: Task[..., Any] | None = None
+        for run in claimed:
+            if task is None or task.name != run.task:  # mostly it is that of the run before
+                task = self._registry.get(run.task)
+            if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
+                # A poison run must not take another one on its last chance with it.
+                # Longer each time, up to a minute: the other may take hours.
+                self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
+                continue
+            execution = running[run.number] = Execution(run, task)
+            if talkative:
+                log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
+            is_simple = not (run.messages or run.memos or task.is_hooked or run.prepared is not None)
+            execute = simply if is_simple else carefully
+            execution.handle = spawn(execute(execution), loop=loop, name=run.id)
+            timeout = task.policy.timeout
+            if timeout is not None:
+                self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
 
-    def give_back(self, run: Claimed) -> None:
-        """Release a claimed run that was not started: it came when the worker was already stopping."""
-        self._settle(run, settle(run, Released(), self._registry.policy(run.task)))
+    def give_back(self, claimed: Iterable[Claimed]) -> None:
+        """Release claimed runs that were not started: they came when the worker was already stopping."""
+        for run in claimed:
+            self._settle(run, settle(run, Released(), self._registry.policy(run.task)))
 
     def take_over(self, lapsed: list[Claimed]) -> None:
         """Settle leases of the dead. If one of a dead worker's runs was on its last chance, it alone is charged."""
@@ -172,6 +166,7 @@ class Executions:
             why = "is not this worker's any more, taken over or abandoned"
             log.warning("run %s %s; its handler is stopped", execution.run.id, why)
             del self._running[number]
+            execution.over = True
             execution.stop(Stop.LOST)
 
     def lose_all(self) -> None:
@@ -180,8 +175,9 @@ class Executions:
             self.lose(number, fence)
         self.saves.refuse(self.saves.take())
         self._results.clear()
-        self._talking.clear()
+        self.talking.clear()
         self._taken_over.clear()
+        self._telling.forget()
         self._overdue.clear()
 
     def hear(self, requests: Iterable[Requested]) -> None:
@@ -244,8 +240,7 @@ class Executions:
         """Start nothing and save nothing any more."""
         self.saves.close()
         self._deadlines.close()
-        if self._flush is not None:
-            self._flush.cancel()
+        self.talking.close()
         await self.executor.close()
 
     def _is_overdue(self, execution: Execution) -> None:
@@ -254,11 +249,9 @@ class Executions:
 
     def _tell(self, execution: Execution, why: Stop, kind: str) -> None:
         """Stop a handler, say so in its log, and see to it that it is noticed if it does not stop."""
-        execution.say(draft(kind, {}))
-        self._talking.add(execution)
+        self.talking.say_now(execution, draft(kind, {}))
         execution.stop(why, self._grace)
         self._deadlines.add(execution, self._grace, self._has_not_stopped)
-        self._bell.ring()
 
     def _has_not_stopped(self, execution: Execution) -> None:
         if execution.child is None:
@@ -271,9 +264,7 @@ class Executions:
         if execution.stuck:
             return  # told twice to stop, by a time-out and by a cancel, it is still stuck once
         stuck = self.stuck.add(execution, self._grace)
-        execution.say(draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
-        self._talking.add(execution)
-        self._bell.ring()
+        self.talking.say_now(execution, draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
 
     # Telling the store
 
@@ -288,17 +279,6 @@ class Executions:
         if self._taken_over:
             self._taken_over.difference_update((result.number, result.fence) for result in results)
 
-    def take_events(self) -> list[Emitted]:
-        """Return the events of runs that go on, and forget them."""
-        if not self._talking:
-            return []
-        talking, self._talking = self._talking, set()
-        return [
-            Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
-            for execution in talking
-            if execution.drafts and self._running.get(execution.run.number) is execution
-        ]
-
     def take_overdue(self) -> list[tuple[int, int]]:
         """Return the leases whose time-out was decided, and forget them."""
         overdue, self._overdue = self._overdue, []
@@ -307,7 +287,7 @@ class Executions:
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
         run, policy = execution.run, execution.task.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
-        execution.handle = None
+        execution.handle, execution.over = None, True
         if policy.timeout is not None:
             self._deadlines.ended()
         if execution.stuck:
@@ -315,12 +295,18 @@ class Executions:
         if self._running.get(run.number) is execution:
             del self._running[run.number]
             drafts = execution.take_drafts() if execution.drafts else ()
-            read = 0 if execution.inbox is None else execution.inbox.taken
-            self._settle(run, settle(run, outcome, policy, drafts), read)
+            settlement = settle(run, outcome, policy, drafts)
+            if run.session is None and execution.inbox is None and self._results and not self._talkative:
+                # As `_settle`: a call less for every run.
+                self._results.append(Result(run.number, run.fence, settlement))
+            else:
+                self._settle(run, settlement, 0 if execution.inbox is None else execution.inbox.taken)
 
     def _settle(self, run: Claimed, settlement: Settlement, read: int = 0) -> None:
         if self._talkative:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
+        if self._subscribers.listening:
+            self._telling.note(run)
         results = self._results
         if not results:
             # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
@@ -330,25 +316,6 @@ class Executions:
             results.append(Result(run.number, run.fence, settlement, read, throttled))
         else:
             results.append(Result(run.number, run.fence, settlement))
-
-    def _buffered(self, execution: Execution) -> None:
-        # Called by ctx.emit, from the loop's thread or from a handler's.
-        if threading.get_ident() == self._thread:
-            self._has_drafts(execution)
-        else:
-            from_thread(self._loop, partial(self._has_drafts, execution))
-
-    def _has_drafts(self, execution: Execution) -> None:
-        self._talking.add(execution)
-        if len(execution.drafts) >= FLUSH_AT:
-            self._bell.ring()
-        elif self._flush is None or self._flush.done():
-            self._flush = self._loop.create_task(self._ring_soon())
-
-    async def _ring_soon(self) -> None:
-        await self._clock.sleep(FLUSH_AFTER)
-        if any(execution.drafts for execution in self._talking):
-            self._bell.ring()
 
 
 def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[None]:

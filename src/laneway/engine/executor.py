@@ -12,77 +12,70 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any
 
 from laneway.core import codec, events
 from laneway.core.events import Draft, draft
 from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
-from laneway.core.run import Failure
+from laneway.core.run import Failure, Ties
 from laneway.engine.children import Children
-from laneway.engine.context import Context, Unwound, carried, current
+from laneway.engine.context import Context, carried, current
 from laneway.engine.endings import after_raise, after_return, failed, failure, refused_by, wait_of
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.inbox import Inbox
-from laneway.engine.preparing import Fetch, Preparing
+from laneway.engine.link import Link, Reach
+from laneway.engine.preparing import Fetch, Preparing, Remember
+from laneway.engine.saves import Saves
+from laneway.engine.submissions import Checking
+from laneway.engine.talking import Outlet, Talking
+from laneway.engine.tasks import Registry
+from laneway.engine.trail import Bounds, Trail, Unwound, is_unwound
+from laneway.engine.wire import Checkpoint, Keep
 from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
+from laneway.settings import Settings
 
 THREADS = "laneway-handler"  # how the names of threads begin that execute plain handlers
 
 
-class Link:
-    """What a context needs of its attempt: whether it shall stop, and a way to save a checkpoint."""
-
-    __slots__ = ("_execution", "_save")
-
-    def __init__(self, execution: Execution, save: Callable[[Execution, str], Future[None]]) -> None:
-        self._execution, self._save = execution, save
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the handler shall stop."""
-        return self._execution.stopped is not None
-
-    @property
-    def inbox(self) -> Inbox:
-        """The messages that came for the run."""
-        assert self._execution.inbox is not None  # made with the context
-        return self._execution.inbox
-
-    def save(self, state: str) -> Future[None]:
-        """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler is not to go on."""
-        return self._save(self._execution, state)
-
-
 class Executor:
-    """Calls handlers. `ended` hears of each outcome, `buffered` of events, `save` of checkpoints."""
+    """Calls handlers. `ended` hears of each outcome, `talking` of events, `saves` of what is to be saved.
+
+    `fetch` and `remember` read a run's messages and memos.
+    """
 
     def __init__(
         self,
         clock: Clock,
-        result_limit: int,
-        buffered: Callable[[Execution], None],
+        settings: Settings,
+        registry: Registry,
+        saves: Saves,
+        talking: Talking,
         ended: Callable[[Execution, Outcome], None],
-        save: Callable[[Execution, str | None, str | None], Future[None]],
         fetch: Fetch,
-        args_limit: int,
+        remember: Remember,
     ) -> None:
         self._clock = clock
         # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
         # abandoned or lost with its run and goes on, or the next would wait for it.
         self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
-        self._children = Children(clock, result_limit)
-        self._result_limit = result_limit
-        self._buffered, self._ended = buffered, ended
-        self._save: Callable[[Execution, str], Future[None]] = lambda execution, state: save(execution, state, None)
+        self._result_limit = settings.result_limit
+        self._talking, self._ended, self._saves = talking, ended, saves
+        self._bounds = Bounds.of(settings)
+        self._children = Children(clock, self._result_limit, self._bounds)
+        checking = Checking(registry, lambda _: None, self._bounds)
+        self._reach = Reach(saves, checking, self._pool, self._result_limit, talking)
         self._preparing = Preparing(
             fetch,
-            lambda execution, args: save(execution, None, args),
+            remember,
+            self._bounds,
+            lambda execution, args: saves.add(execution, prepared=args),
             self._beside,
             self._context,
-            args_limit,
+            settings.args_limit,
         )
         self.resources: Mapping[str, Any] = {}
 
@@ -97,12 +90,19 @@ class Executor:
         parameters = task.parameters
         try:
             args = parameters.unpack(execution.run.args)
+            if execution.run.ties is not None:
+                _carry(execution.run.ties)
             if parameters.context is not None:
+                execution.trail = execution.trail or Trail(execution.run, self._bounds)
                 args[parameters.context] = self._context(execution)
             if execution.stopped is not None:
                 outcome = self._after_stop(execution)  # before it had begun
             elif task.is_simple:
-                outcome = self._after_return(execution, await task.function(**args))
+                value = await task.function(**args)
+                if execution.stopped is None and execution.trail is None:
+                    outcome = after_return(task, value, self._result_limit)
+                else:
+                    outcome = self._after_return(execution, value)
             else:
                 outcome = await self._carefully(execution, args)
         except asyncio.CancelledError as error:
@@ -110,12 +110,23 @@ class Executor:
             outcome = self._after_stop(execution) if execution.stopped else failed(error)
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
             outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
+        if execution.trail is not None:
+            outcome = await self._left(execution, execution.trail, outcome)
         self._ended(execution, outcome)
+
+    async def _left(self, execution: Execution, trail: Trail, outcome: Outcome) -> Outcome:
+        """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
+        trail.under_way.over = True
+        if trail.under_way:
+            await trail.under_way.end(cancel=execution.stopped is not None)
+        return trail.after(outcome)
 
     async def prepare_and_execute(self, execution: Execution) -> None:
         """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
         outcome: Outcome | None
         try:
+            if execution.run.ties is not None:
+                _carry(execution.run.ties)
             outcome = await self._preparing.prepare(execution)
             if outcome is not None and execution.stopped is not None:
                 outcome = self._after_stop(execution)  # a hook that was told to stop has not refused the run
@@ -127,10 +138,11 @@ class Executor:
             self._ended(execution, outcome)
 
     def _context(self, execution: Execution) -> Context:
-        execution.drafts = drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
+        execution.drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
         if execution.inbox is None:
             execution.inbox = Inbox()
-        context = Context(execution.run, drafts, lambda: self._buffered(execution), Link(execution, self._save))
+        link = Link(execution, self._reach, execution.trail)
+        context = Context(execution.run, Outlet(self._talking, execution), _nothing, link)
         current.set(context)
         return context
 
@@ -173,10 +185,12 @@ class Executor:
         """Wait as long as the error said, or the task, before the next quick try."""
         if execution.inbox is not None:
             execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
+        if execution.trail is not None:
+            await execution.trail.under_way.end(cancel=execution.stopped is not None)
+            execution.trail.begin()
         seconds = execution.task.manner.wait if wait is None else wait
         told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
-        execution.say(draft(events.LOG, {"text": told}))
-        self._buffered(execution)
+        self._talking.say(execution, draft(events.LOG, {"text": told}))
         await self._clock.sleep(seconds)
 
     async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
@@ -213,23 +227,28 @@ class Executor:
 
     async def _in_child(self, execution: Execution) -> Outcome:
         def heard(said: Draft) -> None:
-            execution.say(said)
-            self._buffered(execution)
+            self._talking.say(execution, said, own=True)
 
-        async def saved(state: str) -> bool:
+        async def saved(what: Checkpoint | Keep) -> bool:
             try:
-                await asyncio.wrap_future(self._save(execution, state))
+                if isinstance(what, Checkpoint):
+                    await asyncio.wrap_future(self._saves.add(execution, state=what.state))
+                else:
+                    await asyncio.wrap_future(self._saves.add(execution, memo=what.memo))
+                    trail.keep(what.memo)
             except Unwound:
                 return False
             return True
 
         task, run = execution.task, execution.run
+        trail = execution.trail or Trail(run, self._bounds)
         execution.child = child = self._children.execution(
             task.function,
             run,
             heard,
             saved,
             inbox=execution.inbox,
+            recall=trail.recall,
             carried=carried.get(),
             transient=task.manner.transient,
         )
@@ -249,10 +268,15 @@ class Executor:
     def _after_return(self, execution: Execution, value: Any) -> Outcome:
         if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
             return self._after_stop(execution)
+        if execution.trail is not None and execution.trail.waits:
+            return execution.trail.outcome()  # it held up what was to unwind it
         return after_return(execution.task, value, self._result_limit)
 
     def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
-        return after_raise(execution.task, execution.run.args, error.error if isinstance(error, Raised) else error)
+        error = error.error if isinstance(error, Raised) else error
+        if execution.trail is not None and execution.trail.waits and is_unwound(error):
+            return execution.trail.outcome()
+        return after_raise(execution.task, execution.run.args, error)
 
     def _after_stop(self, execution: Execution) -> Outcome:
         stopped = execution.stopped
@@ -261,6 +285,15 @@ class Executor:
         if stopped is Stop.CANCELLED:
             return Cancelled()
         return Paused() if stopped is Stop.PAUSED else Released()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _carry(ties: Ties) -> None:
+    if ties.trace:
+        carried.set(MappingProxyType({**carried.get(), **ties.trace}))
 
 
 def _is_raised(outcome: Outcome) -> bool:

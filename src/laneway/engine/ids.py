@@ -33,21 +33,24 @@ class RunIds:
             now = time.time_ns() // 1_000_000
             if now > self._millisecond:
                 self._begin(now)
-            return self._next()
+            elif self._count == _COUNTS:
+                self._begin(self._millisecond + 1)  # this one is full
+            count = self._count
+            self._count = count + 1
+            return self._head + _HEX[count] + self._tail
 
     def many(self, count: int) -> list[str]:
         """Return so many new ids."""
         with self._lock:
             self._begin(max(time.time_ns() // 1_000_000, self._millisecond + 1))
-            return [self._next() for _ in range(count)]
-
-    def _next(self) -> str:
-        count = self._count
-        if count == _COUNTS:
-            self._begin(self._millisecond + 1)  # this one is full
-            count = self._count
-        self._count = count + 1
-        return self._head + _HEX[count] + self._tail
+            ids: list[str] = []
+            while len(ids) < count:
+                if self._count == _COUNTS:
+                    self._begin(self._millisecond + 1)
+                first, head, tail = self._count, self._head, self._tail
+                self._count = min(_COUNTS, first + count - len(ids))
+                ids += [head + nth + tail for nth in _HEX[first : self._count]]
+            return ids
 
     def _begin(self, millisecond: int) -> None:
         self._millisecond = millisecond

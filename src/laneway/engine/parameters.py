@@ -37,7 +37,7 @@ class Parameters:
         self.names = [p.name for p in named]
         self._required = {p.name for p in named if p.default is p.empty}
         self.types = {name: checkable(hints.get(name, Any)) for name in self.names}
-        self._decoder = msgspec.json.Decoder(self._form(), dec_hook=_convert)
+        self._decode = msgspec.json.Decoder(self._form(), dec_hook=_convert).decode
         # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
         self._numbers = tuple((name, type_) for name, type_ in self.types.items() if type_ in (int, float))
         native = all(is_native(type_) for type_ in self.types.values() if type_ not in (int, float))
@@ -51,7 +51,10 @@ class Parameters:
         if self._numbers:
             args = self._as_annotated(args)
         text = codec.to_json(args, self._what, limit)
-        self.check(text)
+        try:
+            self._decode(text)
+        except msgspec.ValidationError as error:
+            raise self._explained(codec.from_json(text), error) from None
         return text
 
     def _as_annotated(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -65,12 +68,12 @@ class Parameters:
     def check(self, text: str) -> None:
         """Raise BadArguments if this text does not fit the signature."""
         try:
-            self._decoder.decode(text)
+            self._decode(text)
         except msgspec.ValidationError as error:
             raise self._explained(codec.from_json(text), error) from None
 
     def _converted(self, text: str) -> dict[str, Any]:
-        form = self._decoder.decode(text)
+        form = self._decode(text)
         values = {name: getattr(form, f"p_{name}") for name in self.names}
         given = {name: value for name, value in values.items() if value is not msgspec.UNSET}
         return {**codec.from_json(text), **given} if self._open else given

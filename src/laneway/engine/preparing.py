@@ -12,30 +12,36 @@ from concurrent.futures import Future
 from inspect import iscoroutinefunction
 from typing import Any
 
+from laneway.core.memos import Recall
 from laneway.core.outcome import Failed, Outcome
 from laneway.core.run import Failure, Message, MessageKind
 from laneway.engine.beginning import Args
-from laneway.engine.context import Context, Unwound
+from laneway.engine.context import Context
 from laneway.engine.endings import failure
 from laneway.engine.execution import Execution
 from laneway.engine.inbox import Inbox
+from laneway.engine.trail import Bounds, Trail, Unwound
 from laneway.errors import BadArguments
 
 Fetch = Callable[[str, int], Awaitable[list[Message]]]  # a run's id, how many messages of it are known
+Remember = Callable[[str], Awaitable[Recall]]  # a run's id
 
 
 class Preparing:
-    """`fetch` reads a run's messages, `save` writes what came of it, `in_thread` calls plain code."""
+    """`fetch` and `remember` read a run's messages and memos, `save` writes what came, `in_thread` calls plain code."""
 
     def __init__(
         self,
         fetch: Fetch,
+        remember: Remember,
+        bounds: Bounds,
         save: Callable[[Execution, str], Future[None]],
         in_thread: Callable[[Execution, Callable[[], Any]], Awaitable[Any]],
         context: Callable[[Execution], Context],
         args_limit: int,
     ) -> None:
-        self._fetch, self._save, self._in_thread, self._context = fetch, save, in_thread, context
+        self._fetch, self._remember, self._bounds = fetch, remember, bounds
+        self._save, self._in_thread, self._context = save, in_thread, context
         self._args_limit = args_limit
 
     async def prepare(self, execution: Execution) -> Outcome | None:
@@ -50,10 +56,15 @@ class Preparing:
         if execution.task.parameters.context is not None:
             execution.inbox = Inbox()
             execution.inbox.put(steered)
+            if run.memos:
+                execution.trail = Trail(run, self._bounds, await self._remember(run.id))
         if run.prepared is not None:
             run.args = run.prepared
             return None
-        if not execution.merged and execution.task.beginning.before_start is None:
+        if (
+            not any(message.kind is MessageKind.MERGED for message in messages)
+            and execution.task.beginning.before_start is None
+        ):
             return None
         return await self._begin(execution, messages)
 

@@ -1,4 +1,4 @@
-"""Pruning: deletes ended runs that are older than they are kept, a little at a time.
+"""Pruning: deletes ended runs that are older than they are kept, and trims old deltas, a little at a time.
 
 **Several at once.** Every worker prunes; whoever comes second finds less to do. Each waits another length between two
 rounds, so that they do not come together.
@@ -26,14 +26,25 @@ log = logging.getLogger("laneway.pruner")
 
 EVERY = 60.0  # seconds between two rounds, give or take a quarter
 BATCH = 500  # runs one call deletes at most
+TRIMMED = 10  # runs one call trims at most: their logs may be long
 PAUSE = 0.1  # seconds between two calls
 
 
 class Pruner:
-    """Prunes a store about once a minute, keeping runs for so many microseconds by their state."""
+    """Prunes a store about once a minute, keeping runs for so many microseconds by their state, and deltas for so many.
 
-    def __init__(self, store: UpkeepStore, clock: Clock, keep: Mapping[RunState, int], incarnation: str) -> None:
-        self._store, self._clock, self._keep = store, clock, keep
+    `keep_deltas` is counted from a run's end; None keeps them as long as the run.
+    """
+
+    def __init__(
+        self,
+        store: UpkeepStore,
+        clock: Clock,
+        keep: Mapping[RunState, int],
+        incarnation: str,
+        keep_deltas: int | None = None,
+    ) -> None:
+        self._store, self._clock, self._keep, self._keep_deltas = store, clock, keep, keep_deltas
         self._every = EVERY * (0.75 + crc32(incarnation.encode()) / 2**33)
         self._began = self._difference()
 
@@ -42,6 +53,7 @@ class Pruner:
         while True:
             await self._clock.sleep(self._every)
             await self.prune()
+            await self.trim()
 
     async def prune(self) -> int:
         """Delete all that is old by now; return how many runs there were."""
@@ -59,9 +71,28 @@ class Pruner:
             log.info("pruned %d runs that had ended long ago", total)
         return total
 
+    async def trim(self) -> int:
+        """Trim the deltas that are old by now; return in how many runs."""
+        total = 0
+        try:
+            while self._keep_deltas is not None:
+                trimmed = await self._store.trim(self._keep_deltas + self._gained(), limit=TRIMMED)
+                total += trimmed
+                if trimmed < TRIMMED:
+                    break
+                await self._clock.sleep(PAUSE)
+        except StoreError as error:
+            log.warning("cannot trim: %s; trying again in %g s", error, self._every)
+        if total:
+            log.info("trimmed the streamed text of %d runs", total)
+        return total
+
     def _kept(self) -> dict[RunState, int]:
-        gained = max(0, self._difference() - self._began)
+        gained = self._gained()
         return {state: length + gained for state, length in self._keep.items()}
+
+    def _gained(self) -> int:
+        return max(0, self._difference() - self._began)
 
     def _difference(self) -> int:
         return self._clock.now() - round(self._clock.monotonic() * SECOND)

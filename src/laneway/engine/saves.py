@@ -1,4 +1,4 @@
-"""What handlers want saved before they go on: checkpoints, and what was prepared before the first start."""
+"""What handlers want saved before they go on: checkpoints, memos, and what was prepared before the first start."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+from laneway.core.memos import Memo
 from laneway.core.run import Request
 from laneway.core.step import Saved
 from laneway.engine.bell import Bell
-from laneway.engine.context import Unwound
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.threads import from_thread
+from laneway.engine.trail import Unwound
 from laneway.errors import LeaseLost
 
 Save = tuple[Execution, Saved, "Future[None]"]
@@ -25,7 +26,9 @@ class Saves:
         self._waiting: list[Save] = []
         self._closed = False
 
-    def add(self, execution: Execution, state: str | None, prepared: str | None) -> Future[None]:
+    def add(
+        self, execution: Execution, state: str | None = None, prepared: str | None = None, memo: Memo | None = None
+    ) -> Future[None]:
         """Have something saved; the future ends when it is stored. From the loop's thread or a handler's."""
         future = Future[None]()
         future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
@@ -35,7 +38,7 @@ class Saves:
                 # Now, because the worker that would tell may be gone; its threads go on without it.
                 future.set_exception(_lost(execution))
                 return
-            saved = Saved(execution.run.number, execution.run.fence, state, prepared)
+            saved = Saved(execution.run.number, execution.run.fence, state, prepared, memo)
             self._waiting.append((execution, saved, future))
             self._bell.ring()
 
@@ -54,7 +57,7 @@ class Saves:
             if self._running.get(execution.run.number) is not execution:
                 future.set_exception(_lost(execution))
                 continue
-            if saved.state is not None:
+            if saved.state is not None or saved.memo is not None:
                 execution.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
             if execution.stopped is None and execution.request is not Request.PAUSE:
                 future.set_result(None)
@@ -75,4 +78,4 @@ class Saves:
 
 
 def _lost(execution: Execution) -> LeaseLost:
-    return LeaseLost(f"run {execution.run.id} is not this worker's any more; the checkpoint was not saved")
+    return LeaseLost(f"run {execution.run.id} is not this worker's any more; nothing more of it is saved")

@@ -10,12 +10,20 @@ import msgspec
 
 from laneway.core.instants import duration, micros
 from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy, checked_name
-from laneway.core.run import NewRun
+from laneway.core.run import NewRun, Ties
+from laneway.engine.context import carried
 from laneway.engine.ids import new_run_id
 from laneway.engine.tasks import Registry, Task
+from laneway.engine.trail import Bounds, height
 from laneway.errors import BadSetting
 
-OPTIONS = ("user", "session", "priority", "delay", "at", "lane", "session_policy", "key")
+OPTIONS = (
+    *("user", "session", "priority", "delay", "at", "lane", "session_policy", "key"),
+    *("then", "on_failure", "trace"),
+)
+FOLLOWING = ("session", "priority", "delay", "at", "lane", "then", "on_failure")  # a follow-up's; the rest it inherits
+_TYING = frozenset({"then", "on_failure", "trace"})
+TRACE_LIMIT = 4 * 1024  # bytes of JSON
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
@@ -32,6 +40,9 @@ class Submission(msgspec.Struct, frozen=True):
     lane: str | None = None
     session_policy: SessionPolicy | None = None
     key: str | None = None
+    then: Any = None
+    on_failure: Any = None
+    trace: Mapping[str, str] | None = None
 
 
 def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
@@ -47,12 +58,27 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
 class Checking:
     """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
-    def __init__(self, registry: Registry, loads: Callable[[str], bool | None], limit: int) -> None:
-        self._registry, self._loads, self._limit = registry, loads, limit
+    def __init__(self, registry: Registry, loads: Callable[[str], bool | None], bounds: Bounds) -> None:
+        self._registry, self._loads, self._bounds = registry, loads, bounds
+        self._limit = bounds.args
 
     def one(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a submission. Raises UnknownTask, BadArguments or BadSetting."""
-        return self._weighed(checked(self._known(task), args, options, new_run_id(), self._limit))
+        new = checked(self._known(task), args, options, new_run_id(), self._limit)
+        return self._finished(new, options)
+
+    def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
+        """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""
+        for option in options:
+            if option not in FOLLOWING:
+                raise BadSetting(
+                    f"a follow-up cannot have {option!r}: it has its parent's user and trace; "
+                    f"it can have {', '.join(FOLLOWING)}"
+                )
+        new = self._tied(checked(self._known(task), args, options, "", self._limit), options)
+        if options.get("session", "") is None:
+            return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or Ties(), session=""))
+        return new
 
     def many(self, items: Iterable[Any]) -> list[NewRun]:
         """Return the submissions of `submit_many`, all of them checked."""
@@ -62,8 +88,41 @@ class Checking:
         for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
             if known is None or task is not same:  # most are of one task
                 known, same = self._known(task), task
-            batch.append(self._weighed(checked(known, args, options, new_id, self._limit)))
+            new = checked(known, args, options, new_id, self._limit)
+            batch.append(self._finished(new, options))
         return batch
+
+    def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
+        """Return a submission with its follow-ups, and the trace that it comes with."""
+        if not carried.get() and _TYING.isdisjoint(options):
+            return new  # as most are
+        trace = _trace(carried.get() if options.get("trace") is None else options["trace"])
+        then, on_failure = (self._follow_ups(options.get(name), name) for name in ("then", "on_failure"))
+        if not (trace or then or on_failure):
+            return new
+        new = msgspec.structs.replace(new, ties=Ties(trace=trace, then=then, on_failure=on_failure))
+        if height(new) > self._bounds.depth:
+            raise BadSetting(
+                f"then and on_failure go at most {self._bounds.depth} generations deep (setting max_depth)"
+            )
+        return new
+
+    def _follow_ups(self, given: Any, option: str) -> tuple[NewRun, ...]:
+        if given is None:
+            return ()
+        items = given if isinstance(given, list) else [given]
+        if len(items) > self._bounds.children:
+            raise BadSetting(f"{option} has {len(items)} runs; at most {self._bounds.children} (setting max_children)")
+        return tuple(self._follow_up(item, option) for item in items)
+
+    def _follow_up(self, item: Any, option: str) -> NewRun:
+        if isinstance(item, (Task, str)):
+            item = (item, {})
+        if not isinstance(item, Submission) and not (type(item) is tuple and len(item) == 2):
+            raise BadSetting(f"{option} takes a task, a (task, arguments) pair, a Submission, or a list, not {item!r}")
+        task, args, options = parts_of(item)
+        given = {name: value for name, value in options.items() if value not in (0, None)}
+        return self.child(task, args, given)
 
     def _known(self, task: Any) -> Task[..., Any]:
         if isinstance(task, str):
@@ -76,9 +135,13 @@ class Checking:
             raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
         return known
 
-    def _weighed(self, new: NewRun) -> NewRun:
+    def _finished(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
+        new = self._tied(new, options)
+        return new if new.session is None else self._weighed(new, new.session)
+
+    def _weighed(self, new: NewRun, session: str) -> NewRun:
         """Return a message with what its session's load says."""
-        verdict = None if new.session is None else self._loads(new.session)
+        verdict = self._loads(session)
         if verdict is None:
             return new
         arrival = msgspec.structs.replace(new.arrival or PLAIN, throttled=verdict)
@@ -137,3 +200,16 @@ def _due_at(given: Mapping[str, Any]) -> int | None:
     if not isinstance(at, datetime):
         raise BadSetting(f"at is {at!r}; it must be a datetime with a time zone")
     return micros(at)
+
+
+def _trace(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(part, str) for item in given.items() for part in item):
+        raise BadSetting(f"trace is {given!r}; it must be a dict of texts by name")
+    trace = dict(given)
+    try:
+        size = len(msgspec.json.encode(trace))
+    except UnicodeEncodeError as error:
+        raise BadSetting(f"trace cannot be written: {error}") from error
+    if size > TRACE_LIMIT:
+        raise BadSetting(f"trace takes {size} bytes as JSON; at most {TRACE_LIMIT} are allowed")
+    return trace

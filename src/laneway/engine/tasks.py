@@ -65,6 +65,8 @@ class Task(Generic[P, R]):
         manner: Manner = AT_ONCE,
         resources: Collection[str] = (),
         beginning: Beginning = PLAINLY,
+        *,
+        keeps_events: bool = True,
     ) -> None:
         self.name = checked_name(name, "task")
         self.result_words = f"the result of {name}"  # for messages
@@ -72,12 +74,14 @@ class Task(Generic[P, R]):
         self.policy = policy
         self.parameters = Parameters(name, function, Context, resources)
         self.manner, self.beginning = manner, beginning
+        self.keeps_events = keeps_events  # whether what its handler says is stored
         self.is_hooked = beginning.before_start is not None
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
         self.is_simple = self.is_async and manner == AT_ONCE and not self.parameters.resources
         self._submit = submit
+        self.registry: Registry | None = None  # that it is in, once it is
         self.__name__, self.__doc__ = name, function.__doc__
         self.__wrapped__ = function
         self._check()
@@ -147,6 +151,7 @@ class Registry:
         if task.name in self._tasks:
             raise BadSetting(f"task {task.name!r} is registered twice; give one of them another name=")
         self._tasks[task.name] = task
+        task.registry = self
 
     def get(self, name: str) -> Task[..., Any]:
         """Return the task of that name, or raise UnknownTask."""

@@ -5,7 +5,8 @@ worker             child
 Execute    ->
               <-   Begun         before anything of the user's is imported
               <-   Drafted       ctx.emit, progress and log, as they come
-              <-   Checkpoint    which waits for its
+              <-   Checkpoint    or
+              <-   Keep          a memo; both wait for their
 Answer     ->
 Inbound    ->                    messages that came for the run
               <-   Taken         so many of them were read
@@ -25,16 +26,18 @@ from typing import Any, get_args
 
 import msgspec
 
+from laneway.core.memos import Memo, Recall
 from laneway.core.outcome import Outcome
 from laneway.core.run import Claimed
 from laneway.engine.finding import Place
+from laneway.engine.trail import Bounds
 
 FRAME_LIMIT = 1 << 30  # what is longer was not sent by us
 LENGTH = 4
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Execute an attempt of this run; `carried` is what the worker wants known there.
+    """Execute an attempt of this run; `carried` is what the worker wants known there, `recall` what the run has kept.
 
     `transient` names the classes of errors that get another try: classes do not travel between processes, names do.
     """
@@ -42,6 +45,8 @@ class Execute(msgspec.Struct, frozen=True, tag=True):
     run: Claimed
     place: Place
     result_limit: int
+    bounds: Bounds
+    recall: Recall = Recall()
     carried: dict[str, str] = {}
     transient: frozenset[str] = frozenset()
 
@@ -55,7 +60,7 @@ class Terminate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """The checkpoint is saved, and the handler goes on or else unwinds; or it is not saved, and `problem` says why."""
+    """It is saved, and the handler goes on or else unwinds; or it is not saved, and `problem` says why."""
 
     go_on: bool = True
     problem: str | None = None
@@ -88,6 +93,12 @@ class Checkpoint(msgspec.Struct, frozen=True, tag=True):
     state: str
 
 
+class Keep(msgspec.Struct, frozen=True, tag=True):
+    """The handler wants a memo saved."""
+
+    memo: Memo
+
+
 class Taken(msgspec.Struct, frozen=True, tag=True):
     """The handler has read so many messages."""
 
@@ -109,7 +120,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Execute | Cancel | Terminate | Answer | Inbound | Leave
-FromChild = Begun | Drafted | Checkpoint | Taken | Ended
+FromChild = Begun | Drafted | Checkpoint | Keep | Taken | Ended
 
 decode_for_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 decode_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

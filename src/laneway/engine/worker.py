@@ -31,6 +31,7 @@ from typing import TypeVar
 
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
+from laneway.core.memos import Recall
 from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
@@ -43,8 +44,10 @@ from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
+from laneway.engine.subscribing import Subscribers
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
+from laneway.engine.telling import Telling
 from laneway.engine.threads import from_thread
 from laneway.engine.watchdog import Watchdog
 from laneway.errors import LeaseLost, StoreUnavailable
@@ -79,13 +82,18 @@ class Worker:
         resources: Resources | None = None,
         stuck: Callable[[StuckRun], None] | None = None,
         load: Callable[[str], bool | None] = lambda _: None,
+        subscribers: Subscribers | None = None,
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
-        self._executions = Executions(registry, clock, settings, self._bell, self._messages, load)
+        self._subscribers = Subscribers() if subscribers is None else subscribers
+        self._telling = Telling(store.get, self._subscribers)
+        self._executions = Executions(
+            registry, clock, settings, self._bell, self._messages, self._recall, self._telling, load
+        )
         self._executions.stuck.heard = stuck
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
@@ -180,6 +188,7 @@ class Worker:
             self._memory.look()
             self._supervisor.add("memory", self._memory.run)
         self._opening = True
+        life = self._subscribers.begin()
         try:
             inside.set(self)
             async with self._resources.opened(self._settings.grace) as resources:
@@ -198,6 +207,7 @@ class Worker:
                 self._alarm.cancel()
             await self._executions.close()
             await self._supervisor.stop()
+            await self._subscribers.end(life)
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
@@ -209,7 +219,8 @@ class Worker:
         reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
-        pruner = Pruner(self._store, self._clock, self._settings.kept_for, me)
+        deltas = self._settings.deltas_kept_for
+        pruner = Pruner(self._store, self._clock, self._settings.kept_for, me, deltas)
         self._supervisor.add("pruner", pruner.run)
         try:
             await reclaimer.look(read=True)
@@ -249,10 +260,9 @@ class Worker:
             reply = await self._step()
             if not executions.results:
                 self._told.set()
-            for run in reply.claimed:
-                # A step that was under way when the stop came may still bring runs.
-                executions.give_back(run) if self._stopping else executions.start(run)
             if reply.claimed:
+                # A step that was under way when the stop came may still bring runs.
+                executions.give_back(reply.claimed) if self._stopping else executions.start(reply.claimed)
                 # Let what was just started begin; short handlers are done when we are back.
                 await asyncio.sleep(0)
             if reclaimer.behind and not executions.taking_over:
@@ -271,7 +281,7 @@ class Worker:
     async def _step(self) -> StepReply:
         self._bell.hush()
         executions = self._executions
-        results, emitted, saves = executions.take_results(), executions.take_events(), executions.saves.take()
+        results, emitted, saves = executions.take_results(), executions.talking.take(), executions.saves.take()
         short = self._memory.short
         room = 0 if self._stopping or short else self._settings.concurrency - len(executions)
         self._call += 1
@@ -284,6 +294,8 @@ class Worker:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
+        if self._telling.waiting:
+            self._telling.answered(results, reply)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
             executions.lose(number, fence)
@@ -298,6 +310,9 @@ class Worker:
             messages += page
             if not page:
                 return messages
+
+    async def _recall(self, run_id: str) -> Recall:
+        return await self._answered(partial(self._store.recall, run_id))
 
     async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make the call again and again until it is answered, or until there is no point any more."""

@@ -15,6 +15,7 @@ from laneway.core.status import Status, StuckRun
 from laneway.engine.allowance import Allowance
 from laneway.engine.finding import refuse_inside_child
 from laneway.engine.resources import Resources
+from laneway.engine.subscribing import Subscribers
 from laneway.engine.tasks import Registry
 from laneway.engine.worker import Worker
 from laneway.errors import BadSetting
@@ -36,8 +37,9 @@ class Working:
         clock: Clock,
         settings: Settings,
         load: Callable[[str], bool | None],
+        subscribers: Subscribers,
     ) -> None:
-        self._load = load
+        self._load, self._subscribers = load, subscribers
         self._open, self._is_open = open_, is_open
         self._tasks, self._resources, self._clock, self._settings = tasks, resources, clock, settings
         self.worker: Worker | None = None
@@ -65,7 +67,8 @@ class Working:
         settings = self._settings if concurrency is None else replace(self._settings, concurrency=concurrency)
         self._loop = loop
         try:
-            allowed, with_what = self._allowed(store, attempts), (self._resources, stuck, self._load)
+            with_what = (self._resources, stuck, self._load, self._subscribers)
+            allowed = self._allowed(store, attempts)
             worker = Worker(allowed, self._tasks, self._clock, settings, *with_what)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
             self.worker, self._work = worker, work

@@ -8,6 +8,7 @@ from laneway.ports.control import ControlStore
 from laneway.ports.events import EventStore
 from laneway.ports.gates import GateStore
 from laneway.ports.lanes import LaneStore
+from laneway.ports.memos import MemoStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
 from laneway.ports.upkeep import UpkeepStore
@@ -18,6 +19,7 @@ from laneway.ports.workers import WorkerStore
 class Store(
     RunStore,
     ControlStore,
+    MemoStore,
     LaneStore,
     UserStore,
     SessionStore,

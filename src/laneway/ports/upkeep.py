@@ -40,6 +40,17 @@ class UpkeepStore(Protocol):
         """
         ...
 
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        """Trim the logs of up to `limit` runs that ended longer ago than so many microseconds and have deltas.
+
+        Every unbroken stretch of `delta` events becomes one event `trimmed {first, last, events}` under the number of
+        the last, with its attempt and time; all other events keep their numbers. So a page from any cursor, also from
+        inside the stretch, has the mark that covers what is gone, and no other gap. The run that ended first is first
+        (of the same instant: the one accepted first). Returns how many runs there were; fewer than `limit` means that
+        none is left. What it costs does not grow with runs that have no deltas. Repeating it is harmless.
+        """
+        ...
+
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Return what does not agree: counts with what they count, leases with runs, shelves with leases.
 

@@ -148,6 +148,11 @@ class Sync(Generic[AnyTask, Submission]):
         paused: Run = self._call(lambda: self._scheduler.pause(run))
         return paused
 
+    def answer(self, run: Receipt | Run | str, answer: object, *, name: str | None = None) -> Run:
+        """Answer what the run has asked (`ctx.ask`), with any JSON. Raises NotWaiting."""
+        answered: Run = self._call(lambda: self._scheduler.answer(run, answer, name=name))
+        return answered
+
     def resume(self, run: Receipt | Run | str) -> Run:
         """Let a paused run go on."""
         resumed: Run = self._call(lambda: self._scheduler.resume(run))

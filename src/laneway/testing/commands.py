@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from laneway.core.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull
-from laneway.core.run import NewRun, RunFilter
+from laneway.core.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
+from laneway.core.run import NewRun, RunFilter, Ties
 from laneway.core.states import TERMINAL, RunState
 from laneway.ports.gates import Held
 from laneway.testing.hand import new_run
@@ -32,6 +32,7 @@ class Shape(msgspec.Struct, frozen=True):
     n: int
     throttled: bool | None
     inside: bool
+    ties: Ties | None
 
     def new(self, run_id: str) -> NewRun:
         """Return such a submission."""
@@ -53,6 +54,16 @@ POLICIES = st.builds(
     debounce=st.sampled_from([0] * 6 + [1, 5]),
     max_wait=st.sampled_from([None, 5, 8]),
     pass_on_retry=st.sampled_from([None, None, True, False]),
+    while_waiting=st.sampled_from([None, None, *WhileWaiting]),
+)
+AFTER = new_run("after", args={"n": 7})
+LATER = new_run("later", task="mail", lane="nowhere", delay=2, ties=Ties(then=(AFTER,)))
+TALK = new_run("talk", session="s1", policy=SessionPolicy(mode=Mode.INTERRUPT, max_concurrent=2))
+TIES = (
+    Ties(then=(AFTER,)),
+    Ties(then=(AFTER, LATER), on_failure=(TALK,), trace={"id": "x"}),
+    Ties(on_failure=(LATER, AFTER)),
+    Ties(then=(TALK,), on_failure=(AFTER,)),
 )
 SHAPES = st.builds(
     Shape,
@@ -67,13 +78,20 @@ SHAPES = st.builds(
     n=st.sampled_from([0, 0, 0, 1]),
     throttled=st.sampled_from([None] * 8 + [True, False]),
     inside=st.sampled_from([False] * 9 + [True]),
+    ties=st.sampled_from([None] * 8 + [*TIES]),
 )
-OUTCOMES = st.sampled_from(["succeed"] * 4 + ["fail", "fail", "release", "hopeless", "keep", "keep", "snooze", "heed"])
+OUTCOMES = st.sampled_from(
+    ["succeed"] * 4
+    + ["fail", "fail", "release", "hopeless", "keep", "keep", "snooze", "heed"]
+    + ["ask", "ask", "call", "call", "ask and call", "again", "leave"]
+)
+WAITS = st.sampled_from(["ask", "ask", "ask", "call", "ask and call", "again", "leave"])
 WHO = st.integers(0, 3)
 WHICH = st.integers(0, 9)
+STATES = [RunState(name) for name in ("pending", "running", "paused", "waiting", "failed")]
 FILTERS = st.builds(
     RunFilter,
-    state=st.sampled_from([None, None, RunState.PENDING, RunState.RUNNING, RunState.PAUSED, RunState.FAILED]),
+    state=st.sampled_from([None, None, *STATES]),
     task=st.sampled_from([None, None, "work", "mail"]),
     lane=st.sampled_from([None, None, "tight", "main"]),
     user=st.sampled_from([None, None, "ann", "bob"]),
@@ -95,6 +113,7 @@ RULES = st.builds(
     cap=st.sampled_from([None, 1, 3]),
     drop=st.sampled_from([None, *Drop]),
     pass_on_retry=st.sampled_from([None, True, False]),
+    while_waiting=st.sampled_from([None, *WhileWaiting]),
 )
 # Mostly not: what is held or disabled soon holds up everything.
 SELDOM = st.sampled_from([True, False, False])
@@ -134,6 +153,7 @@ WEIGHTS = {
     "flood": 3,
     "step": 6,
     "finish": 8,
+    "wait": 6,
     "advance": 3,
     "renew_all": 2,
     "renew": 1,
@@ -143,7 +163,7 @@ WEIGHTS = {
     "stop": 1,
     "stop_all": 1,
     "repeat": 2,
-    "emit": 1,
+    "emit": 2,
     "settle_late": 1,
     "submit_again": 1,
     "leave": 1,
@@ -151,13 +171,17 @@ WEIGHTS = {
     "register_again": 1,
     "set_clock": 1,
     "prune": 1,
+    "trim": 1,
     "cancel": 2,
     "cancel_where": 1,
     "pause": 2,
     "resume": 2,
     "resume_all": 1,
     "steer_again": 1,
+    "answer": 3,
+    "reply": 3,
     "save": 1,
+    "keep": 1,
     "overdue": 1,
 }
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
@@ -172,6 +196,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([None] * 6 + [True, False]),
     ),
     "finish": st.tuples(WHO, st.integers(0, 6), st.booleans()),
+    "wait": st.tuples(WHO, st.lists(WAITS, min_size=1, max_size=3), st.integers(1, 5)),
     "advance": st.tuples(st.sampled_from([0.000001, 0.5, 1, 2, 5, 5, 7, 8, 16, 60])),
     "renew_all": st.tuples(),
     "renew": st.tuples(WHO),
@@ -181,7 +206,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "stop": st.tuples(st.sampled_from(SESSIONS)),
     "stop_all": st.tuples(st.sampled_from(SESSIONS), st.booleans()),
     "repeat": st.tuples(WHO, st.integers(1, 3)),
-    "emit": st.tuples(WHO, WHICH, st.integers(1, 3)),
+    "emit": st.tuples(WHO, WHICH, st.lists(st.sampled_from(["log", "delta", "delta"]), min_size=1, max_size=4)),
     "settle_late": st.tuples(WHO, WHICH, st.integers(0, 1)),
     "submit_again": st.tuples(SHAPES),
     "leave": st.tuples(WHO),
@@ -191,13 +216,17 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "prune": st.tuples(
         st.dictionaries(st.sampled_from(sorted(TERMINAL)), st.sampled_from([0, 5, 60])), st.integers(0, 6)
     ),
+    "trim": st.tuples(st.sampled_from([0, 0, 5, 60]), st.sampled_from([0, 1, 2, 100])),
     "cancel": st.tuples(ANY, st.sampled_from([False, False, False, True])),
     "cancel_where": st.tuples(FILTERS, ANY, st.sampled_from([1, 2, 3, 500])),
     "pause": st.tuples(ANY),
     "resume": st.tuples(ANY),
     "resume_all": st.tuples(),
     "steer_again": st.tuples(st.integers(1, 4)),
+    "answer": st.tuples(ANY, st.sampled_from([None, None, "quick", "slow", "slow", "nobody asked"])),
+    "reply": st.tuples(ANY, POLICIES, st.sampled_from([None] * 4 + ["k1"])),
     "save": st.tuples(WHO, WHICH),
+    "keep": st.tuples(WHO, WHICH, st.lists(st.sampled_from(["one", "two", "three"]), min_size=1, max_size=3)),
     "overdue": st.tuples(WHO, WHICH),
 }
 COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(

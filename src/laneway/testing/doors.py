@@ -9,6 +9,7 @@ from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.memos import Recall
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
@@ -75,6 +76,12 @@ class ManyDoors:
 
     async def resume(self, call: str, run_id: str) -> Run:
         return await self._next().resume(call, run_id)
+
+    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
+        return await self._next().answer(call, run_id, answer, name=name)
+
+    async def recall(self, run_id: str) -> Recall:
+        return await self._next().recall(run_id)
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._next().declare_lanes(lanes)
@@ -158,6 +165,9 @@ class ManyDoors:
 
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         return await self._next().prune(keep, limit=limit)
+
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        return await self._next().trim(older_than, limit=limit)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         return await self._next().check(repair=repair)

@@ -12,6 +12,7 @@ from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.memos import Recall
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
@@ -92,6 +93,12 @@ class LossyStore:
 
     async def resume(self, call: str, run_id: str) -> Run:
         return await self._call("resume", lambda: self.store.resume(call, run_id))
+
+    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
+        return await self._call("answer", lambda: self.store.answer(call, run_id, answer, name=name))
+
+    async def recall(self, run_id: str) -> Recall:
+        return await self._call("recall", lambda: self.store.recall(run_id))
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._call("declare_lanes", lambda: self.store.declare_lanes(lanes))
@@ -179,6 +186,9 @@ class LossyStore:
 
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         return await self._call("prune", lambda: self.store.prune(keep, limit=limit))
+
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        return await self._call("trim", lambda: self.store.trim(older_than, limit=limit))
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         return await self._call("check", lambda: self.store.check(repair=repair))

@@ -11,11 +11,13 @@ from typing import TypedDict, Unpack
 from laneway.core import codec
 from laneway.core.events import Draft, draft
 from laneway.core.liveness import LEASE, Incarnation, ProcessMark
+from laneway.core.memos import Memo, Question
 from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
 from laneway.core.policy import MAIN, SessionPolicy, TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun
+from laneway.core.run import Claimed, Failure, NewRun, Ties
 from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
 from laneway.ports.store import Store
+from laneway.testing.waiting import waits
 
 TASK = "work"
 _ids = count(1)
@@ -37,6 +39,7 @@ def new_run(
     retry_of: str | None = None,
     key: str | None = None,
     inside: bool = False,
+    ties: Ties | None = None,
 ) -> NewRun:
     """Return a submission; `args` is the value itself, `delay` is in seconds.
 
@@ -58,6 +61,7 @@ def new_run(
         arrival=None if policy is None else policy.arrival(),
         key=key,
         inside=inside,
+        ties=ties,
     )
 
 
@@ -77,6 +81,7 @@ class Fields(TypedDict, total=False):
     retry_of: str | None
     key: str | None
     inside: bool
+    ties: Ties | None
 
 
 def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:
@@ -175,10 +180,12 @@ class Hand:
         """Settle all these runs with one outcome, in one step."""
         return await self.step(results=[self.result(run, outcome, read=read) for run in runs], room=room)
 
-    async def succeed(self, *runs: Claimed, value: object = None, room: int = 0, read: int = 0) -> StepReply:
-        """Settle these runs as succeeded."""
+    async def succeed(
+        self, *runs: Claimed, value: object = None, room: int = 0, read: int = 0, leaving: Sequence[NewRun] = ()
+    ) -> StepReply:
+        """Settle these runs as succeeded; `leaving` is what their handlers held back until then."""
         text = codec.to_json(value, "the result", codec.RESULT_LIMIT)
-        return await self.settle(runs, Succeeded(text), room=room, read=read)
+        return await self.settle(runs, Succeeded(text, tuple(leaving)), room=room, read=read)
 
     async def fail(self, *runs: Claimed, failure: Failure | None = None, room: int = 0) -> StepReply:
         """Settle these runs as failed attempts; the policy says if they are tried again."""
@@ -200,6 +207,10 @@ class Hand:
         """Settle these runs as stopped by a cancel."""
         return await self.settle(runs, Cancelled(), room=room)
 
+    async def wait(self, run: Claimed, *things: str | Question | NewRun, room: int = 0) -> StepReply:
+        """Settle the run as waiting for questions, by name or whole, and for called runs."""
+        return await self.settle([run], waits(*things), room=room)
+
     async def lapse(self, *runs: Claimed, room: int = 0) -> StepReply:
         """Settle the leases of the dead that `reclaim` handed over."""
         return await self.settle(runs, Lapsed(), room=room)
@@ -213,6 +224,10 @@ class Hand:
         """Save a checkpoint."""
         text = codec.to_json(state, "the checkpoint", codec.RESULT_LIMIT)
         return await self.step(saved=[Saved(run.number, run.fence, text)])
+
+    async def keep(self, run: Claimed, *memos: Memo) -> StepReply:
+        """Save these memos, in this order."""
+        return await self.step(saved=[Saved(run.number, run.fence, memo=memo) for memo in memos])
 
     async def overdue(self, *runs: Claimed) -> StepReply:
         """Tell that these runs are out of time."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from laneway.core.liveness import Incarnation, ProcessMark
-from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
+from laneway.core.memos import Wait
+from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, Waits, settle
 from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Failure, Request
+from laneway.core.run import Claimed, Failure, NewRun, Request, Ties
 from laneway.core.step import Result, Step
+from laneway.testing.hand import new_run
+from laneway.testing.leaving import child_of, follow_up
+from laneway.testing.waiting import question, waits
 
 POLICY = TaskPolicy()
+DEEPEST = 3  # a run with so many parents above it neither calls nor leaves anything
 
 
 class Incarnate:
@@ -23,13 +28,20 @@ class Incarnate:
         self.steps = [Step(name, 0)]
         self.told: dict[tuple[int, int], Request] = {}  # what was requested of what it executes
 
-    def outcome(self, run: Claimed, name: str) -> Outcome | None:
-        """Return the outcome that a command calls `name`; None if the handler goes on."""
+    def outcome(self, run: Claimed, name: str, last: Wait | None = None) -> Outcome | None:
+        """Return the outcome that a command calls `name`; None if the handler goes on.
+
+        `last` is what the run waited for last, for a handler that waits for it again.
+        """
         if name == "keep":
             return None
         if run.lapsed:
             return Lapsed()
         match name:
+            case "ask" | "call" | "ask and call" | "again":
+                return _waits(run, name, last)
+            case "leave":
+                return Succeeded("2", _left(run))
             case "succeed":
                 return Succeeded(f'{{"fence":{run.fence}}}')
             case "release":
@@ -41,6 +53,28 @@ class Incarnate:
                 return Cancelled() if asked is Request.CANCEL else Paused() if asked else Succeeded("1")
             case _:
                 return Failed(Failure("error" if name == "fail" else "bad_result", "ValueError", "no"))
+
+
+def _waits(run: Claimed, name: str, last: Wait | None) -> Outcome:
+    if name == "again" and last is not None and (last.questions or last.calls):
+        return Waits(Wait(questions=last.questions, calls=last.calls))
+    deep = run.ties is not None and run.ties.depth >= DEEPEST
+    quick, slow = question("quick", timeout=5), question("slow", timeout=60, about=str(run.fence))
+    if name == "ask" or deep:
+        return waits(*((slow,), (quick,), (slow, quick))[run.fence % 3])
+    # The same call in two starts of a run, and another one in the next two.
+    tries = run.fence // 2
+    first, second = child_of(run, "first", tries=tries), child_of(run, "second", tries=tries, task="mail", delay=2)
+    calls = ((first,), (first, second), (second,))[run.number % 3]
+    return waits(*calls, slow) if name == "ask and call" else waits(*calls)
+
+
+def _left(run: Claimed) -> tuple[NewRun, ...]:
+    if run.ties is not None and run.ties.depth >= DEEPEST:
+        return ()
+    plain, later = follow_up(run, 1), follow_up(run, 2, task="mail", lane="team", delay=2, session="s2")
+    alone = follow_up(run, 3, key="k1", ties=Ties(session="", then=(new_run("then"),)))
+    return ((plain,), (plain, later), (alone, plain))[run.number % 3]
 
 
 def result_of(run: Claimed, outcome: Outcome, read: int = 0, throttled: bool | None = None) -> Result:

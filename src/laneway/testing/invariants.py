@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import msgspec
 
-from laneway.core.events import DONE, STARTED
+from laneway.core.events import DONE, STARTED, TRIMMED, Event
 from laneway.core.liveness import WorkerInfo
 from laneway.core.policy import NO_RULE, Lane
-from laneway.core.run import Run, RunFilter
+from laneway.core.run import NewRun, Request, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
@@ -42,6 +42,7 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
     runs = await all_runs(store)
     await check_counts(store, runs)
     assert await store.check() == []
+    await check_waits(store, runs)
     for run in runs if logs else ():
         await check_log(store, run)
 
@@ -67,14 +68,49 @@ def check_limits(runs: Iterable[Run], lanes: Iterable[Lane]) -> None:
 
 
 async def check_log(store: Store, run: Run) -> None:
-    """Assert that the run's log has no gap, a `started` for every fence and, if it has ended, one `done`, the last."""
+    """Assert that the run's log has no gap, a `started` for every fence and, if it has ended, one `done`, the last.
+
+    Where deltas were trimmed, a mark covers their numbers.
+    """
     events = await store.events(run.id, limit=100_000)
     kinds = [event.kind for event in events]
-    assert [event.seq for event in events] == list(range(1, len(events) + 1)), run
+    check_numbers(events)
     assert kinds.count(STARTED) == run.fence, run
     assert kinds.count(DONE) == run.ended, run
     assert not run.ended or (kinds[-1] == DONE and events[-1].data == {"state": run.state.value}), run
     assert all(first.attempt <= second.attempt for first, second in pairwise(events)), run
+
+
+async def check_waits(store: Store, runs: Sequence[Run]) -> None:
+    """Assert that who waits has something to wait for, and that nobody is executed for whom nobody can wait.
+
+    A called run that has ended lets its caller go on, and one whose caller has ended is cancelled, or told to stop.
+    """
+    known = {run.id: run for run in runs}
+    for run in runs:
+        if run.wait is not None:
+            assert run.wait == (await store.recall(run.id)).wait, run
+            assert run.wait.questions or run.wait.calls, run
+            assert all(question.until is not None for question in run.wait.questions), run
+            assert not [call for call in run.wait.calls if known[call.run_id].ended], run
+        if is_called(run) and not run.ended and run.parent in known and known[run.parent].ended:
+            assert run.request is Request.CANCEL, (run, known[run.parent])
+
+
+def is_called(run: Run) -> bool:
+    """Tell whether another run called this one: it names a session, and takes no place in it."""
+    return run.ties is not None and run.ties.call is not None
+
+
+def check_numbers(events: Sequence[Event], after: int = 0) -> None:
+    """Assert that events read from a cursor on follow one another without a gap that no mark covers."""
+    for nth, event in enumerate(events):
+        first = event.data["first"] if event.kind == TRIMMED else event.seq
+        if event.kind == TRIMMED:
+            assert event.data == {"first": first, "last": event.seq, "events": event.seq - first + 1}, event
+        # The cursor may lie inside of what the first of them covers.
+        assert first == after + 1 or (nth == 0 and first <= after < event.seq), (event, after)
+        after = event.seq
 
 
 async def check_drains(store: Store, clock: FakeClock) -> None:
@@ -83,7 +119,7 @@ async def check_drains(store: Store, clock: FakeClock) -> None:
     It takes over from all incarnations there are, so the test is over after it.
     """
     runs = await all_runs(store)
-    heir = await Hand(store, HEIR, tasks={run.task for run in runs}).register()
+    heir = await Hand(store, HEIR, tasks=_tasks(runs)).register()
     others = [worker.incarnation.id for worker in await store.workers() if worker.incarnation.id != HEIR]
     more = True
     while more:
@@ -91,8 +127,10 @@ async def check_drains(store: Store, clock: FakeClock) -> None:
         more = reply.more
         await heir.release(*reply.lapsed)
     await _open_all(store)
-    for run in await all_runs(store, RunFilter(state=RunState.PAUSED)):
-        await store.resume(f"drain {run.id}", run.id)
+    for run in await all_runs(store):
+        if run.state is RunState.PAUSED or run.request is Request.PAUSE:
+            await store.resume(f"drain {run.id}", run.id)
+    await _answer_some(store, clock)
     await _run_all(heir, clock)
 
     runs = await all_runs(store)
@@ -101,6 +139,24 @@ async def check_drains(store: Store, clock: FakeClock) -> None:
     for session in sorted({run.session for run in runs if run.session is not None}):
         assert await store.session(session) is None
     await check_invariants(store)
+
+
+def _tasks(runs: Iterable[Run | NewRun]) -> set[str]:
+    """Return the tasks of these runs and of all that they may leave behind."""
+    tasks: set[str] = set()
+    for run in runs:
+        tasks.add(run.task)
+        if run.ties is not None:
+            tasks |= _tasks((*run.ties.then, *run.ties.on_failure))
+    return tasks
+
+
+async def _answer_some(store: Store, clock: FakeClock) -> None:
+    """Answer every other run that asks and can still be answered; the rest is left to its deadline."""
+    for run in await all_runs(store, RunFilter(state=RunState.WAITING)):
+        asked = run.wait.questions if run.wait is not None else ()
+        if asked and run.number % 2 and min(question.until or 0 for question in asked) > clock.now():
+            await store.answer(f"drain {run.id}", run.id, "1", name=asked[-1].name)
 
 
 async def _open_all(store: Store) -> None:
@@ -132,8 +188,13 @@ def _check_numbers(runs: list[Run]) -> None:
     for run in runs:
         assert (run.ended_at is not None) == run.ended, run
         assert (run.worker is not None) == (run.state is RunState.RUNNING), run
-        assert run.request is None or run.state is RunState.RUNNING, run
+        assert run.request is None or run.state is RunState.RUNNING or _will_pause(run), run
+        assert (run.wait is not None) == (run.state is RunState.WAITING), run
         assert (run.started_at is not None) == (run.fence > 0), run
+
+
+def _will_pause(run: Run) -> bool:
+    return run.state is RunState.WAITING and run.request is Request.PAUSE
 
 
 async def _check_lanes(store: Store, runs: list[Run]) -> None:
@@ -170,7 +231,7 @@ async def _check_workers(store: Store, runs: list[Run]) -> None:
 async def _check_sessions(store: Store, runs: list[Run]) -> None:
     by_session: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        if run.session is not None:
+        if run.session is not None and not is_called(run):
             by_session[run.session].append(run)
     for name, members in by_session.items():
         _check_session(await store.session(name), members)

@@ -25,18 +25,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from laneway.core.events import draft
 from laneway.core.instants import SECOND, instant
+from laneway.core.memos import Wait
 from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter
+from laneway.core.policy import Lane, SessionPolicy
+from laneway.core.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter, Why
 from laneway.core.states import RunState
 from laneway.core.step import Emitted, RenewReply, Result, Saved, Step, StepReply
+from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.commands import COMMANDS, TASKS, Shape
+from laneway.testing.hand import Fields, new_run
 from laneway.testing.incarnate import Incarnate, result_of
-from laneway.testing.invariants import all_runs
+from laneway.testing.invariants import all_runs, is_called
 from laneway.testing.pair import Pair, plain_reclaim, plain_renewal, plain_step
+from laneway.testing.waiting import step_memo
 
 StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
 T = TypeVar("T")
@@ -100,19 +104,30 @@ class StoreMachine(RuleBasedStateMachine):
         self, who: int, outcomes: list[str], room: int, park: bool, read: int = 9, throttled: bool | None = None
     ) -> None:
         worker = self._worker(who)
-        ended = [(run, worker.outcome(run, name)) for run, name in zip(worker.held, outcomes, strict=False)]
-        settled = [(run, result_of(run, outcome, read, throttled)) for run, outcome in ended if outcome]
+        settled = []
+        for run, name in zip(worker.held, outcomes, strict=False):
+            last = await self._waited_for(run) if name == "again" else None
+            outcome = worker.outcome(run, name, last)
+            if outcome is not None:
+                settled.append((run, result_of(run, outcome, read, throttled)))
         await self._make_step(worker, settled, room=room, park=park)
 
     async def _finish(self, who: int, room: int, park: bool) -> None:
         worker = self._worker(who)
         await self._step(who, ["succeed", "heed"] * len(worker.held), room, park)
 
-    async def _emit(self, who: int, which: int, events: int) -> None:
+    async def _wait(self, who: int, outcomes: list[str], room: int) -> None:
+        worker = self._worker(who)
+        if not worker.held:
+            await self._make_step(worker, room=room)
+        if worker in self.workers:
+            await self._step(who, outcomes, room, False)
+
+    async def _emit(self, who: int, which: int, kinds: list[str]) -> None:
         worker = self._worker(who)
         lease = _pick([*worker.held, *worker.past], which)
         if lease is not None:
-            drafts = tuple(draft("log", {"n": index}) for index in range(events))
+            drafts = tuple(draft(kind, {"n": index}) for index, kind in enumerate(kinds))
             await self._make_step(worker, emitted=[Emitted(lease.number, lease.fence, drafts)])
 
     async def _settle_late(self, who: int, which: int, above: int) -> None:
@@ -174,6 +189,9 @@ class StoreMachine(RuleBasedStateMachine):
     async def _operate(self, verb: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         await self.pair.same(lambda store: getattr(store, verb)(*given, **named))
 
+    async def _trim(self, seconds: int, limit: int) -> None:
+        await self.pair.same(lambda store: store.trim(seconds * SECOND, limit=limit))
+
     async def _prune(self, keep: dict[RunState, int], limit: int) -> None:
         lengths = {state: seconds * SECOND for state, seconds in keep.items()}
         await self.pair.same(lambda store: store.prune(lengths, limit=limit))
@@ -215,6 +233,35 @@ class StoreMachine(RuleBasedStateMachine):
         if self.steered:
             await self.pair.same(self.steered[-min(back, len(self.steered))])
 
+    async def _reply(self, which: int, policy: SessionPolicy, key: str | None) -> None:
+        """Send a message to the session of a run that asks, mostly of its own user."""
+        asking = [run for run in await self._asking() if run.session is not None and not is_called(run)]
+        run = _pick(asking, which)
+        if run is not None:
+            user, self.named = run.user if which % 4 else "bob", self.named + 1
+            fields = Fields(session=run.session, user=user, policy=policy, key=key, args={"n": which % 2})
+            self.batch = [new_run(f"r{self.named:04d}", **fields)]
+            await self._send(self.batch)
+
+    async def _asking(self) -> list[Run]:
+        waiting = await all_runs(self.memory, RunFilter(state=RunState.WAITING))
+        return [run for run in waiting if run.wait and run.wait.questions]
+
+    async def _answer(self, which: int, name: str | None) -> None:
+        run = _pick(await self._asking(), which)
+        if run is None or which % 8 == 0:
+            await self._steer(which, lambda store, call, run_id: store.answer(call, run_id, f"{which}", name=name))
+        else:
+            await self._steered(partial(_answered, self._call(), run.id, f"{which}", name))
+
+    async def _keep(self, who: int, which: int, names: list[str]) -> None:
+        worker = self._worker(who)
+        lease = _pick([*worker.held, *worker.past], which)
+        if lease is not None:
+            self.named += 1
+            memos = [step_memo(name, self.named, nth=nth) for nth, name in enumerate(names, 1)]
+            await self._make_step(worker, saved=[Saved(lease.number, lease.fence, memo=memo) for memo in memos])
+
     async def _save(self, who: int, which: int) -> None:
         worker = self._worker(who)
         lease = _pick([*worker.held, *worker.past], which)
@@ -252,7 +299,10 @@ class StoreMachine(RuleBasedStateMachine):
     # What several of them do
 
     async def _send(self, batch: Sequence[NewRun]) -> None:
+        before = await self._superseded()
         receipts = await self.pair.same(lambda store: store.submit(batch)) or []
+        if await self._superseded() > before:
+            self.moved |= {new.id for new in batch}  # one of them went to the head of its session
         # What was steered may become a run when nobody has looked yet at who is due.
         taken = zip(batch, receipts, strict=True)
         self.moved |= {new.id for new, receipt in taken if receipt.outcome is ReceiptOutcome.STEERED}
@@ -329,10 +379,19 @@ class StoreMachine(RuleBasedStateMachine):
     def _check_session_order(self, claimed: Run, runs: Iterable[Run], now: int) -> None:
         for run in runs:
             waits = run.session == claimed.session and run.fence == 0 and not run.ended and run.due_at <= instant(now)
-            if waits and run.id not in self.moved and claimed.id not in self.moved:
+            if waits and not is_called(run) and run.id not in self.moved and claimed.id not in self.moved:
                 assert (claimed.due_at, claimed.number) < (run.due_at, run.number), (claimed, run)
 
     # Small things
+
+    async def _superseded(self) -> int:
+        return sum(run.reason == Why.SUPERSEDED for run in await all_runs(self.memory))
+
+    async def _waited_for(self, run: Claimed) -> Wait | None:
+        try:
+            return (await self.memory.recall(run.id)).wait
+        except UnknownRun:
+            return None  # it was pruned long after this worker had lost it
 
     def _new(self, shape: Shape) -> NewRun:
         self.named += 1
@@ -366,6 +425,10 @@ def compare_with_memory(factory: StoreFactory, *, examples: int, steps: int, der
 
 async def _renewed(name: str, store: Store) -> RenewReply:
     return store.renew(name)
+
+
+async def _answered(call: str, run_id: str, answer: str, name: str | None, store: Store) -> Run:
+    return await store.answer(call, run_id, answer, name=name)
 
 
 async def _resumed(call: str, run_id: str, store: Store) -> Run:

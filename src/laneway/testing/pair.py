@@ -6,24 +6,27 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from laneway.core.events import MERGED, STEERED, Event
+from laneway.core.events import ANSWERED, MERGED, STEERED, Event
 from laneway.core.liveness import WorkerInfo
+from laneway.core.memos import Recall
 from laneway.core.run import Run
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, StepReply
-from laneway.errors import LeaseLost, UnknownLane, UnknownRun, WrongState
+from laneway.errors import BadSetting, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.commands import SESSIONS
-from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake
+from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake, check_waits
 
 EVERY = 8  # of so many runs that have not ended, one is asked after each command why it waits
 
-T = TypeVar("T")
-Refusal = LeaseLost | UnknownLane | UnknownRun | WrongState
+NOTHING = Recall()
 
-_REFUSALS = (LeaseLost, UnknownLane, UnknownRun, WrongState)
+T = TypeVar("T")
+Refusal = BadSetting | LeaseLost | NotWaiting | UnknownLane | UnknownRun | WrongState
+
+_REFUSALS = (BadSetting, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState)
 
 
 class Pair:
@@ -32,6 +35,7 @@ class Pair:
     def __init__(self, memory: Store, store: Store) -> None:
         self.memory, self.store = memory, store
         self._seen: dict[str, int] = {}  # per run: how many of its events were compared
+        self._keeping: set[str] = set()  # the runs that have kept something, or waited
         self._turn = 0
 
     async def same(self, call: Callable[[Store], Awaitable[T]], plain: Callable[[T], object] | None = None) -> T | None:
@@ -54,8 +58,10 @@ class Pair:
         check_somebody_is_awake(lanes or [], await self.store.workers())
         await check_counts(self.memory, runs)
         assert await self.memory.check() == []
+        await check_waits(self.memory, runs)
         for run in runs:
             await self._compare_new_events(run)
+            await self._compare_kept(run)
         await self._compare_in_turns([run for run in runs if not run.ended])
 
     async def compare_to_the_end(self, clock: FakeClock) -> None:
@@ -75,9 +81,17 @@ class Pair:
         news = await self.memory.events(run.id, after=after)
         if news:
             _assert_same(await self.store.events(run.id, after=after), news)
-            self._seen[run.id] = after + len(news)
-        if any(event.kind in (MERGED, STEERED) for event in news):
+            self._seen[run.id] = news[-1].seq
+        if any(event.kind in (ANSWERED, MERGED, STEERED) for event in news):
             await self.same(lambda store: store.messages(run.id))
+
+    async def _compare_kept(self, run: Run) -> None:
+        kept = await self.memory.recall(run.id)
+        if kept != NOTHING:
+            self._keeping.add(run.id)
+        # Most have kept nothing, ever: to be told so by both, they take turns.
+        if run.id in self._keeping or (run.number + self._turn) % EVERY == 0:
+            _assert_same(await self.store.recall(run.id), kept)
 
     async def _compare_in_turns(self, waiting: list[Run]) -> None:
         """Compare a part of the rest after each command: all of it would take most of the time."""

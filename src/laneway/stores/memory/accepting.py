@@ -10,6 +10,7 @@ from laneway.core.keys import KeyEntry
 from laneway.core.policy import MAIN, Arrival
 from laneway.core.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
+from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.inboxes import Inboxes
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Record
@@ -19,8 +20,9 @@ from laneway.stores.memory.steering import Steering
 class Accepting:
     """Accepts submissions, one by one; fulfils `core.acceptance.Intake`."""
 
-    def __init__(self, kept: Kept, steering: Steering, inboxes: Inboxes) -> None:
+    def __init__(self, kept: Kept, steering: Steering, inboxes: Inboxes, endings: Endings) -> None:
         self._kept, self._steering, self._inboxes = kept, steering, inboxes
+        endings.accept = self.accept
         self._acceptance: Acceptance[Record, Record] = Acceptance(kept.flow, steering, self)
         self._now = 0  # of the submission under way
 
@@ -34,6 +36,8 @@ class Accepting:
         taker = self._kept.takers.get(new.id)
         if taker is not None:
             message = next(message for message in taker.taken if message.id == new.id)
+            if message.kind is MessageKind.ANSWERED:
+                return Receipt(ReceiptOutcome.STEERED, taker.id, Why.ANSWERED.value)
             return Receipt(ReceiptOutcome(message.kind.value), taker.id, note(message.lane, new))
         known = self._kept.by_id.get(new.id)
         return None if known is None else Receipt(ReceiptOutcome.ACCEPTED, known.id, note(known.lane, new))

@@ -8,7 +8,7 @@ from laneway.core.flow import Shelf
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
 from laneway.core.states import RunState
-from laneway.core.turns import AGAIN
+from laneway.core.turns import AGAIN, LaneBook
 from laneway.core.why import Waiting, reasons
 from laneway.ports.gates import Depths, TaskState
 from laneway.ports.lanes import LaneState
@@ -48,7 +48,7 @@ class Explaining:
         found = {
             (name, lane)
             for lane, book in kept.lanes.items()
-            for name in [*book.seats, *(who for who, _ in book.turns if who is not None)]
+            for name in [*_seated(book), *(who for who, _ in book.turns if who is not None)]
         } | set(kept.caps)
         found |= {(name, "") for name in kept.paused_users - {name for name, _ in found}}
         keys = sorted(key for key in found if key > after and user in (None, key[0]))
@@ -128,6 +128,7 @@ class Explaining:
             open_to=len(open_to),
             fit=sum(not worker.short for worker in open_to),
             ahead=kept.heaps.before(run) if run.state is RunState.PENDING else 0,
+            wait=run.wait,
         )
         return reasons(facts)
 
@@ -150,3 +151,8 @@ class Explaining:
             cap=kept.caps.get((name, lane)),
             paused=name in kept.paused_users,
         )
+
+
+def _seated(book: LaneBook) -> list[str]:
+    """Return the users who have something going on there; the seat of one who has not may just not be cleared away."""
+    return [name for name, seat in book.seats.items() if not seat.idle]

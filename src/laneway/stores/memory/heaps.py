@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
+from functools import partial
 from heapq import heappop, heappush, nsmallest
 from itertools import chain, count
 
 from laneway.core.audit import DUE, HELD, PARKED, READY
 from laneway.core.flow import Shelf
+from laneway.core.states import RunState
 from laneway.core.turns import ASIDE, STILL
 from laneway.stores.memory.records import Record
 
@@ -91,6 +93,7 @@ class Heaps:
         self._parked: dict[tuple[str, str], Order] = {}
         self._held: dict[str, Order] = {}
         self._due = Order()
+        self._deadlines: list[tuple[int, int, Record]] = []
         self._aside: dict[str, set[str]] = {}  # per lane: tasks that have a parked set
         self._spots = count(1)
 
@@ -102,15 +105,19 @@ class Heaps:
         run.shelf, run.spot = _READY, next(self._spots)
         order.put((run.rank, run.number, run.spot, run))
 
-    def take_ready(self, lane: str, tasks: Set[str]) -> Record | None:
-        """Take the first of the lane's ready order and of the parked sets of these tasks."""
+    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Record | None]:
+        """Return what takes the first of the lane's ready order and of the parked sets of these tasks."""
         order = self._ready.get(lane)
+        if order is None:
+            order = self._ready[lane] = Order()
         aside = self._aside.get(lane)
-        if aside and not aside.isdisjoint(tasks):
-            gate = self._first_gate(order.first() if order else None, lane, aside & tasks)
-            if gate is not None:
-                return self.take_parked(lane, gate)
-        return order.take() if order is not None else None
+        if not aside or aside.isdisjoint(tasks):
+            return order.take
+        return partial(self._take_merged, lane, order, aside, tasks)
+
+    def _take_merged(self, lane: str, order: Order, aside: Set[str], tasks: Set[str]) -> Record | None:
+        gate = self._first_gate(order.first(), lane, aside & tasks)
+        return order.take() if gate is None else self.take_parked(lane, gate)
 
     def put_parked(self, run: Record, gate: str) -> None:
         """Put the run into a parked set of its lane."""
@@ -164,9 +171,30 @@ class Heaps:
         return first is not None and first[0] <= now
 
     def next_due(self) -> int | None:
-        """Return when the next future run is due."""
-        first = self._due.first()
-        return None if first is None else first[0]
+        """Return when the next future run is due, or a question is answered too late, whichever is first."""
+        first, late = self._due.first(), self._first_deadline()
+        if first is None or (late is not None and late < first[0]):
+            return late
+        return first[0]
+
+    def put_deadline(self, run: Record) -> None:
+        """Remember until when the run's question can be answered, if it asks one."""
+        until = None if run.wait is None else run.wait.until
+        if until is not None:
+            heappush(self._deadlines, (until, run.number, run))
+
+    def take_late(self, now: int) -> Record | None:
+        """Take the first run whose question was not answered by `now`."""
+        late = self._first_deadline()
+        return heappop(self._deadlines)[2] if late is not None and late <= now else None
+
+    def _first_deadline(self) -> int | None:
+        while self._deadlines:
+            until, _, run = self._deadlines[0]
+            if run.state is RunState.WAITING and run.wait is not None and run.wait.until == until:
+                return until
+            heappop(self._deadlines)  # it was answered, or has ended
+        return None
 
     def remove(self, run: Record) -> None:
         """Take a run out from wherever it is."""

@@ -74,8 +74,12 @@ class Inboxes:
 
     def _add(self, run: Record, message: Message, now: int) -> None:
         nth = 1 + sum(other.kind is message.kind for other in run.taken)
-        run.taken += (msgspec.structs.replace(message, nth=nth),)
+        # By kind: who has read the messages before knows how many there were.
+        first = sum(other.kind.value <= message.kind.value for other in run.taken)
+        run.taken = (*run.taken[:first], msgspec.structs.replace(message, nth=nth), *run.taken[first:])
         run.messages += 1
+        if message.kind is MessageKind.ANSWERED:
+            return
         self._kept.say(run, (draft(_KINDS[message.kind], {"message": message.id, "nth": nth}),), now)
 
 

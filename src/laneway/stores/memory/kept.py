@@ -43,6 +43,7 @@ class Kept:
         self.ruled_sessions: dict[str, Rule] = {}
         self.paused_sessions: set[str] = set()
         self.counts: Counter[tuple[str, str]] = Counter()  # by lane: what became of submissions and runs
+        self.transient: set[Record] = set()  # the runs with deltas in their logs
         self.said = False  # events were written that watchers were not told of
         self.sessions = Sessions(self)
         self.heaps = Heaps()

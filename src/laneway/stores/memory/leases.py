@@ -2,60 +2,114 @@
 
 from __future__ import annotations
 
-from laneway.core.outcome import STATES, overruled
+from collections.abc import Sequence
+
+from laneway.core import events, memos
+from laneway.core.events import draft, streams
+from laneway.core.outcome import STATES, Leaves, Settlement, overruled
 from laneway.core.run import Request
 from laneway.core.states import Move, RunState
-from laneway.core.step import Requested, Result, Step
-from laneway.stores.memory.inboxes import Inboxes
+from laneway.core.step import Requested, Result, Saved, Step
+from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Batch, Record
 from laneway.stores.memory.workers import Worker
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
-_PENDING, _PAUSED, _PAUSE = RunState.PENDING, RunState.PAUSED, Move.PAUSE
+_PENDING, _PAUSED, _SUCCEEDED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.SUCCEEDED, RunState.WAITING
+_PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 
 
 class Leases:
     """Writes under leases that stand. The store holds the lock."""
 
-    def __init__(self, kept: Kept, inboxes: Inboxes) -> None:
-        self._kept, self._flow, self._heaps, self._inboxes = kept, kept.flow, kept.heaps, inboxes
+    def __init__(self, kept: Kept, endings: Endings) -> None:
+        self._kept, self._flow, self._heaps, self._endings = kept, kept.flow, kept.heaps, endings
         self.requested: set[int] = set()  # the numbers of running runs of which something was requested
 
-    def settle(self, worker: Worker, result: Result, now: int) -> bool:
-        """Write a settlement if the lease stands; tell whether it does."""
-        number = result.number
-        run = worker.leases.get(number)
-        if run is None or run.fence != result.fence:
-            return False
-        settlement = result.settlement
-        if run.request is not None or settlement.move is _PAUSE:
-            settlement = overruled(settlement, run.request, run.attempt)
-            run.request = None
-        if self.requested:
-            self.requested.discard(number)
-        del worker.leases[number]
-        run.log = Batch(run.attempt, now, settlement.drafts, run.log)
-        run.state = state = STATES[settlement.move]
-        run.worker, run.lapsed, run.timed_out = None, False, False
-        run.attempt, run.crashes, run.reason = settlement.attempt, settlement.crashes, settlement.reason
-        run.result, run.failure = settlement.result, settlement.failure
-        self._flow.free(run)
+    def settle(self, worker: Worker, results: Sequence[Result], now: int) -> list[tuple[int, int]]:
+        """Write the settlements whose leases stand; return the leases that do not."""
+        refused = []
+        log = Batch(0, now, (), None)  # the newest; the next run's may be the same
+        leases, requested, free = worker.leases, self.requested, self._flow.free
+        for result in results:
+            number = result.number
+            run = leases.get(number)
+            if run is None or run.fence != result.fence:
+                refused.append((number, result.fence))
+                continue
+            settlement = result.settlement
+            if run.request is not None or settlement.move is _PAUSE:
+                settlement = self._overruled(run, settlement)
+            if requested:
+                requested.discard(number)
+            del leases[number]
+            if log.before is not run.log or log.drafts is not settlement.drafts or log.attempt != run.attempt:
+                log = Batch(run.attempt, now, settlement.drafts, run.log)
+            run.log, run.worker, run.result = log, None, settlement.result
+            # Writing a field takes four times as long as reading it: of a run that succeeds at its first start there is
+            # nothing else to write.
+            if settlement.move is not _SUCCEED or run.fence > 1 or run.lapsed or run.timed_out:
+                run.lapsed = run.timed_out = False
+                run.attempt, run.crashes = settlement.attempt, settlement.crashes
+                run.failure, run.reason = settlement.failure, settlement.reason
+            free(run)
+            if settlement.own and streams(settlement.drafts):
+                self._kept.transient.add(run)
+            if settlement.move is _SUCCEED and run.session is None and _is_alone(run, settlement):
+                run.state, run.ended_at = _SUCCEEDED, now
+            else:
+                self._place(run, settlement, result, now)
+        return refused
+
+    def _place(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
+        """Put a run where its settlement wants it: on a shelf, nowhere, or at its end."""
         if run.session is not None:
-            run.read = result.read
-            if result.throttled is not None:
-                self._flow.throttle(run.session, throttled=result.throttled)
+            self._tell_session(run, run.session, result)
+        run.state = state = STATES[settlement.move]
         if state is _PENDING:
             self._return(run, now + settlement.delay, now)
         elif state is _PAUSED:
             run.due_at = now + settlement.delay
+        elif state is _WAITING and settlement.leaves is not None:
+            self._wait(run, settlement.leaves, now)
         else:
-            run.ended_at = now
-            if run.taken:
-                self._inboxes.close(run, now)
-            if run.session is not None:
-                self._flow.end(run)
-        return True
+            self._end(run, settlement.leaves, now)
+
+    def _end(self, run: Record, leaves: Leaves | None, now: int) -> None:
+        run.ended_at = now
+        if leaves is not None or run.taken or run.ties is not None or run.wait is not None:
+            self._endings.close(run, now, () if leaves is None else leaves.follow_ups)
+        if run.session is not None:
+            self._flow.end(run)
+
+    def _wait(self, run: Record, leaves: Leaves, now: int) -> None:
+        assert leaves.wait is not None
+        run.wait = leaves.wait.stamped(now, run.wait, run.memos)
+        run.due_at = now
+        for new in leaves.calls:
+            self._endings.accept(new, now)
+        if not run.wait.is_over(run.memos):
+            self._flow.wait(run, asks=bool(run.wait.questions))
+            self._heaps.put_deadline(run)
+        elif run.request is None:
+            run.state = _PENDING
+            self._return(run, now, now)
+        else:
+            run.state, run.request = _PAUSED, None
+            self._kept.say(run, (draft(events.PAUSED, {}),), now)
+
+    @staticmethod
+    def _overruled(run: Record, settlement: Settlement) -> Settlement:
+        settlement = overruled(settlement, run.request, run.attempt)
+        if STATES[settlement.move] is not _WAITING:  # else what was requested holds when it goes on
+            run.request = None
+        return settlement
+
+    def _tell_session(self, run: Record, session: str, result: Result) -> None:
+        run.read = min(result.read, len(run.inbox)) if run.taken else 0  # nobody has read what has not come
+        if result.throttled is not None:
+            self._flow.throttle(session, throttled=result.throttled)
 
     def _return(self, run: Record, due_at: int, now: int) -> None:
         run.due_at = due_at
@@ -75,15 +129,14 @@ class Leases:
                 refused.append((emitted.number, emitted.fence))
             else:
                 run.log = Batch(run.attempt, now, emitted.drafts, run.log)
+                if streams(emitted.drafts):
+                    self._kept.transient.add(run)
         for saved in step.saved:
             run = leased(worker, saved.number, saved.fence)
             if run is None:
                 refused.append((saved.number, saved.fence))
             else:
-                if saved.state is not None:
-                    run.checkpoint, run.crashes = saved.state, 0
-                if saved.prepared is not None:
-                    run.prepared = saved.prepared
+                _save(run, saved)
         for number, fence in step.overdue:
             run = leased(worker, number, fence)
             if run is not None:
@@ -102,6 +155,20 @@ class Leases:
             if inbox := run.inbox:
                 found.append(Requested(number, run.fence, Request.STEER, len(inbox)))
         return found
+
+
+def _is_alone(run: Record, settlement: Settlement) -> bool:
+    """Tell whether the end of a run concerns no other, as that of most."""
+    return not run.taken and run.ties is None and run.wait is None and settlement.leaves is None
+
+
+def _save(run: Record, saved: Saved) -> None:
+    if saved.state is not None:
+        run.checkpoint, run.crashes = saved.state, 0
+    if saved.prepared is not None:
+        run.prepared = saved.prepared
+    if saved.memo is not None:
+        run.memos, run.crashes = memos.kept(run.memos, saved.memo), 0
 
 
 def leased(worker: Worker, number: int, fence: int) -> Record | None:

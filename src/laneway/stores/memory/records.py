@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import msgspec
 
 from laneway.core import codec
-from laneway.core.events import Draft, Stamped
+from laneway.core.events import Draft, Stamped, counted
 from laneway.core.flow import Shelf
 from laneway.core.instants import instant
+from laneway.core.memos import Memo, Wait
 from laneway.core.policy import Arrival
-from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter
+from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 
 
-class Batch(msgspec.Struct, eq=False, gc=False):
-    """Events written together, and the batch written before."""
+class Batch(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Events written together, and the batch written before. Runs that were started and ended together share theirs."""
 
     attempt: int
     at: int
@@ -70,17 +73,26 @@ class Record(msgspec.Struct, eq=False, gc=False):
     shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
     spot: int = 0  # its entry there; 0 when it was taken out
     log: Batch | None = None  # the newest
+    ties: Ties | None = None
+    memos: tuple[Memo, ...] = ()
+    wait: Wait | None = None  # what it waits for, or waited for last
+    trimmed: bool = False  # there are marks in it, so that events cannot be counted off
 
     @classmethod
     def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
         """Return the record of a run that is being accepted."""
         who = (new.user, new.session, new.priority)
-        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of)
+        return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of, ties=new.ties)
 
     @property
     def inbox(self) -> tuple[Message, ...]:
         """The messages that came while it was active."""
         return tuple(message for message in self.taken if message.kind is MessageKind.STEERED)
+
+    @property
+    def kept(self) -> int:
+        """How many memos it has."""
+        return len(self.memos)
 
     @property
     def paused(self) -> bool:
@@ -107,7 +119,7 @@ def run_of(record: Record) -> Run:
         args=codec.from_json(record.args),
         lane=record.lane,
         user=record.user,
-        session=record.session,
+        session=session_of(record),
         priority=record.priority,
         state=record.state,
         attempt=record.attempt,
@@ -124,7 +136,14 @@ def run_of(record: Record) -> Run:
         request=record.request,
         retry_of=record.retry_of,
         messages=record.messages,
+        ties=record.ties,
+        wait=record.wait if record.state is RunState.WAITING else None,
     )
+
+
+def session_of(record: Record) -> str | None:
+    """Return the session that the run names, whether it has a place in it or not."""
+    return record.session if record.ties is None else record.session or record.ties.session
 
 
 def log_of(record: Record) -> Iterator[Stamped]:
@@ -137,6 +156,14 @@ def log_of(record: Record) -> Iterator[Stamped]:
     return ((kind, batch.attempt, batch.at, data) for batch in reversed(batches) for kind, data in batch.drafts)
 
 
+def page_of(record: Record, after: int, limit: int) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Go through up to `limit` of the run's events with numbers greater than `after`."""
+    skipped = 0 if record.trimmed else max(0, after)
+    log = islice(log_of(record), skipped, None)
+    rows = ((kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in log)
+    return islice(((seq, row) for seq, row in counted(skipped + 1, rows) if seq > after), max(0, limit))
+
+
 def value_of(record: Record) -> object:
     """Return the run's result."""
     return None if record.result is None else codec.from_json(record.result)
@@ -144,8 +171,10 @@ def value_of(record: Record) -> object:
 
 def fits(record: Record, wanted: RunFilter) -> bool:
     """Tell whether the run is one of those wanted."""
+    if wanted.session is not None and wanted.session != session_of(record):
+        return False
     return all(
         want is None or want == getattr(record, name)
-        for name in ("state", "task", "lane", "user", "session")
+        for name in ("state", "task", "lane", "user")
         for want in [getattr(wanted, name)]
     )

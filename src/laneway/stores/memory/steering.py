@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core import control
+from laneway.core import control, memos
 from laneway.core.control import Change
 from laneway.core.flow import Shelf
+from laneway.core.memos import Memo, MemoKind, Question, Wait
 from laneway.core.run import Why
 from laneway.core.states import TERMINAL, RunState
-from laneway.stores.memory.inboxes import Inboxes
+from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.leases import Leases
 from laneway.stores.memory.records import Record
@@ -22,10 +23,12 @@ class Steering:
     `is_dead` tells whether a worker is; `call` is the id of the call under way, noted with each run it changes.
     """
 
-    def __init__(self, kept: Kept, leases: Leases, inboxes: Inboxes, is_dead: Callable[[Worker], bool]) -> None:
+    def __init__(self, kept: Kept, leases: Leases, endings: Endings, is_dead: Callable[[Worker], bool]) -> None:
         self._kept, self._flow, self._heaps = kept, kept.flow, kept.heaps
-        self._leases, self._inboxes, self._is_dead = leases, inboxes, is_dead
+        self._leases, self._endings, self._is_dead = leases, endings, is_dead
         self.call = ""
+        self._abandons = False  # what is called by whom a call abandons, is abandoned
+        endings.cancel, endings.let_go_on = self._cancel_called, self._apply_beside
 
     # What a session's policy may see and do
 
@@ -59,11 +62,26 @@ class Steering:
             self._kept.keys.pop(key, None)
         self.apply(run, control.drop(run.state, why))
 
-    def cancel(self, run: Record, *, clears: bool = False, abandon: bool = False) -> bool:
+    def supersede(self, run: Record, by: str) -> None:
+        """End a run that waits for an answer; see `Floor`."""
+        self.apply(run, control.supersede(by))
+
+    def answer(self, run: Record, answer: str, question: Question | None = None) -> None:
+        """Answer a question, the first unless told otherwise; see `Floor`."""
+        question = question or (run.wait or Wait()).questions[0]
+        memo = Memo(kind=MemoKind.ANSWER, name=question.name, value=answer, about=question.about, attempt=run.attempt)
+        run.memos = memos.kept(run.memos, memo)
+        self.apply(run, control.go_on(run.request, control.answered(question, answer)))
+
+    def expire(self, run: Record) -> None:
+        """End a run whose question nobody answered in time."""
+        self._apply_beside(run, control.expire(run.wait or Wait(), self._kept.clock.now()))
+
+    def cancel(self, run: Record, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
         """Cancel a run; see `Floor`."""
         holder = next((worker for worker in self._kept.workers.values() if run.number in worker.leases), None)
         lapsed = run.lapsed or (holder is not None and self._is_dead(holder))
-        change = control.cancel(run.state, run.request, lapsed=lapsed, abandon=abandon)
+        change = control.cancel(run.state, run.request, lapsed=lapsed, abandon=abandon, why=why)
         run.cleared = run.cleared or clears
         if change is None:
             return False
@@ -71,7 +89,9 @@ class Steering:
             del holder.leases[run.number]
             if holder.left and not holder.leases:
                 del self._kept.workers[holder.incarnation.id]
+        before, self._abandons = self._abandons, abandon
         self.apply(run, change)
+        self._abandons = before
         return True
 
     # Doing it
@@ -85,6 +105,12 @@ class Steering:
             run.reason, run.ended_at = change.reason, now
             self._take_out(run, before)
             self._end(run, before, now)
+        elif before is RunState.WAITING:
+            if change.state is not RunState.WAITING:  # else only what was requested of it is taken back
+                self._flow.hear(run)
+                run.due_at = now
+            if change.state is RunState.PENDING:
+                self._put_back(run, now)
         elif change.state is RunState.PAUSED:
             if run.shelf is not Shelf.HELD:
                 self._heaps.remove(run)
@@ -93,6 +119,17 @@ class Steering:
             self._put_back(run, now)
         run.call = self.call
         self.tell(run)
+
+    def _cancel_called(self, run: Record) -> None:
+        call, self.call = self.call, ""
+        self.cancel(run, abandon=self._abandons, why=Why.PARENT_ENDED)
+        self.call = call
+
+    def _apply_beside(self, run: Record, change: Change) -> None:
+        """Do to a run what follows from a call that was about another."""
+        call, self.call = self.call, ""
+        self.apply(run, change)
+        self.call = call
 
     def tell(self, run: Record) -> None:
         """Wake the worker that executes the run, if something stands requested of it."""
@@ -116,8 +153,7 @@ class Steering:
     def _end(self, run: Record, before: RunState, now: int) -> None:
         if before is RunState.RUNNING:
             self._flow.free(run)
-        if run.taken:
-            self._inboxes.close(run, now)
+        self._endings.close(run, now)
         self._flow.end(run)
         run.worker, run.lapsed = None, False
 
@@ -125,7 +161,7 @@ class Steering:
         self._kept.lanes[run.lane].pending += 1
         if run.shelf is Shelf.HELD and run.spot:
             return  # it was held all the time
-        if run.due_at > now:
+        if run.due_at > now and not self._flow.is_admitted(run):
             self._heaps.put_due(run)
         else:
             self._flow.take_up(run, run.arrival)

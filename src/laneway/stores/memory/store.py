@@ -18,17 +18,18 @@ from weakref import WeakSet
 
 import msgspec
 
-from laneway.core import codec, control
+from laneway.core import control
 from laneway.core.arrivals import Stopped, stop, stop_all
 from laneway.core.audit import Finding
 from laneway.core.events import Event, numbered
 from laneway.core.flow import MOST_MOVES
 from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.memos import Recall
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import Claimed, Message, NewRun, Reason, Receipt, Run, RunFilter, handed
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.states import TERMINAL, Move, RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
-from laneway.errors import UnknownRun
+from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
@@ -38,12 +39,13 @@ from laneway.ports.upkeep import Examination
 from laneway.ports.users import UserState
 from laneway.stores.memory import upkeep
 from laneway.stores.memory.accepting import Accepting
+from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.explaining import Explaining
 from laneway.stores.memory.inboxes import Inboxes
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.leases import Leases, leased
 from laneway.stores.memory.liveness import Liveness
-from laneway.stores.memory.records import Batch, Record, fits, log_of, run_of, value_of
+from laneway.stores.memory.records import Batch, Record, fits, page_of, run_of, value_of
 from laneway.stores.memory.ruling import Ruling
 from laneway.stores.memory.steering import Steering
 from laneway.stores.memory.waking import Waking
@@ -63,9 +65,10 @@ class MemoryStore:
         self._kept = kept = Kept(clock)
         self._workers, self._flow, self._heaps, self._lanes = kept.workers, kept.flow, kept.heaps, kept.lanes
         self._waking, self._liveness, inboxes = Waking(kept), Liveness(kept), Inboxes(kept)
-        self._leases = Leases(kept, inboxes)
-        self._steering = Steering(kept, self._leases, inboxes, self._liveness.is_dead)
-        self._accepting = Accepting(kept, self._steering, inboxes)
+        endings = Endings(kept, inboxes)
+        self._leases = Leases(kept, endings)
+        self._steering = Steering(kept, self._leases, endings, self._liveness.is_dead)
+        self._accepting = Accepting(kept, self._steering, inboxes, endings)
         self._ruling = Ruling(kept)
         self._explaining = Explaining(kept, self._liveness.is_dead)
         _STORES.add(self)
@@ -161,13 +164,39 @@ class MemoryStore:
         """Resume the run; see `ControlStore`."""
         with self._steered(call):
             run = self._kept.known(run_id)
-            if run.call != call:
-                change = control.resume(run.state, run.request)
-                if change.state is _PENDING:
-                    # Those of its session that are due by now are before it.
-                    self._make_due(self._clock.now())
+            if run.call == call:
+                return run_of(run)
+            change = control.resume(run.state, run.request)
+            if change.state is _PENDING:
+                # Those of its session that are due by now are before it.
+                self._make_due(self._clock.now())
+            # Whoever called it may just have ended, and it with it.
+            if run.state not in TERMINAL:
                 self._steering.apply(run, change)
-            return run_of(run)
+                return run_of(run)
+        raise WrongState(run.state.value, Move.RESUME.value)
+
+    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
+        """Answer a question; see `MemoStore`."""
+        late = False
+        with self._steered(call):
+            run = self._kept.known(run_id)
+            if run.call != call:
+                question = control.question_for(run_id, run.state, run.wait, name)
+                late = run.wait is not None and (run.wait.until or 0) <= self._clock.now()
+                if late:
+                    self._steering.expire(run)
+                else:
+                    self._steering.answer(run, answer, question)
+        if late:
+            raise NotWaiting(run_id, run.state.value)
+        return run_of(run)
+
+    async def recall(self, run_id: str) -> Recall:
+        """Return what the run has kept; see `MemoStore`."""
+        with self._lock:
+            run = self._kept.known(run_id)
+            return Recall(list(run.memos), run.wait)
 
     async def stop(self, call: str, name: str) -> Stopped:
         """Cancel the session's oldest active run; see `SessionStore`."""
@@ -259,9 +288,7 @@ class MemoryStore:
         """Return a page of the run's log; see `EventStore`."""
         with self._lock:
             record = self._kept.known(run_id)
-            page = list(islice(log_of(record), after, after + limit))
-            rows = [(kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in page]
-            return numbered(record.id, after + 1, rows, value_of(record))
+            return numbered(record.id, page_of(record, after, limit), value_of(record))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after every write; see `EventStore`."""
@@ -288,8 +315,7 @@ class MemoryStore:
             self._make_due(now)
             # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
             refused = self._leases.write(worker, step, now)
-            settle = self._leases.settle
-            refused += [(r.number, r.fence) for r in step.results if not settle(worker, r, now)]
+            refused += self._leases.settle(worker, step.results, now)
             claimed, more = self._claim(worker, step.room, now)
             next_due = self._heaps.next_due()
             due_in = None if next_due is None else max(0, next_due - now)
@@ -341,6 +367,11 @@ class MemoryStore:
             upkeep.forget(self._kept, old, now)
             return len(old)
 
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        """Trim old logs; see `UpkeepStore`."""
+        with self._lock:
+            return upkeep.trim(self._kept, older_than, self._clock.now(), limit)
+
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
         with self._lock:
@@ -365,6 +396,8 @@ class MemoryStore:
     # Claiming
 
     def _make_due(self, now: int) -> None:
+        while (late := self._heaps.take_late(now)) is not None:
+            self._steering.expire(late)
         for _ in range(MOST_MOVES):
             record = self._heaps.take_due(now)
             if record is None:
@@ -384,15 +417,20 @@ class MemoryStore:
             if book.lane.worker_limit is not None
         }
         started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call, spare)
-        me, leases = worker.incarnation.id, worker.leases
+        me, leases, claimed = worker.incarnation.id, worker.leases, list[Claimed]()
+        first = Batch(1, now, worker.started, None)
         for run in started:
             run.state, run.worker, run.started_at = _RUNNING, me, now
             run.fence += 1
-            run.log = Batch(run.attempt, now, worker.started, run.log)
+            # Most are started for the first time, all at once.
+            run.log = (
+                first if run.log is None and run.attempt == 1 else Batch(run.attempt, now, worker.started, run.log)
+            )
             leases[run.number] = run
             if run.taken and run.inbox:
                 self._leases.requested.add(run.number)
-        return [handed(run, me) for run in started], more
+            claimed.append(handed(run, me))
+        return claimed, more
 
     # Control
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
+from itertools import groupby
 from typing import Any
 
 from laneway.core.audit import (
     ADMITTED,
+    ASKING,
     LEASE,
     OUTSIDE,
     PAUSED,
+    WAITING,
     Finding,
     Key,
     Spot,
@@ -23,10 +26,11 @@ from laneway.core.audit import (
 from laneway.core.flow import Flow, Shelf
 from laneway.core.keys import KEPT
 from laneway.core.states import RunState
+from laneway.core.trimming import Chunk, trimmed
 from laneway.core.turns import AGAIN, FRESH, Pace
 from laneway.stores.memory.heaps import Heaps
 from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.records import Batch, Record, log_of
 
 
 def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, limit: int) -> list[Record]:
@@ -46,6 +50,7 @@ def forget(kept: Kept, old: list[Record], now: int) -> None:
         kept.records = [run for run in kept.records if run.number not in gone]
     for run in old:
         del kept.by_id[run.id]
+        kept.transient.discard(run)
         for message in run.taken:
             # One that was left unread was taken twice; its id stands for the run that took it first.
             if kept.takers.get(message.id) is run:
@@ -53,6 +58,27 @@ def forget(kept: Kept, old: list[Record], now: int) -> None:
     expired = [key for key, entry in kept.keys.items() if now - entry.at >= KEPT and entry.run_id not in kept.by_id]
     for key in expired:
         del kept.keys[key]
+
+
+def trim(kept: Kept, older_than: int, now: int, limit: int) -> int:
+    """Trim the logs of up to `limit` runs that ended so long ago; return how many there were."""
+    old = [
+        (run.ended_at, run.number, run)
+        for run in kept.transient
+        if run.ended_at is not None and now - run.ended_at > older_than
+    ]
+    runs = [run for _, _, run in nsmallest(limit, old)]
+    for run in runs:
+        run.log, run.trimmed = _batches(trimmed([(1, list(log_of(run)))])), True
+        kept.transient.discard(run)
+    return len(runs)
+
+
+def _batches(chunks: Iterable[Chunk]) -> Batch | None:
+    log: Batch | None = None
+    for (attempt, at), rows in groupby((row for _, chunk in chunks for row in chunk), key=lambda row: row[1:3]):
+        log = Batch(attempt, at, tuple((kind, data) for kind, _, _, data in rows), log)
+    return log
 
 
 def check(kept: Kept, *, repair: bool) -> list[Finding]:
@@ -82,6 +108,9 @@ def _spots(kept: Kept) -> Iterator[Spot]:
     for run in kept.records:
         if run.paused and not (run.shelf is Shelf.HELD and run.spot):
             yield _spot(kept, run, PAUSED, None, AGAIN if run.fence else FRESH)
+        elif run.state is RunState.WAITING:
+            asks = run.wait is not None and run.wait.questions
+            yield _spot(kept, run, WAITING, ASKING if asks else None, AGAIN)
 
 
 def _spot(kept: Kept, run: Record, shelf: str, gate: str | None, kind: int) -> Spot:

@@ -6,26 +6,51 @@ look at and do to other runs goes through `Steering`, on tables that hold whatev
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from laneway.core.acceptance import Acceptance
+from laneway.core.acceptance import Acceptance, note
 from laneway.core.keys import KeyEntry
 from laneway.core.policy import Arrival
-from laneway.core.run import MessageKind, NewRun, Receipt, Why
+from laneway.core.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 from laneway.stores.sqlite import counts
-from laneway.stores.sqlite.inboxes import Inboxes
+from laneway.stores.sqlite.inboxes import Inboxes, run_row, takers
 from laneway.stores.sqlite.keys import Keys
-from laneway.stores.sqlite.lines import Line
+from laneway.stores.sqlite.lines import Line, encode_ties
 from laneway.stores.sqlite.rules import disabled_tasks
-from laneway.stores.sqlite.statements import load
-from laneway.stores.sqlite.steering import Steered, Steering
+from laneway.stores.sqlite.statements import as_json, each, insert, load
+from laneway.stores.sqlite.steered import Steered
+from laneway.stores.sqlite.steering import Steering
 from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("arriving")
+_INSERT, _SET_RETRY = load("submitting")["insert"], load("submitting")["set_retry"]
+
+
+def known(db: sqlite3.Connection, batch: Sequence[NewRun]) -> dict[str, Receipt]:
+    """Return the first receipts of those that were submitted before, by their ids."""
+    ids = as_json({new.id for new in batch})
+    lanes: dict[str, str] = dict(db.execute(_SQL["known"], (ids,)).fetchall())
+    taken = takers(db, (new.id for new in batch))
+    receipts: dict[str, Receipt] = {}
+    for new in batch:
+        # One that was left unread has become a run since; it was another's message first.
+        if new.id in taken:
+            kind, lane, taker = taken[new.id]
+            receipts[new.id] = _taken_by(taker, kind, note(lane, new))
+        elif new.id in lanes:
+            receipts[new.id] = Receipt(ReceiptOutcome.ACCEPTED, new.id, note(lanes[new.id], new))
+    return receipts
+
+
+def _taken_by(taker: str, kind: MessageKind, said: str | None) -> Receipt:
+    if kind is MessageKind.ANSWERED:
+        return Receipt(ReceiptOutcome.STEERED, taker, Why.ANSWERED.value)
+    return Receipt(ReceiptOutcome(kind.value), taker, said)
 
 
 class Made(msgspec.Struct, gc=False):
@@ -41,6 +66,7 @@ class Arriving:
     """Accepts, merges, steers and refuses; fulfils `core.acceptance.Intake`.
 
     `sure` makes sure that no id of the batch was seen before, and `flush` also that the tables hold what was `made`.
+    `behind`: see `is_behind`.
     """
 
     def __init__(
@@ -50,10 +76,11 @@ class Arriving:
         batch: Sequence[NewRun],
         sure: Callable[[], None],
         flush: Callable[[], None],
+        *,
+        behind: bool,
     ) -> None:
         self._transaction, self._db, self._now = transaction, transaction.db, transaction.now
-        self._steering, self._sure, self._flush = steering, sure, flush
-        self._more_due = transaction.make_due()
+        self._steering, self._sure, self._flush, self._behind = steering, sure, flush, behind
         self._acceptance: Acceptance[Line, Steered] = Acceptance(transaction.flow, steering, self)
         self.disabled = disabled_tasks(transaction.db) if transaction.glance.disabled else set()
         self.keys = Keys(transaction.db, batch)
@@ -62,6 +89,13 @@ class Arriving:
     def accept(self, new: NewRun, lane: str) -> Receipt:
         """Return what became of it; see `RunStore.submit`. Its id is new, unless `sure` finds out."""
         return self._acceptance.accept(new, lane, self._now)
+
+    def write(self) -> None:
+        """Write the runs that were made, and the keys that stand for them."""
+        insert(self._db, _INSERT, [run_row(run.line, run.arrival, self._now, run.due_at) for run in self.made])
+        each(self._db, _SET_RETRY, [(run.retry_of, run.line.number) for run in self.made if run.retry_of is not None])
+        self.keys.write()
+        self.made.clear()
 
     # What the core asks
 
@@ -105,7 +139,7 @@ class Arriving:
     def make(self, new: NewRun, lane: str, due_at: int) -> Line:
         """Make a run; see `Intake`."""
         facts = (new.id, new.task, new.args, lane, new.user, new.session, new.priority)
-        line = Line(FRESH, 0, self._transaction.next_number(), *facts)
+        line = Line(FRESH, 0, self._transaction.next_number(), *facts, tied=encode_ties(new))
         if new.retry_of is not None:
             self._sure()
             Inboxes(self._transaction).inherit(line, new.retry_of)
@@ -121,7 +155,7 @@ class Arriving:
 
     def is_behind(self) -> bool:
         """Tell whether runs that are due wait to be moved; see `Intake`."""
-        return self._more_due
+        return self._behind
 
     def count(self, lane: str, what: str) -> None:
         """Count what became of a submission; see `Intake`."""

@@ -50,12 +50,17 @@ RULES = (
     Rule("find_unknown", "a place is taken for it, but there is no such run", ("unlease", *_OFF_THE_SHELVES)),
     Rule("find_undead", "it has ended, but is still to be executed", ("unlease", *_OFF_THE_SHELVES)),
     Rule("find_doubled", "it is in several places", _OFF_THE_SHELVES),
+    Rule("find_waiting", "it waits, but for nothing", ("unwait",)),
+    Rule("find_late", "it does not wait, but has a question to be answered in time", ("unask",)),
     Rule("find_stranded", "it is pending, but in no place where a claim would meet it", ("put_due",)),
     Rule("find_unheld", "it holds leases, but is not known, so nobody takes over from it", ("bury",)),
     Rule(
         "find_orphans",
         "there are results or events of it, but no run",
-        ("drop_outcome", "drop_events", "drop_checkpoint", "drop_prepared", "drop_control", "drop_messages"),
+        (
+            *("drop_outcome", "drop_events", "drop_checkpoint", "drop_prepared", "drop_control", "drop_messages"),
+            *("drop_memos", "drop_wait", "drop_transient"),
+        ),
     ),
     Rule("find_unnumbered", "its events are more or fewer than counted", ("number_lease", "number_outcome")),
 )

@@ -10,13 +10,15 @@ import msgspec
 from laneway.core import arrivals, control
 from laneway.core.arrivals import Stopped
 from laneway.core.run import Run, RunFilter
-from laneway.core.states import RunState
-from laneway.errors import UnknownRun
+from laneway.core.states import Move, RunState
+from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.control import Swept
-from laneway.stores.sqlite import reading
+from laneway.stores.sqlite import reading, steered
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.expiring import begin
 from laneway.stores.sqlite.statements import load
-from laneway.stores.sqlite.steering import Steered, Steering
+from laneway.stores.sqlite.steered import Steered
+from laneway.stores.sqlite.steering import Steering
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_for_work
 
@@ -40,13 +42,43 @@ def pause(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now:
     return _steer(db, effects, call, run_id, now, steer)
 
 
-def resume(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run:
-    """Resume the run; see `ControlStore.resume`."""
+def resume(db: sqlite3.Connection, effects: Effects, call: str, run_id: str, now: int) -> Run | WrongState:
+    """Resume the run; see `ControlStore.resume`. The error is returned if what was done before must stand."""
+    [run] = steered.read(db, [_number(db, run_id)])
+    if run.call == call:
+        return reading.get(db, run_id)
+    if run.stands is not RunState.PAUSED:
+        return _steer(db, effects, call, run_id, now, _resume)
+    # Those of its session that are due by now are before it.
+    transaction = begin(db, effects, now)
+    transaction.make_due()
+    transaction.write_shelves()
+    steering = Steering(transaction, effects, call)
+    [run] = steering.read([run.number])
+    gone = run.ended_at is not None
+    if not gone:
+        _resume(steering, run)
+    _write(transaction, effects)
+    return WrongState(run.state, Move.RESUME) if gone else reading.get(db, run_id)
+
+
+def answer(
+    db: sqlite3.Connection, effects: Effects, call: str, run_id: str, answer: str, name: str | None, now: int
+) -> Run | NotWaiting:
+    """Answer a question; see `MemoStore.answer`. The error of a late answer is returned: it has ended the run."""
+    late = []
 
     def steer(steering: Steering, run: Steered) -> None:
-        steering.apply(run, control.resume(run.stands, run.requested))
+        wait = run.wait
+        question = control.question_for(run_id, run.stands, wait, name)
+        if wait is not None and (wait.until or 0) <= now:
+            late.append(run)
+            steering.expire(run)
+        else:
+            steering.answer(run, answer, question)
 
-    return _steer(db, effects, call, run_id, now, steer)
+    found = _steer(db, effects, call, run_id, now, steer)
+    return NotWaiting(run_id, found.state.value) if late else found
 
 
 def cancel_where(
@@ -63,14 +95,22 @@ def cancel_where(
     until = _LAST if until is None else until
     [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
     if not changed:
-        asked = msgspec.structs.asdict(wanted) | {"after": after, "until": until, "limit": max(0, limit)}
         transaction = Transaction(db, now)
         steering = Steering(transaction, effects, call)
-        for run in steering.read([number for (number,) in db.execute(_SQL["unended"], asked).fetchall()]):
-            if changed < limit and steering.cancel(run):
-                changed, last = changed + 1, run.number
+        while changed < limit and (found := _unended(db, wanted, after, until, limit - changed)):
+            after = found[-1]
+            for run in map(steering.fresh, steering.read(found)):
+                # What one that was cancelled had called has ended with it, and is not counted.
+                fits = run.ended_at is None and wanted.state in (None, run.stands)
+                if changed < limit and fits and steering.cancel(run):
+                    changed, last = changed + 1, run.number
         _write(transaction, effects)
     return Swept(changed, last if changed and changed == limit else None)
+
+
+def _unended(db: sqlite3.Connection, wanted: RunFilter, after: int, until: int, limit: int) -> list[int]:
+    asked = msgspec.structs.asdict(wanted) | {"after": after, "until": until, "limit": limit}
+    return [number for (number,) in db.execute(_SQL["unended"], asked)]
 
 
 def stop(db: sqlite3.Connection, effects: Effects, call: str, name: str, now: int) -> Stopped:
@@ -91,16 +131,25 @@ def _steer(
     now: int,
     steer: Callable[[Steering, Steered], object],
 ) -> Run:
-    row = db.execute(_SQL["number"], (run_id,)).fetchone()
-    if row is None:
-        raise UnknownRun(run_id)
+    number = _number(db, run_id)
     transaction = Transaction(db, now)
     steering = Steering(transaction, effects, call)
-    [run] = steering.read(row)
+    [run] = steering.read([number])
     if run.call != call:
         steer(steering, run)
         _write(transaction, effects)
     return reading.get(db, run_id)
+
+
+def _resume(steering: Steering, run: Steered) -> None:
+    steering.apply(run, control.resume(run.stands, run.requested))
+
+
+def _number(db: sqlite3.Connection, run_id: str) -> int:
+    row = db.execute(_SQL["number"], (run_id,)).fetchone()
+    if row is None:
+        raise UnknownRun(run_id)
+    return int(row[0])
 
 
 def _stop(

@@ -21,14 +21,14 @@ from laneway.core.turns import FRESH
 from laneway.errors import UnknownRun
 from laneway.stores.sqlite import counts, keys
 from laneway.stores.sqlite.lines import Line
-from laneway.stores.sqlite.logs import Leased, appended, logged
+from laneway.stores.sqlite.logs import Leased, log_on
 from laneway.stores.sqlite.statements import Row, as_json, insert, load
 from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("inboxes")
-_APPEND, _NOTE = load("settling")["append"], load("settling")["note"]
 _INSERT = load("submitting")["insert"]
 _NUMBER = load("control")["number"]
+# One that is an answer is told of as that.
 _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED}
 
 
@@ -106,19 +106,17 @@ class Inboxes:
 
     def _put(self, run: Leased, taken: list[Message], *, moved: bool, leased: bool) -> None:
         insert(self._db, _SQL["put"], [_row(run, message, moved=moved) for message in taken])
-        drafts = tuple(draft(_KINDS[message.kind], {"message": message.id, "nth": message.nth}) for message in taken)
-        self._db.execute(_APPEND, appended(run, logged(run, drafts, self._transaction.now)))
-        if leased:
-            self._db.execute(_NOTE, (run.events, run.number))
-        else:
-            self._db.execute(_SQL["keep_log"], (run.number, run.events, None))
+        told = [message for message in taken if message.kind in _KINDS]
+        if told:
+            drafts = tuple(draft(_KINDS[message.kind], {"message": message.id, "nth": message.nth}) for message in told)
+            log_on(self._db, run, drafts, self._transaction.now, leased=leased)
         self._transaction.inboxes = True
 
 
 def run_row(run: Line, arrival: str | None, accepted_at: int, due_at: int) -> Row:
     """Return a run as it is inserted. Its rank is the key by which it is looked for first."""
     facts = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority)
-    return *facts, arrival, accepted_at, due_at, run.rank, run.args
+    return *facts, arrival, accepted_at, due_at, run.rank, run.args, run.tied
 
 
 def _row(run: Line, message: Message, *, moved: bool) -> Row:

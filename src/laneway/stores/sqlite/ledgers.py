@@ -1,8 +1,8 @@
 """The core's counts, kept in tables: loaded when a rule first asks for them, written back when the transaction ends.
 
-Within `BEGIN IMMEDIATE` nobody else writes, so what was loaded stays true until the commit, and nothing is remembered
-beyond it: the next transaction may follow one of another process. A ledger knows what each row was and writes only what
-differs. *Invariant*: a row that counts nothing is not stored, so the tables are as small as what is going on.
+Within `BEGIN IMMEDIATE` nobody else writes, so what was loaded stays true until the commit; whether it does beyond that
+is `remembering`'s business. A ledger knows what each row was and writes only what differs. *Invariant*: a row that
+counts nothing is not stored, so the tables are as small as what is going on.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import TypeVar
 
 from laneway.core.flow import Pending
-from laneway.core.policy import Lane, Rule
+from laneway.core.policy import NO_RULE, Lane, Rule
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.sqlite import rosters
+from laneway.stores.sqlite.remembering import Memory, TurnKey
 from laneway.stores.sqlite.rules import ruled_sessions
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
@@ -24,37 +25,48 @@ _SQL = load("ledgers")
 
 K = TypeVar("K")
 V = TypeVar("V")
-TurnKey = tuple[str | None, int]  # user, priority
-Load = Callable[[set[K]], Iterable[tuple[K, V]]]
+Load = Callable[[set[K]], Iterable[tuple[K, V, Row]]]
+Known = dict[K, tuple[V, Row | None]]
 
 # Remembered, because a lane checks itself when it is made, and there are few.
 lane_of = lru_cache(maxsize=256)(Lane)
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table. `facts` is what of a value is stored; `idle` tells whether it counts nothing."""
+    """A ledger over a table. `facts` is what of a value is stored; `idle` tells whether it counts nothing.
+
+    `known` is what need not be read: values, and their rows as they are stored, if they are.
+    """
 
     def __init__(
-        self, make: Callable[[], V], read: Load[K, V], facts: Callable[[V], Row], idle: Callable[[V], bool]
+        self,
+        make: Callable[[], V],
+        read: Load[K, V],
+        facts: Callable[[V], Row],
+        idle: Callable[[V], bool],
+        known: Known[K, V],
     ) -> None:
         super().__init__(make)
-        self._read, self._facts, self._idle = read, facts, idle
-        self._was: dict[K, Row] = {}
+        self._read, self._facts, self._idle, self._known = read, facts, idle, known
+        self._was: dict[K, Row | None] = {}
 
     def __missing__(self, key: K) -> V:
-        self.fetch((key,))
+        if key in self._known:
+            self[key], self._was[key] = self._known[key]
+        else:
+            self.fetch((key,))
         return self[key]
 
     def fetch(self, keys: Iterable[K]) -> None:
-        """Load these, those already here excepted, in one query."""
-        wanted = {key for key in keys if key not in self}
+        """Load these, those already here or known excepted, in one query."""
+        known = self._known
+        wanted = {key for key in keys if key not in self and key not in known}
         if not wanted:
             return
-        for key, value in self._read(wanted):
+        for key, value, row in self._read(wanted):
             # A query may bring more than was asked for; what is here already may have changed since.
             if key not in self:
-                self[key] = value
-                self._was[key] = self._facts(value)
+                self[key], self._was[key] = known.get(key) or (value, row)
         for key in wanted:
             if key not in self:
                 self[key] = self.made(key)
@@ -71,40 +83,48 @@ class StoredLedger(Ledger[K, V]):
         """Return what must be written, and what must be deleted."""
         written: list[tuple[K, Row]] = []
         gone: list[K] = []
-        known, facts_of, idle = self._was, self._facts, self._idle
+        stood, known, facts_of, idle = self._was, self._known, self._facts, self._idle
         for key, value in self.items():
-            facts, was = facts_of(value), known.get(key)
+            facts, was = facts_of(value), stood.get(key)
             if facts == was:
-                continue
-            if not idle(value):
+                known[key] = value, was
+            elif not idle(value):
                 written.append((key, facts))
-            elif was is not None:
-                gone.append(key)
+                known[key] = value, facts
+            else:
+                if was is not None:
+                    gone.append(key)
+                known[key] = value, None
         return written, gone
 
 
 class LaneBooks(dict[str, LaneBook]):
     """The books of the lanes that were asked for. `capped`: some users have caps of their own, or are paused."""
 
-    def __init__(self, db: sqlite3.Connection, *, capped: bool = True) -> None:
+    def __init__(self, db: sqlite3.Connection, memory: Memory, *, capped: bool = True) -> None:
         super().__init__()
-        self._db, self._capped = db, capped
+        self._db, self._memory, self._capped = db, memory, capped
         self._was: dict[str, tuple[Row, dict[int, Row]]] = {}
         self._unknown: set[str] = set()
         self._turns: dict[str, StoredLedger[TurnKey, Turn]] = {}
         self._seats: dict[str, StoredLedger[str, Seat]] = {}
 
     def __missing__(self, name: str) -> LaneBook:
+        turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
+        if name in self._memory.lanes:
+            book, self._was[name] = self._memory.lanes[name]
+            book.turns, book.seats = turns, seats
+            self[name] = book
+            return book
         rows = self._db.execute(_SQL["lane"], (name,)).fetchall()
         if not rows:
             self._unknown.add(name)
             raise KeyError(name)
         *limits, active, pending, paused, _, _, _ = rows[0]
         paces = {priority: Pace(v, ready) for *_, priority, v, ready in rows if priority is not None}
-        turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
         lane = lane_of(name, *limits)
         book = self[name] = LaneBook(lane, paces, turns, seats, active, pending, paused=bool(paused))
-        self._was[name] = (active, pending), {priority: (pace.v, pace.ready) for priority, pace in paces.items()}
+        self._was[name] = _counts(book)
         return book
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
@@ -141,7 +161,7 @@ class LaneBooks(dict[str, LaneBook]):
     def write(self) -> None:
         """Write back what changed."""
         db = self._db
-        runs, paces = self._counts()
+        runs, paces = self._changes()
         each(db, _SQL["set_runs"], runs)
         insert(db, _SQL["set_pace"], paces)
         for name in self:
@@ -152,43 +172,49 @@ class LaneBooks(dict[str, LaneBook]):
             insert(db, _SQL["set_seat"], [(name, user, *facts) for user, facts in seats])
             each(db, _SQL["drop_seat"], [(name, user) for user in left])
 
-    def _counts(self) -> tuple[list[Row], list[Row]]:
+    def _changes(self) -> tuple[list[Row], list[Row]]:
         runs: list[Row] = []
         paces: list[Row] = []
         for name, book in self.items():
-            was_runs, was_paces = self._was[name]
-            if was_runs != (book.active, book.pending):
-                runs.append((book.active, book.pending, name))
-            for priority, pace in book.paces.items():
-                if was_paces.get(priority) != (pace.v, pace.ready):
-                    paces.append((name, priority, pace.v, pace.ready))
+            (was_runs, was_paces), (now_runs, now_paces) = self._was[name], _counts(book)
+            if now_runs != was_runs:
+                runs.append((*now_runs, name))
+            for priority, pace in now_paces.items():
+                if was_paces.get(priority) != pace:
+                    paces.append((name, priority, *pace))
+            self._memory.lanes[name] = book, (now_runs, now_paces)
         return runs, paces
 
     def _new_turns(self, lane: str) -> StoredLedger[TurnKey, Turn]:
-        def read(keys: set[TurnKey]) -> Iterable[tuple[TurnKey, Turn]]:
+        def read(keys: set[TurnKey]) -> Iterable[tuple[TurnKey, Turn, Row]]:
             users = as_json({user or "" for user, _ in keys})
+            self._memory.rows += len(keys)
             for user, priority, last, waiting in self._db.execute(_SQL["turns"], (lane, users)):
-                yield (user or None, priority), Turn(last, waiting)
+                yield (user or None, priority), Turn(last, waiting), (last, waiting)
 
-        return StoredLedger(Turn, read, lambda turn: (turn.last, turn.waiting), lambda turn: not turn.waiting)
+        known = self._memory.turns.setdefault(lane, {})
+        return StoredLedger(Turn, read, lambda turn: (turn.last, turn.waiting), lambda turn: not turn.waiting, known)
 
     def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
-        def read(users: set[str]) -> Iterable[tuple[str, Seat]]:
+        def read(users: set[str]) -> Iterable[tuple[str, Seat, Row]]:
             wanted = (lane, as_json(users))
+            self._memory.rows += len(users)
             if self._capped:
                 # Nobody is asked about whose seat was not read.
                 self[lane].caps.update(self._db.execute(_SQL["caps"], wanted).fetchall())
             for user, *counts in self._db.execute(_SQL["seats"], wanted):
-                yield user, Seat(*counts)
+                yield user, Seat(*counts), tuple(counts)
 
-        return StoredLedger(Seat, read, _seat_facts, lambda seat: not (seat.active or seat.parked or seat.out))
+        known = self._memory.seats.setdefault(lane, {})
+        return StoredLedger(Seat, read, _seat_facts, lambda seat: not (seat.active or seat.parked or seat.out), known)
 
 
 class SessionBooks(StoredLedger[str, SessionBook]):
     """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
 
-    def __init__(self, db: sqlite3.Connection, *, ruled: bool = True) -> None:
-        super().__init__(SessionBook, self._stored, rosters.facts, lambda book: book.idle)
+    def __init__(self, db: sqlite3.Connection, memory: Memory | None = None, *, ruled: bool = True) -> None:
+        self._memory = memory or Memory()
+        super().__init__(SessionBook, self._stored, rosters.facts, lambda book: book.idle, self._memory.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
 
@@ -196,17 +222,25 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         """Return an idle session."""
         return self._as_ruled(key, SessionBook())
 
+    def emptied(self, key: str) -> None:
+        """Begin anew, with what operators have set."""
+        was, book = self[key], SessionBook()
+        if was.paused or was.ruled != NO_RULE:
+            rosters.ruled(book, was.ruled, paused=was.paused)
+        self[key] = book
+
     def write(self) -> None:
         """Write back what changed."""
         written, gone = self.changes()
         insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
         each(self._db, _SQL["drop_session"], [(name,) for name in gone])
 
-    def _stored(self, names: set[str]) -> Iterable[tuple[str, SessionBook]]:
+    def _stored(self, names: set[str]) -> Iterable[tuple[str, SessionBook, Row]]:
+        self._memory.rows += len(names)
         if self._ask:
             self._ruled |= ruled_sessions(self._db, names)
         for name, *row in self._db.execute(_SQL["sessions"], (as_json(names),)):
-            yield name, self._as_ruled(name, rosters.opened(*row))
+            yield name, self._as_ruled(name, rosters.opened(*row)), tuple(row)
 
     def _as_ruled(self, name: str, book: SessionBook) -> SessionBook:
         if name in self._ruled:
@@ -218,10 +252,12 @@ class SessionBooks(StoredLedger[str, SessionBook]):
 class Books:
     """All counts of one transaction."""
 
-    def __init__(self, db: sqlite3.Connection, *, capped: bool = True, ruled: bool = True) -> None:
-        self._db = db
-        self.lanes = LaneBooks(db, capped=capped)
-        self.sessions = SessionBooks(db, ruled=ruled)
+    def __init__(
+        self, db: sqlite3.Connection, memory: Memory | None = None, *, capped: bool = True, ruled: bool = True
+    ) -> None:
+        memory = memory or Memory()
+        self.lanes = LaneBooks(db, memory, capped=capped)
+        self.sessions = SessionBooks(db, memory, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
@@ -243,6 +279,10 @@ class Books:
         """Write back what changed."""
         self.lanes.write()
         self.sessions.write()
+
+
+def _counts(book: LaneBook) -> tuple[Row, dict[int, Row]]:
+    return (book.active, book.pending), {priority: (pace.v, pace.ready) for priority, pace in book.paces.items()}
 
 
 def _seat_facts(seat: Seat) -> Row:

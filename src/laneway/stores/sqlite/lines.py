@@ -7,15 +7,25 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
+from laneway.core.run import NewRun, Ties
+
 Key = tuple[int, int]  # rank, acceptance
 FRONT: Key = (-(2**62), 0)
+
+decode_ties = msgspec.json.Decoder(Ties).decode
+
+
+def encode_ties(new: NewRun) -> str | None:
+    """Return what ties a submission to other runs, as JSON."""
+    return None if new.ties is None else msgspec.json.encode(new.ties).decode()
 
 
 class Line(msgspec.Struct, eq=False, gc=False):
     """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
 
     `args` is None where it was not read. `paused` is set for one that is paused where it is held, `arrival` is what it
-    says of its session when it joins, as JSON, and was read where it can be about to.
+    says of its session when it joins, as JSON, and was read where it can be about to. `tied` are its ties, as JSON, and
+    `kept` is how many memos it has.
     """
 
     kind: int
@@ -28,6 +38,7 @@ class Line(msgspec.Struct, eq=False, gc=False):
     user: str | None
     session: str | None
     priority: int
+    tied: str | None = None
     paused: bool = False
     arrival: str | None = None
     attempt: int = 1
@@ -37,38 +48,45 @@ class Line(msgspec.Struct, eq=False, gc=False):
     checkpoint: str | None = None
     prepared: str | None = None
     messages: int = 0
+    kept: int = 0
+
+    @property
+    def ties(self) -> Ties | None:
+        """What ties it to other runs."""
+        return None if self.tied is None else decode_ties(self.tied)
 
 
 class Shelf:
     """An ordered set of runs in a table, read from its front in pages, with what this transaction puts there.
 
+    Whoever uses it sets `read`: (behind which key, the how manieth page) -> its runs, and whether there are more.
+
     *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first of the heap is the first of
     all if it lies before that key, and what was taken from the table is exactly its range up to `taken_to`.
     """
 
-    __slots__ = ("_all_read", "_heap", "_pages", "_put", "_read", "_read_to", "taken_to")
+    __slots__ = ("_all_read", "_heap", "_pages", "_put", "_read_to", "is_changed", "read", "taken_to")
 
-    def __init__(self, read: Callable[[Key, int], tuple[Sequence[Line], bool]]) -> None:
-        self._read = read  # (behind which key, the how manieth page) -> its runs, and whether there are more
+    read: Callable[[Key, int], tuple[Sequence[Line], bool]]
+
+    def __init__(self) -> None:
         self._pages = 0
         self._put: list[Line] = []  # not yet in the heap: most transactions only put
         self._heap: list[tuple[int, int, bool, Line]] = []  # rank, acceptance, whether it is put here, the run
         self._read_to = FRONT
         self._all_read = False
+        self.is_changed = False  # something was put here
         self.taken_to: Key | None = None
 
     def put(self, run: Line) -> None:
         """Put a run at its rank."""
         self._put.append(run)
+        self.is_changed = True
 
     def prime(self, firsts: Sequence[Line]) -> None:
         """Take note of the table's first rows, which a query for many shelves has brought."""
         self._fill(firsts, more=True)
         self._pages = 1
-
-    def skip(self, key: Key) -> None:
-        """Take note that what lies up to this key was read and taken."""
-        self._read_to = self.taken_to = key
 
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
@@ -78,19 +96,40 @@ class Shelf:
                 heappush(heap, (run.rank, run.number, True, run))
             self._put.clear()
         while not self._all_read and (not heap or heap[0][:2] > self._read_to):
-            rows, more = self._read(self._read_to, self._pages)
+            rows, more = self.read(self._read_to, self._pages)
             self._fill(rows, more=more)
             self._pages += 1
         return heap[0][:2] if heap else None
 
     def take(self) -> Line | None:
         """Take the first run."""
-        if self.first() is None:
+        heap = self._heap
+        # What lies before the last that was read is the first of all, without a closer look.
+        if (self._put or not heap or heap[0] > self._read_to) and self.first() is None:
             return None
-        rank, number, put_here, run = heappop(self._heap)
+        rank, number, put_here, run = heappop(heap)
         if not put_here:
             self.taken_to = rank, number
         return run
+
+    def written(self) -> None:
+        """Take note that the table holds what was put here, and not what was taken.
+
+        What lies behind the key up to which the table was read is forgotten: it is read when its turn comes.
+        """
+        self.taken_to = None
+        if self.is_changed:
+            entries = [(rank, number, False, run) for rank, number, _, run in self._heap]
+            entries += [(run.rank, run.number, False, run) for run in self._put]
+            self._heap = entries if self._all_read else [entry for entry in entries if entry[:2] <= self._read_to]
+            heapify(self._heap)
+            self._put.clear()
+            self.is_changed = False
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether nothing of it was read yet."""
+        return not self._pages
 
     def left(self) -> list[Line]:
         """Return the runs put here that are still here."""

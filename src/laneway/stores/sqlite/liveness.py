@@ -11,8 +11,8 @@ from laneway.core.liveness import Heartbeat, Incarnation
 from laneway.core.step import ReclaimReply, RenewReply
 from laneway.errors import LeaseLost
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.leases import as_claimed, requests
 from laneway.stores.sqlite.statements import load
-from laneway.stores.sqlite.stepping import as_claimed, requests
 from laneway.stores.sqlite.waking import wake_for_work
 
 _SQL = load("liveness")

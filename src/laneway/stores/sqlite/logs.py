@@ -6,19 +6,27 @@ that lease begins with it. So a run that does its work and ends costs one row of
 
 from __future__ import annotations
 
+import sqlite3
 from functools import lru_cache
 
 from laneway.core.events import STARTED, Draft, chunk, draft, opened
+from laneway.core.memos import Wait
 from laneway.core.run import Request
+from laneway.core.turns import AGAIN
+from laneway.stores.sqlite import waits
 from laneway.stores.sqlite.lines import Line
-from laneway.stores.sqlite.statements import Row
+from laneway.stores.sqlite.statements import Row, load
+
+_APPEND, _NOTE, _KEEP_LOG = load("settling")["append"], load("settling")["note"], load("inboxes")["keep_log"]
+
+NO_EVENTS = chunk(())  # a row of it would take the number of the next event
 
 
 class Leased(Line, gc=False):
     """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
 
     `request` is what was asked of it; `cleared`: what lies unread in its inbox when it ends is dropped. One that is not
-    leased has nothing left to note.
+    leased has nothing left to note. `waited` is what it waits for, or waited for last, as JSON.
     """
 
     worker: str = ""
@@ -26,11 +34,24 @@ class Leased(Line, gc=False):
     noted: bool = False
     request: str | None = None
     cleared: bool = False
+    waited: str | None = None
 
     @property
     def requested(self) -> Request | None:
         """What was requested of it."""
         return None if self.request is None else Request(self.request)
+
+    @property
+    def wait(self) -> Wait | None:
+        """What it waits for, or waited for last."""
+        return None if self.waited is None else waits.opened(self.waited)
+
+
+def leased(run: Line, worker: str, now: int) -> Leased:
+    """Return a run that the worker was just given, and has kept nothing, as it will be found when it is settled."""
+    who = (run.lane, run.user, run.session, run.priority, run.tied)
+    how = (run.attempt, 0, run.fence, run.events)
+    return Leased(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
 
 
 def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
@@ -41,6 +62,20 @@ def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
     run.events += 1
     run.noted = True
     return _first_chunk(run.worker, run.started_at or 0, drafts, run.attempt, now)
+
+
+def append(db: sqlite3.Connection, run: Leased, text: str) -> None:
+    """Write a chunk whose last event is the run's last so far."""
+    db.execute(_APPEND, appended(run, text))
+
+
+def log_on(db: sqlite3.Connection, run: Leased, drafts: tuple[Draft, ...], now: int, *, leased: bool) -> None:
+    """Write events of a run that nothing else is written of, leased or not, and count them."""
+    append(db, run, logged(run, drafts, now))
+    if leased:
+        db.execute(_NOTE, (run.events, run.number))
+    else:
+        db.execute(_KEEP_LOG, (run.number, run.events, None))
 
 
 def appended(run: Leased, text: str) -> Row:

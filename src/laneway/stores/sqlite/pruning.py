@@ -16,8 +16,8 @@ from laneway.stores.sqlite.statements import as_json, load
 
 _SQL = load("pruning")
 _BELONGINGS = (
-    *("drop_events", "drop_checkpoints", "drop_prepared", "drop_controls", "drop_messages", "leave_keys"),
-    *("drop_outcomes", "drop_runs"),
+    *("drop_events", "drop_checkpoints", "drop_prepared", "drop_memos", "drop_waits", "drop_controls"),
+    *("drop_messages", "leave_keys", "drop_transient", "drop_outcomes", "drop_runs"),
 )
 
 

@@ -7,14 +7,14 @@ hold it up; at worst a long one keeps the log from being moved.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from laneway.core import codec
-from laneway.core.events import STARTED, Event, numbered, opened
+from laneway.core.events import STARTED, Event, counted, numbered, opened
 from laneway.core.instants import instant
 from laneway.core.liveness import WorkerInfo
 from laneway.core.policy import NO_RULE
@@ -22,9 +22,11 @@ from laneway.core.run import Failure, Request, Run, RunFilter
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import StoreError, UnknownRun
 from laneway.ports.sessions import SessionState
+from laneway.stores.sqlite import waits
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.desk import Ask, Desk, Work
 from laneway.stores.sqlite.ledgers import SessionBooks
+from laneway.stores.sqlite.lines import decode_ties
 from laneway.stores.sqlite.rules import ruled_names
 from laneway.stores.sqlite.statements import as_json, load
 from laneway.stores.sqlite.waking import decode_incarnation
@@ -151,15 +153,15 @@ def events(db: sqlite3.Connection, run_id: str, after: int, limit: int) -> list[
         raise UnknownRun(run_id)
     number, result, *lease = row
     stored = islice(_stored(db, number, after), max(0, limit))
-    found = [event for seq, entry in stored for event in numbered(run_id, seq, [entry], _value(result))]
+    found = numbered(run_id, stored, _value(result))
     if len(found) < limit:
         found += [event for event in _open_start(run_id, *lease) if event.seq > after]
     return found
 
 
-def _stored(db: sqlite3.Connection, number: int, after: int) -> Iterator[tuple[int, list[Any]]]:
+def _stored(db: sqlite3.Connection, number: int, after: int) -> Iterator[tuple[int, Sequence[Any]]]:
     for first, body in db.execute(_SQL["chunks"], (number, after + 1)):
-        for seq, entry in enumerate(opened(body), first):
+        for seq, entry in counted(first, opened(body)):
             if seq > after:
                 yield seq, entry
 
@@ -180,6 +182,8 @@ def _run(*row: Any) -> Run:
     facts["state"] = RunState(facts["state"])
     facts["request"] = None if facts["request"] is None else Request(facts["request"])
     facts["args"], facts["result"] = codec.from_json(facts["args"]), _value(facts["result"])
+    facts["ties"] = None if facts["ties"] is None else decode_ties(facts["ties"])
+    facts["wait"] = None if facts["wait"] is None else waits.opened(facts["wait"])
     facts["error"] = None if facts["error"] is None else _failure(facts["error"])
     return Run(**facts)
 
@@ -187,7 +191,7 @@ def _run(*row: Any) -> Run:
 _COLUMNS = (
     *("number", "id", "task", "args", "lane", "user", "session", "priority", "state", "attempt", "fence", "crashes"),
     *("accepted_at", "due_at", "started_at", "ended_at", "result", "error", "reason", "worker"),
-    *("request", "retry_of", "messages"),
+    *("request", "retry_of", "messages", "ties", "wait"),
 )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
-from laneway.core.policy import NO_RULE, Rule
+from laneway.core.policy import DEFAULT_RULE, NO_RULE, Rule
 from laneway.core.sessions import SessionBook, Window
 from laneway.stores.sqlite.statements import Row, as_json
 
@@ -13,6 +15,7 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What few sessions have, so that the rows of the others stay small."""
 
     outside: list[int] = []
+    asking: list[int] = []
     windows: list[Window] = []
     given: Rule = NO_RULE
     throttled: bool = False
@@ -26,10 +29,11 @@ _rest = msgspec.json.Decoder(Rest).decode
 def facts(book: SessionBook) -> Row:
     """Return what is stored of a session, behind its name."""
     rest = None
-    if book.outside or book.windows or book.throttled or book.alone or book.given is not NO_RULE:
-        kept = Rest(book.outside, book.windows, book.given, book.throttled, book.alone)
-        rest = msgspec.json.encode(kept).decode()
-    admitted = as_json(book.admitted)
+    if book.outside or book.asking or book.windows:
+        rest = _encoded(Rest(book.outside, book.asking, book.windows, book.given, book.throttled, book.alone))
+    elif book.throttled or book.alone or book.given is not NO_RULE:
+        rest = _short(book.given, book.throttled, book.alone)
+    admitted = f"[{book.admitted[0]}]" if len(book.admitted) == 1 else as_json(book.admitted)
     return admitted, book.unstarted, book.held, book.back, book.joined, book.front, rest
 
 
@@ -39,13 +43,30 @@ def opened(
     """Return the book of a stored session; what operators have set of it is not there."""
     book = SessionBook(_numbers(admitted), unstarted, held, back, joined, front)
     if rest is not None:
-        kept = _rest(rest)
-        book.outside, book.windows = kept.outside, kept.windows
+        kept, rule = _opened(rest)
+        book.outside, book.asking, book.windows = kept.outside.copy(), kept.asking.copy(), kept.windows.copy()
         book.throttled, book.alone = kept.throttled, kept.alone
-        if kept.given != NO_RULE:
-            book.given = kept.given
-            book.judge()
+        book.given, book.rule = kept.given, rule
     return book
+
+
+# Remembered, because most sessions say the same.
+
+
+@lru_cache(maxsize=256)
+def _short(given: Rule, throttled: bool, alone: bool) -> str:
+    return _encoded(Rest(given=given, throttled=throttled, alone=alone))
+
+
+@lru_cache(maxsize=256)
+def _opened(text: str) -> tuple[Rest, Rule]:
+    rest = _rest(text)
+    given = NO_RULE if rest.given == NO_RULE else rest.given
+    return msgspec.structs.replace(rest, given=given), given.over(DEFAULT_RULE)
+
+
+def _encoded(rest: Rest) -> str:
+    return msgspec.json.encode(rest).decode()
 
 
 def ruled(book: SessionBook, rule: Rule, *, paused: bool) -> SessionBook:

@@ -16,7 +16,7 @@ from laneway.core.states import RunState
 from laneway.core.turns import STILL
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
-from laneway.stores.sqlite import steering
+from laneway.stores.sqlite import steered
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.rules import ruled_sessions
 from laneway.stores.sqlite.statements import Row, as_json, load
@@ -150,7 +150,7 @@ def _let_user_go_on(db: sqlite3.Connection, effects: Effects, user: str, now: in
 
 def _hold_session(transaction: Transaction, name: str, *, held: bool) -> None:
     """Keep still what the session has admitted and does not run, or let that go on, and then what waits behind it."""
-    admitted = steering.read(transaction.db, transaction.books.sessions[name].admitted)
+    admitted = steered.read(transaction.db, transaction.books.sessions[name].admitted)
     still = []
     for run in admitted:
         if run.stands is not RunState.PENDING:

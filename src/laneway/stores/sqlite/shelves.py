@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 
 from laneway.core import flow as core
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Key, Line, Shelf
+from laneway.stores.sqlite.remembering import Memory
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("shelves")
@@ -35,19 +37,22 @@ _SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
 
 
 class Shelves:
-    """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once."""
+    """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once.
 
-    def __init__(self, db: sqlite3.Connection, books: Books, *, aside: bool, resumed: bool) -> None:
-        self._db, self._books, self._resumed = db, books, resumed
+    The fronts of parked sets and of what sessions hold back are looked for in `memory` first, and left there.
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, books: Books, memory: Memory | None, *, aside: bool, resumed: bool
+    ) -> None:
+        self._db, self._books, self._memory, self._resumed = db, books, memory or Memory(), resumed
         self.page = 8
         self._ready: dict[str, Shelf] = {}
         self._parked: dict[tuple[str, str], Shelf] = {}
         self._held: dict[str, Shelf] = {}
-        # Most sessions let one run go on at a time: these were read for that, and these keys are done with.
-        self._next: dict[str, Line] = {}
-        self._passed: dict[str, Key] = {}
         self._due: list[Line] = []
         self._due_taken: Key | None = None
+        self._due_removed = False
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
@@ -56,12 +61,13 @@ class Shelves:
         """Put the run into its lane's ready order."""
         (self._ready.get(run.lane) or self._ready_shelf(run.lane)).put(run)
 
-    def take_ready(self, lane: str, tasks: Set[str]) -> Line | None:
-        """Take the first of the lane's ready order and of the sets aside for these tasks."""
+    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Line | None]:
+        """Return what takes the first of the lane's ready order and of the sets aside for these tasks."""
         shelf = self._ready.get(lane) or self._ready_shelf(lane)
         asides = self._aside().get(lane)
-        if not asides:
-            return shelf.take()
+        return partial(self._take_merged, lane, shelf, asides, tasks) if asides else shelf.take
+
+    def _take_merged(self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str]) -> Line | None:
         sets = {task: self._parked_shelf(lane, _TASK + task) for task, runs in asides.items() if runs and task in tasks}
         firsts = [(key, task) for task, aside in sets.items() if (key := aside.first()) is not None]
         front = shelf.first()
@@ -91,10 +97,6 @@ class Shelves:
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
-        run = self._next.pop(session, None)
-        if run is not None:
-            self._passed[session] = run.rank, run.number
-            return run
         run = self._held_shelf(session).take()
         assert run is not None, f"the counts say that session {session} holds runs back"
         return run
@@ -112,6 +114,7 @@ class Shelves:
         wanted = (run.number, run.lane, run.user, run.task, run.session, hint, due_at)
         [[name, gate, run.rank, run.kind]] = self._db.execute(_SQL["find"], wanted).fetchall()
         shelf = core.Shelf(name)
+        self._due_removed = self._due_removed or shelf is core.Shelf.DUE
         self._db.execute(_SQL[f"remove_{name}"], (*_SPOTS[shelf](run, gate), run.rank, run.number))
         if gate.startswith(_TASK):
             self._count_aside(run.lane, run.task, -1)
@@ -142,8 +145,8 @@ class Shelves:
 
     @property
     def due_changed(self) -> bool:
-        """Tell whether future runs were put or taken."""
-        return bool(self._due) or self._due_taken is not None
+        """Tell whether future runs were put, taken or removed."""
+        return bool(self._due) or self._due_taken is not None or self._due_removed
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
@@ -153,9 +156,12 @@ class Shelves:
                 lanes.add(lane)
         return sorted(lanes)
 
-    def expect(self, runs: Collection[Line]) -> None:
-        """Load, in one query each, what will follow when these runs free their slots and session places."""
-        self._books.fetch(runs)
+    def expect(self, runs: Collection[Line], read: Collection[Line]) -> None:
+        """Load, in one query each, what will follow when these runs free their slots and session places.
+
+        `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
+        """
+        self._books.fetch(read)
         self._expect_parked(runs)
         self._expect_held(runs)
 
@@ -165,7 +171,7 @@ class Shelves:
         if bare:
             for number, *body in self._db.execute(_SQL["bodies"], (as_json(bare),)):
                 run = bare[number]
-                run.id, run.args, run.checkpoint, run.prepared = body
+                run.id, run.args, run.checkpoint, run.prepared, run.kept = body
 
     # Writing back
 
@@ -175,19 +181,23 @@ class Shelves:
         db = self._db
         ready = [run for shelf in self._ready.values() for run in shelf.left()]
         insert(db, _SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
-        parked = [(gate, run) for (_, gate), shelf in self._parked.items() for run in shelf.left()]
+        parked = [(gate, run) for (_, gate), shelf in self._parked.items() if shelf.is_changed for run in shelf.left()]
         insert(db, _SQL["put_parked"], [(run.lane, gate, run.rank, run.number, run.kind) for gate, run in parked])
-        held = [run for shelf in self._held.values() for run in shelf.left()]
+        held = [run for shelf in self._held.values() if shelf.is_changed for run in shelf.left()]
         insert(db, _SQL["put_held"], [(run.session, run.rank, run.number, run.kind, run.paused) for run in held])
         insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind, run.session) for run in self._due])
         self._write_asides()
+        for shelf in chain(self._parked.values(), self._held.values()):
+            shelf.written()
+        self._memory.parked |= self._parked
+        self._memory.held |= self._held
+        self._memory.count([*held, *(run for _, run in parked)])
 
     def _delete_taken(self) -> None:
         db = self._db
         each(db, _SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
         each(db, _SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
-        held = self._passed | {name: s.taken_to for name, s in self._held.items() if s.taken_to}
-        each(db, _SQL["drop_held"], [(name, *key) for name, key in held.items()])
+        each(db, _SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
         if self._due_taken:
             db.execute(_SQL["drop_due"], self._due_taken)
 
@@ -205,33 +215,33 @@ class Shelves:
         gates = [
             (lane, f"user:{user}")
             for lane, user in freed
-            if lanes[lane].seats[user].parked and (lane, f"user:{user}") not in self._parked
+            if lanes[lane].seats[user].parked and self._parked_shelf(lane, f"user:{user}").is_new
         ]
         if gates:
             # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
             depth = min(max(freed.values()) + 1, _DEEPEST)
-            rows = self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall()
-            self._prime(self._parked_shelf, rows)
+            firsts: dict[Shelf, list[Line]] = {}
+            for *facts, gate in self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall():
+                run = Line(*facts)
+                firsts.setdefault(self._parked_shelf(run.lane, gate), []).append(run)
+            self._prime(firsts)
 
     def _expect_held(self, runs: Collection[Line]) -> None:
         sessions = self._books.sessions
-        names = {run.session for run in runs if run.session and sessions[run.session].held} - self._held.keys()
+        names = {run.session for run in runs if run.session and sessions[run.session].held}
+        names = {name for name in names if self._held_shelf(name).is_new}
         if names:
-            found = self._lines("first_held", (as_json(names),))
-            self._books.fetch(found)
-            self._next.update((str(run.session), run) for run in found)
+            found = [Line(*row) for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall()]
+            self._prime({self._held_shelf(str(run.session)): [run] for run in found})
 
-    def _prime(self, shelf: Callable[[str, str], Shelf], rows: list[Row]) -> None:
-        """Hand each shelf its first rows; the last column says which shelf of the run's lane it is."""
-        firsts: dict[tuple[str, str], list[Line]] = {}
-        for *facts, name in rows:
-            run = Line(*facts)
-            firsts.setdefault((run.lane, name), []).append(run)
+    def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
+        """Hand each shelf its first runs."""
         runs = self._complete([run for found in firsts.values() for run in found])
+        self._memory.count(runs)
         self._books.fetch(runs)
-        for key, found in firsts.items():
+        for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
-            shelf(*key).prime(found)
+            shelf.prime(found)
 
     def _ready_shelf(self, lane: str) -> Shelf:
         def read(after: Key, page: int) -> tuple[Sequence[Line], bool]:
@@ -241,29 +251,30 @@ class Shelves:
             self._books.fetch(runs)
             return runs, len(runs) == count
 
-        shelf = self._ready[lane] = Shelf(read)
+        shelf = self._ready[lane] = Shelf()
+        shelf.read = read
         return shelf
 
     def _parked_shelf(self, lane: str, gate: str) -> Shelf:
-        shelf = self._parked.get((lane, gate))
+        key = lane, gate
+        shelf = self._parked.get(key)
         if shelf is None:
-            shelf = self._parked[lane, gate] = Shelf(partial(self._read, "parked", (lane, gate)))
+            shelf = self._parked[key] = self._memory.parked.get(key) or Shelf()
+            shelf.read = partial(self._read, "parked", key)
         return shelf
 
     def _held_shelf(self, session: str) -> Shelf:
         shelf = self._held.get(session)
         if shelf is None:
-            shelf = self._held[session] = Shelf(partial(self._read, "held", (session,)))
-            if session in self._next:
-                shelf.prime([self._next.pop(session)])
-            elif session in self._passed:
-                shelf.skip(self._passed[session])
+            shelf = self._held[session] = self._memory.held.get(session) or Shelf()
+            shelf.read = partial(self._read, "held", (session,))
         return shelf
 
     def _read(self, statement: str, key: Row, after: Key, page: int) -> tuple[Sequence[Line], bool]:
         # Mostly one run is asked for; who asks for more will ask for many.
         count = 4**page if page < 4 else 256
         runs = self._lines(statement, (*key, *after, count))
+        self._memory.count(runs)
         self._books.fetch(runs)
         return runs, len(runs) == count
 
@@ -275,7 +286,7 @@ class Shelves:
         if again:
             for number, *facts in self._db.execute(_SQL["tried"], (as_json(again),)):
                 run = again[number]
-                run.attempt, run.crashes, run.fence, run.events, run.checkpoint, run.prepared = facts
+                run.attempt, run.crashes, run.fence, run.events, run.checkpoint, run.prepared, run.kept = facts
         return runs
 
     def _aside(self) -> dict[str, dict[str, int]]:

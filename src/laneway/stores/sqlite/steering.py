@@ -1,12 +1,10 @@
-"""Steering: runs as control and a session's policy find them, and what is done to them, wherever they are.
+"""Steering: what is done to runs from outside, wherever they are.
 
 What follows is decided in `core.control` and `core.arrivals`.
 
-**Finding.** A pending run does not know its shelf, because keeping that up would cost every run that is never steered
-two more writes. It is looked for by the key it was accepted with, then where it can be (`find` in `shelves.sql`).
-
 **Many at once.** Taking one run out lets others go on, also such as are to be taken out next. So what was moved is
-written after each run, and the tables say where the next one is; only the counts wait for the end.
+written after each run, and the tables say where the next one is; only the counts wait for the end. What a run's end
+does to those that it called, or that called it, makes what was read of these before untrue: see `fresh`.
 
 **Race**: none with a worker's step. Whichever commits first wins: a settled run has no lease to write a request to, and
 a settlement finds the request.
@@ -14,46 +12,30 @@ a settlement finds the request.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Collection
+
+import msgspec
 
 from laneway.core import control
 from laneway.core.control import Change
-from laneway.core.flow import Shelf
-from laneway.core.run import MessageKind, NewRun, Request, Why
+from laneway.core.events import Draft
+from laneway.core.memos import Memo, MemoKind, Question, Wait
+from laneway.core.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.states import TERMINAL, RunState
-from laneway.stores.sqlite import counts, keys, liveness
+from laneway.stores.sqlite import counts, keys, liveness, memos, steered
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.endings import Endings
 from laneway.stores.sqlite.inboxes import Inboxes
-from laneway.stores.sqlite.logs import Leased, appended, logged
-from laneway.stores.sqlite.statements import as_json, load
+from laneway.stores.sqlite.logs import append, log_on, logged
+from laneway.stores.sqlite.placing import Placing
+from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.steered import Steered
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_holder
 
 _SQL = load("steering")
-_SETTLE, _APPEND = load("settling")["settle"], load("settling")["append"]
-
-
-class Steered(Leased, gc=False):
-    """A run that has not ended, leased or not. `hint` is its key when it was accepted."""
-
-    state: str = RunState.PENDING.value
-    holder: str | None = None
-    died: str | None = None
-    hint: int = 0
-    due_at: int = 0
-    error: str | None = None
-    call: str | None = None
-
-    @property
-    def stands(self) -> RunState:
-        """The state it is in."""
-        return RunState(self.state)
-
-
-def read(db: sqlite3.Connection, numbers: Collection[int]) -> list[Steered]:
-    """Return these runs, in this order."""
-    return [Steered(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
+_SETTLE = load("settling")["settle"]
+_failure = msgspec.json.Decoder(Failure).decode
 
 
 def _at_once() -> None:
@@ -61,7 +43,7 @@ def _at_once() -> None:
 
 
 class Steering:
-    """Changes runs in one transaction; fulfils `core.arrivals.Floor`.
+    """Changes runs in one transaction; fulfils `core.arrivals.Floor` and `endings.Beside`.
 
     `call` is remembered with each run that it changes. `flush` is called before it looks for any.
     """
@@ -71,6 +53,9 @@ class Steering:
     ) -> None:
         self._transaction, self._effects, self._call, self._flush = transaction, effects, call, flush
         self._db, self._now = transaction.db, transaction.now
+        self._beside: set[int] = set()  # the numbers of runs that were changed because another was
+        self._abandons = False  # what is called by whom a call abandons, is abandoned
+        self._placing, self.endings = Placing(transaction), Endings(transaction, self)
 
     # What a session's policy may see and do
 
@@ -104,17 +89,65 @@ class Steering:
         keys.free(self._db, run.number)
         self.apply(run, control.drop(run.stands, why))
 
-    def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False) -> bool:
+    def supersede(self, run: Steered, by: str) -> None:
+        """End a run that waits for an answer; see `Floor`."""
+        self._flush()  # the message that came instead is a run by now, and may be the next to go on
+        self.apply(run, control.supersede(by))
+
+    def answer(self, run: Steered, answer: str, question: Question | None = None) -> None:
+        """Answer a question, the first unless told otherwise; see `Floor`."""
+        question = question or (run.wait or Wait()).questions[0]
+        memo = Memo(kind=MemoKind.ANSWER, name=question.name, value=answer, about=question.about, attempt=run.attempt)
+        memos.put(self._db, [(run.number, memo)])
+        self.apply(run, control.go_on(run.requested, control.answered(question, answer)))
+
+    def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
         """Cancel a run; see `Floor`."""
         lapsed = run.died is not None or (run.holder is not None and liveness.is_dead(self._db, run.holder, self._now))
-        change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon)
+        change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon, why=why)
         if clears and not run.cleared:
             run.cleared = True
             self._db.execute(_SQL["clear"], (run.number,))
         if change is None:
             return False
+        before, self._abandons = self._abandons, abandon
         self.apply(run, change)
+        self._abandons = before
         return True
+
+    # What follows for runs that the call was not about
+
+    def named(self, ids: Collection[str]) -> list[Steered]:
+        """Return the runs of these ids; see `Beside`."""
+        self._transaction.write_shelves()
+        return self.read(steered.numbers(self._db, ids))
+
+    def cancel_called(self, run: Steered) -> None:
+        """Cancel a run that nobody waits for any more; see `Beside`."""
+        self._do_beside(run, lambda: self.cancel(run, abandon=self._abandons, why=Why.PARENT_ENDED))
+
+    def let_go_on(self, run: Steered, change: Change) -> None:
+        """Let a run go on that waits; see `Beside`."""
+        self._do_beside(run, lambda: self.apply(run, change))
+
+    def expire(self, run: Steered) -> None:
+        """End a run whose question nobody answered in time."""
+        self._do_beside(run, lambda: self.apply(run, control.expire(run.wait or Wait(), self._now)))
+
+    def say(self, run: Steered, *drafts: Draft) -> None:
+        """Tell the run's followers something; see `Beside`."""
+        log_on(self._db, run, drafts, self._now, leased=run.holder is not None)
+        self._beside.add(run.number)
+
+    def fresh(self, run: Steered) -> Steered:
+        """Return a run that was read before, as it stands now."""
+        return self.read([run.number])[0] if run.number in self._beside else run
+
+    def _do_beside(self, run: Steered, work: Callable[[], object]) -> None:
+        self._beside.add(run.number)
+        call, self._call = self._call, ""
+        work()
+        self._call = call
 
     # Doing it
 
@@ -122,29 +155,22 @@ class Steering:
         """Return these runs, in this order, and load the counts that they are part of."""
         if not numbers:
             return []
-        runs = read(self._db, numbers)
+        runs = steered.read(self._db, numbers)
         self._transaction.books.fetch(runs)
         return runs
 
     def apply(self, run: Steered, change: Change) -> None:
         """Change one run: its place, its log and its record."""
-        if change.state is RunState.PENDING:
-            # Those of its session that are due by now are before it.
-            self._transaction.make_due()
-            self._transaction.write_shelves()
         text = logged(run, change.drafts, self._now)
         if change.state in TERMINAL:
             self._end(run, change, text)
         else:
-            self._db.execute(_APPEND, appended(run, text))
+            append(self._db, run, text)
             if change.state is RunState.RUNNING:
                 self._request(run, change.request)
-            elif change.state is RunState.PAUSED:
-                self._set_down(run)
-                self._settle(run, change)
             else:
-                self._put_back(run)
-                self._settle(run, change)
+                self._placing.move(run, change.state)
+                self._settle(run, change, run.due_at)
         self._remember(run)
         self._transaction.write_shelves()
         self._effects.events = True
@@ -164,49 +190,28 @@ class Steering:
 
     def _request(self, run: Steered, request: Request | None) -> None:
         self._db.execute(_SQL["request"], (request, run.events, run.number))
+        self._transaction.requested = True
         self._tell(run)
 
     def _end(self, run: Steered, change: Change, text: str) -> None:
-        before, flow, shelves = run.stands, self._transaction.flow, self._transaction.shelves
-        if before is RunState.PENDING:
-            flow.withdraw(run, shelves.remove(run, run.hint, run.due_at))
-        elif before is RunState.PAUSED:
-            place = shelves.held(run)
-            if place is not None:
-                shelves.remove_held(run, place)
-                flow.unhold(run)
-        elif run.holder is not None:
-            flow.free(run)
-            liveness.lose(self._db, run.holder, run.number)
+        self._placing.take_out(run)
+        self._settle(run, change, None, self._now, text)
         if self._transaction.inboxes:
             Inboxes(self._transaction).close(run, cleared=run.cleared)
-        flow.end(run)
-        self._settle(run, change, self._now, text)
+        failure = None if run.error is None else _failure(run.error)
+        self.endings.close(run, change.state, reason=change.reason, failure=failure)
+        self._transaction.flow.end(run)
 
-    def _set_down(self, run: Steered) -> None:
-        shelves = self._transaction.shelves
-        place = shelves.held(run)
-        if place is None:
-            self._transaction.flow.set_down(run, shelves.remove(run, run.hint, run.due_at))
-        else:
-            shelves.pause_held(run, place, paused=True)
-            self._transaction.flow.set_down(run, Shelf.HELD)
-
-    def _put_back(self, run: Steered) -> None:
-        shelves = self._transaction.shelves
-        self._transaction.books.lanes[run.lane].pending += 1
-        run.paused = False
-        place = shelves.held(run)
-        if place is not None:
-            shelves.pause_held(run, place, paused=False)
-        elif run.due_at > self._now:
-            shelves.put_due(run, run.due_at)
-        else:
-            self._transaction.flow.take_up(run, self._transaction.arrival(run))
-
-    def _settle(self, run: Steered, change: Change, ended_at: int | None = None, log: str | None = None) -> None:
-        # The due time stays what it was.
-        facts, times = (run.attempt, run.crashes, run.fence, run.events), (None, run.started_at, ended_at)
+    def _settle(
+        self,
+        run: Steered,
+        change: Change,
+        due_at: int | None = None,
+        ended_at: int | None = None,
+        log: str | None = None,
+    ) -> None:
+        # The due time of a run that ends stays what it was.
+        facts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
         ending = (change.reason, run.error, None, log)
         self._db.execute(_SETTLE, (run.number, change.state.value, *facts, *times, *ending))
 

@@ -16,12 +16,16 @@ from collections.abc import Mapping
 import msgspec
 
 from laneway.core.flow import MOST_MOVES
-from laneway.core.run import Claimed, Request, handed
-from laneway.core.step import Requested, Step, StepReply
+from laneway.core.run import Claimed, handed
+from laneway.core.step import Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.expiring import begin
 from laneway.stores.sqlite.inboxes import Inboxes
+from laneway.stores.sqlite.leases import as_claimed, requests
+from laneway.stores.sqlite.logs import leased
+from laneway.stores.sqlite.remembering import Memory
 from laneway.stores.sqlite.rules import paused
 from laneway.stores.sqlite.settling import Settling
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
@@ -42,10 +46,10 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
         return _same_answer(db, step.incarnation, call, *answer)
-    transaction = Transaction(db, now, step.incarnation)
+    transaction = begin(db, effects, now, step.incarnation, effects.memory or Memory())
     # First what is due: what a result lets join its session comes behind it.
-    transaction.make_due()
-    settling = Settling(transaction, step)
+    behind = transaction.make_due()
+    settling = Settling(transaction, effects, step, behind=behind)
     settling.settle()
     settling.write()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
@@ -55,7 +59,10 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     # let its session go on in a lane that the claim did not look at.
     if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
         wake_for_work(db, effects)
-    effects.events = bool(claimed or step.results or step.emitted)
+    effects.events = effects.events or bool(claimed or step.results or step.emitted)
+    # What becomes of messages is written by itself, and may be about any run.
+    keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
+    effects.memory = transaction.memory if keep else None
     return reply
 
 
@@ -74,22 +81,9 @@ def _answer(
     idle = step.park and not more and len(claimed) < step.room
     kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short)
     transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
-    told = transaction.glance.requested or transaction.inboxes
+    told = transaction.requested or transaction.inboxes
     asked = requests(transaction.db, step.incarnation) if told else []
     return StepReply(claimed, refused, due_in, more, now, asked)
-
-
-def requests(db: sqlite3.Connection, incarnation: str) -> list[Requested]:
-    """Return what is requested of the runs that the incarnation executes."""
-    rows = db.execute(_SQL["requests"], (incarnation,))
-    return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in rows]
-
-
-def as_claimed(row: Row) -> Claimed:
-    """Return a row of a lease that is read again."""
-    run = Claimed(*row)
-    run.lapsed, run.timed_out = bool(run.lapsed), bool(run.timed_out)
-    return run
 
 
 def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[str, int]:
@@ -112,7 +106,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     started, more = transaction.flow.claim(lanes, step.room, known, turn, _spare(transaction, step, lanes))
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
-    leases, claimed = list[Row](), list[Claimed]()
+    leases, claimed, memory = list[Row](), list[Claimed](), transaction.memory
     for nth, run in enumerate(started):
         run.fence += 1
         run.messages = taken.get(run.number, 0)
@@ -120,6 +114,10 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
             (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
         )
         claimed.append(handed(run, step.incarnation))
+        if not run.kept:
+            memory.leases[run.number] = leased(run, step.incarnation, transaction.now)
+    memory.rows += len(started)
     insert(transaction.db, _SQL["lease"], leases)
-    each(transaction.db, _SQL["lease_messages"], [(run.messages, run.number) for run in started if run.messages])
+    kept = [(run.messages, run.kept, run.number) for run in started if run.messages or run.kept]
+    each(transaction.db, _SQL["lease_kept"], kept)
     return claimed, more

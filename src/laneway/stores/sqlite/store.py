@@ -1,7 +1,8 @@
 """The SQLite store: the verbs of `ports.Store` over one file.
 
 Every verb is a piece of work for one of two threads: the writer's, where it runs inside a transaction, or the reader's,
-where it runs in a snapshot. Nothing is remembered between calls, so any number of processes can share the file.
+where it runs in a snapshot. The file alone says what holds, so any number of processes can share it; what a step knew
+is used by the next only while nobody has written in between (`remembering`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
 from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.memos import Recall
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
-from laneway.errors import LeaseLost
+from laneway.errors import LeaseLost, UsageError
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
@@ -36,11 +38,13 @@ from laneway.stores.sqlite import (
     explaining,
     inboxes,
     liveness,
+    memos,
     pruning,
     reading,
     ruling,
     stepping,
     submitting,
+    trimming,
     waiting,
 )
 from laneway.stores.sqlite.connection import Place
@@ -112,7 +116,19 @@ class SQLiteStore:
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
-        return await self._write(lambda db, effects: control.resume(db, effects, call, run_id, self._clock.now()))
+        found = await self._write(lambda db, effects: control.resume(db, effects, call, run_id, self._clock.now()))
+        return _or_raise(found)
+
+    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
+        """Answer a question; see `MemoStore`."""
+        found = await self._write(
+            lambda db, effects: control.answer(db, effects, call, run_id, answer, name, self._clock.now())
+        )
+        return _or_raise(found)
+
+    async def recall(self, run_id: str) -> Recall:
+        """Return what the run has kept; see `MemoStore`."""
+        return await self._read(lambda db: memos.recall(db, run_id))
 
     async def stop(self, call: str, name: str) -> Stopped:
         """Cancel the session's oldest active run; see `SessionStore`."""
@@ -208,6 +224,7 @@ class SQLiteStore:
             return await self._write(
                 lambda db, effects: stepping.take_step(db, effects, step, self._clock.now()),
                 durable=bool(step.results or step.emitted or step.saved or step.overdue),
+                remembers=True,
             )
         except LeaseLost:
             self._here.forget(step.incarnation)
@@ -216,7 +233,7 @@ class SQLiteStore:
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
         return self._here.writer.write_and_wait(
-            lambda db, _: liveness.renew(db, incarnation, self._clock.now()), durable=False
+            lambda db, _: liveness.renew(db, incarnation, self._clock.now()), durable=False, remembers=True
         )
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
@@ -246,6 +263,11 @@ class SQLiteStore:
         # Not durable: what a crash of the machine brings back is pruned again.
         return await self._write(lambda db, _: pruning.prune(db, keep, limit, self._clock.now()), durable=False)
 
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        """Trim old logs; see `UpkeepStore`."""
+        # Not durable, as pruning.
+        return await self._write(lambda db, _: trimming.trim(db, older_than, limit, self._clock.now()), durable=False)
+
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
@@ -270,9 +292,11 @@ class SQLiteStore:
         await here.writer.write(lambda _, __: None)
         here.opened = True
 
-    async def _write(self, work: Callable[[sqlite3.Connection, Effects], T], *, durable: bool = True) -> T:
+    async def _write(
+        self, work: Callable[[sqlite3.Connection, Effects], T], *, durable: bool = True, remembers: bool = False
+    ) -> T:
         here = self._here
-        answer = await here.writer.write(work, durable=durable)
+        answer = await here.writer.write(work, durable=durable, remembers=remembers)
         here.opened = True
         return answer
 
@@ -282,3 +306,10 @@ class SQLiteStore:
         if not here.opened:
             await self._open()
         return await here.reader.ask(question)
+
+
+def _or_raise(found: Run | UsageError) -> Run:
+    """Return the run, or raise what is wrong: what was done on the way there is committed."""
+    if isinstance(found, UsageError):
+        raise found
+    return found

@@ -17,10 +17,12 @@ from laneway.core.acceptance import note
 from laneway.core.policy import MAIN
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import FRESH
-from laneway.stores.sqlite.arriving import Arriving
+from laneway.stores.sqlite.arriving import Arriving, known
 from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.inboxes import run_row, takers
-from laneway.stores.sqlite.statements import Row, as_json, each, insert, insert_alike, load
+from laneway.stores.sqlite.expiring import begin
+from laneway.stores.sqlite.lines import encode_ties
+from laneway.stores.sqlite.plain import submit_plain
+from laneway.stores.sqlite.statements import Row, each, insert, insert_alike, load
 from laneway.stores.sqlite.steering import Steering
 from laneway.stores.sqlite.transaction import Transaction
 from laneway.stores.sqlite.waking import wake_for_work
@@ -39,32 +41,19 @@ class _RepeatedError(Exception):
 
 def submit(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt]:
     """Accept the batch; see `RunStore.submit`."""
-    transaction = Transaction(db, now)
+    receipts = submit_plain(db, effects, batch, now)
+    if receipts is not None:
+        return receipts
+    transaction = begin(db, effects, now)
     try:
         receipts = _Batch(transaction, effects, batch).accept()
     except (sqlite3.IntegrityError, _RepeatedError):
         # Invariant: the runs are written before anything else, so they are all there is to undo.
         db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
-        receipts = _Batch(Transaction(db, now), effects, batch, _known(db, batch)).accept()
+        receipts = _Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
     if transaction.glance.resting:
         wake_for_work(db, effects)
     return receipts
-
-
-def _known(db: sqlite3.Connection, batch: Sequence[NewRun]) -> dict[str, Receipt]:
-    """Return the first receipts of those that were submitted before, by their ids."""
-    ids = as_json({new.id for new in batch})
-    lanes: dict[str, str] = dict(db.execute(_SQL["known"], (ids,)).fetchall())
-    taken = takers(db, (new.id for new in batch))
-    known: dict[str, Receipt] = {}
-    for new in batch:
-        # One that was left unread has become a run since; it was another's message first.
-        if new.id in taken:
-            kind, lane, taker = taken[new.id]
-            known[new.id] = Receipt(ReceiptOutcome(kind.value), taker, note(lane, new))
-        elif new.id in lanes:
-            known[new.id] = Receipt(_ACCEPTED, new.id, note(lanes[new.id], new))
-    return known
 
 
 class _Batch:
@@ -83,7 +72,8 @@ class _Batch:
         self._transaction, self._batch, self._known = transaction, batch, known
         self._careful = known is not None
         steering = Steering(transaction, effects, flush=self.flush)
-        self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush)
+        behind = transaction.make_due()
+        self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush, behind=behind)
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
         self._books = {lane: transaction.books.lanes[lane] for lane in self._lanes.values()}
         self._fetch(batch)
@@ -117,7 +107,7 @@ class _Batch:
     def sure(self) -> None:
         """Make sure that no id of the batch was seen before, in the store or in the batch; raise if one was."""
         if self._known is None:
-            self._known = _known(self._transaction.db, self._batch)
+            self._known = known(self._transaction.db, self._batch)
             if self._known or len({new.id for new in self._batch}) < len(self._batch):
                 raise _RepeatedError
 
@@ -163,13 +153,15 @@ class _Batch:
                 self._retries.append((new.retry_of, number + nth))
             if count < FEW:
                 facts = (new.task, lane, new.user, None, new.priority, None, transaction.now, transaction.now)
-                self._rows.append((number + nth, new.id, *facts, rank + nth, new.args))
+                self._rows.append((number + nth, new.id, *facts, rank + nth, new.args, encode_ties(new)))
                 self._ready.append((lane, rank + nth, number + nth, FRESH))
 
     def _alike_up_to(self, start: int) -> int:
         """Return where the runs end that are like the one at `start`, but for ids and arguments, and have room."""
         batch = self._batch
         new = batch[start]
+        if new.ties is not None:
+            return start + 1
         task, lane, user, priority = new.task, new.lane, new.user, new.priority
         book = self._books[self._lanes[lane]]
         most = book.lane.max_pending
@@ -181,26 +173,26 @@ class _Batch:
                 break
             if new.session is not None or new.delay or new.due_at is not None or new.key is not None:
                 break
+            if new.ties is not None:
+                break
             end += 1
         return end
 
     def _write_runs(self) -> None:
         """Write the runs and their places."""
-        db, now, made = self._transaction.db, self._transaction.now, self._arriving.made
-        insert(db, _SQL["insert"], self._rows + [run_row(run.line, run.arrival, now, run.due_at) for run in made])
+        db, now = self._transaction.db, self._transaction.now
+        insert(db, _SQL["insert"], self._rows)
         for index, number, rank, count in self._alike:
             new = self._batch[index]
             shared = (new.task, self._lanes[new.lane], new.user, new.priority, now)
             own = [text for new in self._batch[index : index + count] for text in (new.id, new.args)]
             insert_alike(db, _SQL["insert_alike"], count, number, rank, shared, own)
-        retries = self._retries + [(run.retry_of, run.line.number) for run in made if run.retry_of is not None]
-        each(db, _SQL["set_retry"], retries)
+        each(db, _SQL["set_retry"], self._retries)
+        self._arriving.write()
         insert(db, _PUT_READY, self._ready)
         for index, number, rank, count in self._alike:
             lane = self._lanes[self._batch[index].lane]
             insert_alike(db, _SQL["ready_alike"], count, number, rank, (lane,))
-        self._arriving.keys.write()
-        made.clear()
         self._rows, self._ready, self._retries, self._alike = [], [], [], []
 
     def _fetch(self, batch: Sequence[NewRun]) -> None:

@@ -1,6 +1,6 @@
 """What every writing verb works with: the core's flow over this file's tables, for as long as the write lock is held.
 
-A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb.
+A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb but its `Memory`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from laneway.core.policy import Arrival
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Line
+from laneway.stores.sqlite.remembering import Memory
 from laneway.stores.sqlite.shelves import Shelves
 from laneway.stores.sqlite.statements import load
 
@@ -28,6 +29,7 @@ class Glance(NamedTuple):
 
     accepted: int  # the last acceptance number given
     due_at: int | None  # of the next future run
+    until: int | None  # the last instant for an answer to the most urgent question
     aside: bool  # runs are set aside
     resting: bool  # workers rest, the one who asks not counted
     requested: bool  # something is requested of what the one who asks executes
@@ -43,15 +45,21 @@ class Glance(NamedTuple):
 class Transaction:
     """The flow over its books and shelves. `asker` is the incarnation that takes a step.
 
-    `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages.
+    `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages,
+    `requested` whether something may be requested of what the asker executes, and `rescheduled` whether the next due
+    time, or the last instant for an answer, may be another than it was. What is in `memory` is not read again; a verb
+    that writes books, shelves or leases by itself must not be given one. It `forgot` once others have to look, too.
     """
 
-    def __init__(self, db: sqlite3.Connection, now: int, asker: str | None = None) -> None:
-        self.db, self.now = db, now
+    def __init__(
+        self, db: sqlite3.Connection, now: int, asker: str | None = None, memory: Memory | None = None
+    ) -> None:
+        self.db, self.now, self.memory = db, now, memory or Memory()
         self.glance = Glance(*db.execute(_SQL["glance"], (asker,)).fetchone())
         self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
-        self.books = Books(db, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
-        self.shelves = Shelves(db, self.books, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
+        self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
+        self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
+        self.shelves = Shelves(db, self.books, memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions)
 
     def make_due(self) -> bool:
@@ -83,12 +91,15 @@ class Transaction:
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
-        self.shelves = Shelves(self.db, self.books, aside=True, resumed=True)
+        self.rescheduled = self.rescheduled or self.shelves.due_changed
+        self.shelves = Shelves(self.db, self.books, None, aside=True, resumed=True)
+        self.memory, self.forgot = Memory(), True
         self.flow.shelves = self.shelves
 
     def next_due(self) -> int | None:
-        """Return when the next future run is due, once this is written."""
-        if not self.shelves.due_changed:
-            return self.glance.due_at
-        [[due_at]] = self.db.execute(_SQL["next_due"]).fetchall()
-        return None if due_at is None else int(due_at)
+        """Return when the next future run is due, or a question is answered too late, once this is written."""
+        due_at, until = self.glance.due_at, self.glance.until
+        if not self.rescheduled and not self.shelves.due_changed:
+            return due_at if until is None or (due_at is not None and due_at < until) else until
+        [[soonest]] = self.db.execute(_SQL["next_due"]).fetchall()
+        return None if soonest is None else int(soonest)

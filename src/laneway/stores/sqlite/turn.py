@@ -32,15 +32,16 @@ class Turn:
 
     def begin(self, db: sqlite3.Connection) -> None:
         """Begin a transaction that holds the write lock. Raises SQLite's error if it cannot be had in time."""
-        naps = self._naps()
-        with self._locked(naps):
-            while True:
-                try:
-                    db.execute("BEGIN IMMEDIATE")
-                    return
-                except sqlite3.OperationalError as error:
-                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not next(naps, False):
-                        raise
+        if self._descriptor is None:
+            self._descriptor = self._open()
+        naps, descriptor = self._naps(), self._descriptor
+        # Without it when it cannot be had, or the time is up: then SQLite says what is wrong.
+        locked = descriptor is not None and self._lock(descriptor, naps)
+        try:
+            self._begin(db, naps)
+        finally:
+            if locked and descriptor is not None:
+                _unlock(descriptor)
 
     def close(self) -> None:
         """Let go of the lock file."""
@@ -48,17 +49,14 @@ class Turn:
             os.close(self._descriptor)
             self._descriptor = None
 
-    @contextlib.contextmanager
-    def _locked(self, naps: Iterator[bool]) -> Iterator[None]:
-        if self._descriptor is None:
-            self._descriptor = self._open()
-        # Without it when it cannot be had, or the time is up: then SQLite says what is wrong.
-        locked = self._descriptor is not None and self._lock(self._descriptor, naps)
-        try:
-            yield
-        finally:
-            if locked and self._descriptor is not None:
-                _unlock(self._descriptor)
+    def _begin(self, db: sqlite3.Connection, naps: Iterator[bool]) -> None:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not next(naps, False):
+                    raise
 
     def _open(self) -> int | None:
         # Another user may have made it; to lock it, reading is enough.

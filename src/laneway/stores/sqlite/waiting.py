@@ -11,6 +11,7 @@ from laneway.core.states import RunState
 from laneway.core.why import Waiting, reasons
 from laneway.errors import UnknownRun
 from laneway.ports.gates import Held
+from laneway.stores.sqlite import waits
 from laneway.stores.sqlite.explaining import alive
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.rules import paused
@@ -26,11 +27,12 @@ def why(db: sqlite3.Connection, run_id: str, now: int) -> list[Reason]:
     row = db.execute(_SQL["waiting"], (run_id,)).fetchone()
     if row is None:
         raise UnknownRun(run_id)
-    number, state, due_at, task, lane, user, session, fence, hint = row
+    number, state, due_at, task, lane, user, session, fence, hint, wait = row
     books = Books(db)
     book = books.lanes[lane]
     run = Waiting(state=RunState(state), now=now, due_at=due_at, task=task, lane=book.lane, user=user, session=session)
     run.lane_paused, run.task_paused = book.paused, task in paused(db, Held.TASK)
+    run.wait = None if wait is None else waits.opened(wait)
     _add_active(db, run)
     _add_workers(db, run)
     if session is not None:

@@ -14,7 +14,7 @@ import msgspec
 
 from laneway.core.liveness import Incarnation
 from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.statements import as_json, load
+from laneway.stores.sqlite.statements import each, load
 
 _SQL = load("waking")
 _NEXT_DUE = load("transaction")["next_due"]
@@ -82,7 +82,7 @@ def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
 
 def _wake(db: sqlite3.Connection, effects: Effects, chosen: list[_Resting]) -> None:
     if chosen:
-        db.execute(_SQL["rouse"], (as_json(worker.number for worker in chosen),))
+        each(db, _SQL["rouse"], [(worker.number,) for worker in chosen])
         effects.wake += [(worker.id, worker.socket) for worker in chosen]
 
 

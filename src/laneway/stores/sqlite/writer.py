@@ -26,6 +26,7 @@ from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.desk import Ask, Desk
 from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.remembering import Memory
 from laneway.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
@@ -43,18 +44,20 @@ class Writer(Desk):
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
+        self._memory: Memory | None = None
+        self._version = 0  # which others' commits that is true of
         self._news = False  # events were written, and the watchers do not know yet
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
-    async def write(self, work: Write[T], *, durable: bool = True) -> T:
+    async def write(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
         """Do the work in a transaction, and return its answer once that is committed."""
-        effects = Effects(durable=durable)
+        effects = Effects(durable=durable, remembers=remembers)
         return await self.ask(lambda db: work(db, effects), effects)
 
-    def write_and_wait(self, work: Write[T], *, durable: bool = True) -> T:
+    def write_and_wait(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
         """Do the work in a transaction; wait for it in this thread."""
-        effects = Effects(durable=durable)
+        effects = Effects(durable=durable, remembers=remembers)
         return self.ask_and_wait(lambda db: work(db, effects), effects)
 
     def do(self, batch: list[Ask]) -> None:
@@ -102,6 +105,7 @@ class Writer(Desk):
         """Close the file; whoever closes it last moves the rest of the log into it."""
         self._checkpointer.close()
         self._turn.close()
+        self._memory = None
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -118,10 +122,22 @@ class Writer(Desk):
     def _transact(self, batch: list[Ask]) -> None:
         db = self._db = self._db or self._connect()
         self._begin(db, durable=any(ask.note.durable for ask in batch))
+        memory, self._memory = self._recall(db), None
         for ask in batch:
-            self._attempt(db, ask, alone=len(batch) == 1)
+            memory = self._attempt(db, ask, memory, alone=len(batch) == 1)
         if db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
+            # Not before: what did not reach the file never was.
+            self._memory = memory
+
+    def _recall(self, db: sqlite3.Connection) -> Memory | None:
+        """Return what still holds of what the last transaction left: all of it, or nothing if others have written."""
+        try:
+            [[version]] = db.execute("PRAGMA data_version").fetchall()
+        except sqlite3.Error as error:
+            raise self._broken(error) from error
+        same, self._version = version == self._version, version
+        return self._memory if same else None
 
     def _begin(self, db: sqlite3.Connection, *, durable: bool) -> None:
         try:
@@ -134,19 +150,25 @@ class Writer(Desk):
                 raise translated(error, self._place) from error
             raise self._broken(error) from error
 
-    def _attempt(self, db: sqlite3.Connection, ask: Ask, *, alone: bool) -> None:
+    def _attempt(self, db: sqlite3.Connection, ask: Ask, memory: Memory | None, *, alone: bool) -> Memory | None:
+        """Do one piece of work; return what is known after it."""
+        effects: Effects = ask.note
+        effects.memory = memory if effects.remembers else None
         try:
             if not alone:
                 db.execute("SAVEPOINT piece")
             ask.value = ask.work(db)
             if not alone:
                 db.execute("RELEASE piece")
+            known, effects.memory = effects.memory, None
+            return known
         except sqlite3.Error as error:
             if not _its_own(error):
                 raise self._broken(error) from error
             self._undo(db, ask, error, alone=alone)
         except Exception as error:  # noqa: BLE001 - it goes to its caller
             self._undo(db, ask, error, alone=alone)
+        return None
 
     def _undo(self, db: sqlite3.Connection, ask: Ask, error: Exception, *, alone: bool) -> None:
         ask.error = error
@@ -163,7 +185,7 @@ class Writer(Desk):
             raise self._broken(error, maybe_done=maybe_done) from error
 
     def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
-        db, self._db, self._seen = self._db, None, -1
+        db, self._db, self._seen, self._memory = self._db, None, -1, None
         self._checkpointer.close()
         if db is not None:
             with contextlib.suppress(sqlite3.Error):

@@ -16,14 +16,19 @@ checked, and every run is brought to its end.
 
 from __future__ import annotations
 
+from laneway.testing.contract.answering import WhileWaitingAnswer
 from laneway.testing.contract.arrivals import Arrivals
 from laneway.testing.contract.bounds import Bounds
+from laneway.testing.contract.calls import Calls
 from laneway.testing.contract.caps import Caps
 from laneway.testing.contract.checkpoints import Checkpoints, Requests, TimeOuts
 from laneway.testing.contract.claims import Claims
 from laneway.testing.contract.control import Behind, Cancelling
 from laneway.testing.contract.crowds import Crowds
+from laneway.testing.contract.deadlines import Deadlines
 from laneway.testing.contract.due import DueTimes
+from laneway.testing.contract.families import Families
+from laneway.testing.contract.followups import FollowUps
 from laneway.testing.contract.given import SessionRules
 from laneway.testing.contract.holding import HeldThings, Holding
 from laneway.testing.contract.inboxes import Inboxes
@@ -31,19 +36,25 @@ from laneway.testing.contract.keys import Keys
 from laneway.testing.contract.lanes import Lanes
 from laneway.testing.contract.leases import Leases
 from laneway.testing.contract.logs import Logs
+from laneway.testing.contract.memos import Memos
 from laneway.testing.contract.passing import Passing
 from laneway.testing.contract.pausing import PausedSessions, Pausing
 from laneway.testing.contract.pruning import Pruning
+from laneway.testing.contract.questions import Questions
 from laneway.testing.contract.reading import Reading
 from laneway.testing.contract.repeats import Repeats
+from laneway.testing.contract.returning import Returning
 from laneway.testing.contract.rules import LaneRules, UserCaps, WorkerLimits
 from laneway.testing.contract.sessions import Sessions
 from laneway.testing.contract.settling import Settling
 from laneway.testing.contract.stopping import Stopping
 from laneway.testing.contract.submissions import Submissions
 from laneway.testing.contract.sweeping import Sweeping
+from laneway.testing.contract.trimming import Trimming
 from laneway.testing.contract.turns import Turns
+from laneway.testing.contract.waiting import Waiting
 from laneway.testing.contract.wakeups import Wakeups
+from laneway.testing.contract.while_waiting import WhileWaitingCancel, WhileWaitingQueue
 from laneway.testing.contract.why import Why
 from laneway.testing.contract.windows import Windows
 
@@ -63,6 +74,7 @@ class StoreContract(
     Leases,
     Wakeups,
     Pruning,
+    Trimming,
     Cancelling,
     Behind,
     Sweeping,
@@ -86,5 +98,16 @@ class StoreContract(
     Keys,
     Passing,
     Why,
+    Questions,
+    Deadlines,
+    Waiting,
+    Memos,
+    Calls,
+    Returning,
+    Families,
+    FollowUps,
+    WhileWaitingCancel,
+    WhileWaitingQueue,
+    WhileWaitingAnswer,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 
 from laneway.core.policy import Lane
 from laneway.core.states import RunState
+from laneway.errors import NotWaiting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.contract.frame import Part
+from laneway.testing.contract.questions import answer_memo, asking
 from laneway.testing.hand import Hand, new_run, new_runs
 from laneway.testing.invariants import all_runs, check_invariants, check_limits
+from laneway.testing.leaving import child_of
 
 
 class Crowds(Part):
@@ -99,3 +102,30 @@ class Crowds(Part):
         runs = await all_runs(store)
         assert len(runs) == 36
         assert not any(run.state is RunState.RUNNING for run in runs)
+
+    async def test_of_many_answers_at_once_one_wins(self, store: Store) -> None:
+        hand = await asking(store)
+
+        replies = await asyncio.gather(
+            *(store.answer(f"call {index}", "a", str(index)) for index in range(20)), return_exceptions=True
+        )
+
+        [won] = [index for index, reply in enumerate(replies) if not isinstance(reply, NotWaiting)]
+        assert (await store.recall("a")).memos == [answer_memo(str(won))]
+        assert [run.memos for run in await hand.claim(5)] == [1]
+
+    async def test_a_caller_that_comes_to_wait_while_the_called_run_ends_is_not_forgotten(self, store: Store) -> None:
+        caller, other = await Hand(store).register(), await Hand(store, "other", tasks=["other"]).register()
+        await store.submit(new_runs(20, "r"))
+        for parent in await caller.claim(20):
+            child = child_of(parent, task="other")
+            await caller.wait(parent, "ok", child)
+            await store.answer(f"answer {parent.id}", parent.id, "1")
+            [again], [called] = await caller.claim(1), await other.claim(1)
+
+            await asyncio.gather(caller.wait(again, child), other.succeed(called))
+
+            assert (await store.get(parent.id)).state is RunState.PENDING
+            await caller.succeed(*await caller.claim(1))
+
+        assert await store.count() == {"succeeded": 40}

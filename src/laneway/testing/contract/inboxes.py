@@ -213,6 +213,19 @@ class Inboxes(Part):
 
         assert await states(store, "a", "m2") == [RunState.CANCELLED, RunState.PENDING]
 
+    @pytest.mark.parametrize("names", [(), ("m1",)])
+    async def test_what_comes_after_an_attempt_was_not_read_by_it_whatever_it_says(
+        self, store: Store, names: tuple[str, ...]
+    ) -> None:
+        hand = await Hand(store).register()
+        claimed = await steered(store, *names, hand=hand)
+        await hand.settle([claimed], Failed(error()), read=5)
+        await store.submit([message("m2")])
+
+        await store.cancel("c", "a")
+
+        assert await start_order(hand) == ["m2"]
+
     async def test_an_interrupt_drops_what_is_unread(self, store: Store) -> None:
         hand = await Hand(store).register()
         claimed = await steered(store, "m1", "m2", hand=hand)

@@ -215,6 +215,18 @@ class PausedSessions(Part):
         await store.resume("r", "a")
         assert await start_order(hand) == ["a", "b"]
 
+    async def test_one_that_has_its_place_goes_on_there_though_the_clock_was_set_back(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(2, "r", session="chat"))
+        await store.pause("p", "r-00000")
+        clock.step(-3600)
+
+        await store.resume("r", "r-00000")
+
+        assert await start_order(hand) == ["r-00000", "r-00001"]
+
     async def test_a_cancelled_one_frees_it(self, store: Store) -> None:
         await released(store)
         hand = await Hand(store, "next").register()
@@ -238,6 +250,24 @@ class PausedSessions(Part):
         assert session is not None
         assert (session.active, session.queued) == (0, 3 - which)
         assert await start_order(hand) == [f"r-{index:05d}" for index in range(which, 3)]
+
+    @pytest.mark.parametrize("which", [0, 1])
+    async def test_a_clock_set_back_while_it_is_paused_does_not_make_it_join_twice(
+        self, store: Store, clock: FakeClock, which: int
+    ) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(3, "r", session="chat"))
+        await store.pause("p", f"r-{which:05d}")
+        clock.step(-3600)
+
+        await store.resume("r", f"r-{which:05d}")
+        clock.step(3600)
+        await hand.step()  # what is due by now joins
+
+        session = await store.session("chat")
+        assert session is not None
+        assert (session.active, session.queued) == (0, 3)
+        assert await start_order(hand) == [f"r-{index:05d}" for index in range(3)]
 
     async def test_a_cancelled_one_that_was_paused_in_its_place_lets_the_next_go_on(self, store: Store) -> None:
         hand = await Hand(store).register()

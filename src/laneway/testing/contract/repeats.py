@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -11,6 +13,7 @@ import pytest
 from laneway.core.events import draft
 from laneway.core.outcome import Succeeded
 from laneway.core.policy import Lane
+from laneway.core.run import Ties
 from laneway.core.states import RunState
 from laneway.core.step import Emitted, Step, StepReply
 from laneway.errors import LeaseLost, StoreUnavailable
@@ -21,6 +24,7 @@ from laneway.testing.contract.settling import one_running
 from laneway.testing.faults import LossyStore
 from laneway.testing.hand import Hand, new_run, new_runs
 from laneway.testing.invariants import all_runs
+from laneway.testing.leaving import child_of, follow_up
 
 T = TypeVar("T")
 
@@ -192,6 +196,36 @@ class Repeats(Part):
         assert sorted(executed) == sorted(new.id for new in batch)
         assert lossy.faults > 10
         assert all(run.fence == 1 for run in await all_runs(store))
+
+    async def test_what_a_run_asks_calls_and_leaves_happens_once_though_every_answer_may_get_lost(
+        self, store: Store
+    ) -> None:
+        lossy = LossyStore(store, chance=0.4, random=Random(3))
+        hand = Hand(lossy)
+        await until_answered(hand.register)
+        batch = [new_run(f"r{index:02d}", session=f"s{index % 3}", ties=Ties(then=(new_run(),))) for index in range(10)]
+        await until_answered(lambda: lossy.submit(batch))
+        mine = {new.id for new in batch}
+
+        reply = await step_until_answered(hand, hand.step(room=1))
+        while reply.claimed:
+            [run] = reply.claimed
+            if run.id not in mine or run.memos == 2:
+                leaving = [follow_up(run)] if run.id in mine else []
+                reply = await step_until_answered(hand, hand.succeed(run, room=1, leaving=leaving))
+            elif run.memos == 1:
+                reply = await step_until_answered(hand, hand.wait(run, child_of(run), room=1))
+            else:
+                await step_until_answered(hand, hand.wait(run, "ok"))
+                await until_answered(partial(lossy.answer, f"answer {run.id}", run.id, "1"))
+                reply = await step_until_answered(hand, hand.step(room=1))
+
+        assert await store.count() == {"succeeded": 40}
+        assert lossy.faults > 20
+        for run_id in mine:
+            assert Counter(await kinds(store, run_id)) == Counter(
+                {"started": 3, **dict.fromkeys(("question", "answered", "called", "returned", "result", "done"), 1)}
+            )
 
     async def test_a_repeat_of_a_lost_incarnation_is_told_so(self, store: Store) -> None:
         hand, _ = await one_running(store)

@@ -142,7 +142,7 @@ class UserCaps(Part):
         assert await woken(store, rester) == [rester]
         assert ids(await rester.claim(9)) == ["ann-00001", "ann-00002"]
 
-    async def test_a_lowered_cap_stops_nothing_and_holds_new_starts(self, store: Store) -> None:
+    async def test_a_users_lowered_cap_stops_nothing_and_holds_new_starts(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(4, "ann", user="ann"))
         first, second = await hand.claim(2)

@@ -13,3 +13,7 @@ SELECT number FROM (
     UNION ALL SELECT number FROM held CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1 AND NOT paused
     UNION ALL SELECT number FROM due CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1
 ) ORDER BY number LIMIT ?2;
+
+-- name: known
+-- Find which of these ids are there already, and the lanes they got. Index: the unique id.
+SELECT run.id, lane FROM json_each(?) AS wanted CROSS JOIN run ON run.id = wanted.value;

@@ -24,6 +24,19 @@ SELECT 'run ' || coalesce(id, number), number FROM (
     UNION ALL SELECT number FROM held UNION ALL SELECT number FROM due
 ) LEFT JOIN run USING (number) GROUP BY number HAVING count(*) > 1;
 
+-- name: find_waiting
+-- Find runs that wait, and for nothing. It reads the index outcome_kept.
+SELECT 'run ' || id, run.number
+FROM outcome INDEXED BY outcome_kept CROSS JOIN run USING (number) LEFT JOIN wait USING (number)
+WHERE state = 'waiting' AND ended_at IS NULL AND state <> 'pending' AND wait.number IS NULL;
+
+-- name: find_late
+-- Find runs that do not wait, and whose questions would be found unanswered. It reads the index wait_until.
+SELECT 'run ' || coalesce(id, wait.number), wait.number
+FROM wait INDEXED BY wait_until LEFT JOIN run USING (number) LEFT JOIN outcome USING (number)
+LEFT JOIN lease USING (number)
+WHERE until IS NOT NULL AND (lease.number IS NOT NULL OR state IS NOT 'waiting');
+
 -- name: find_stranded
 -- Find pending runs that no claim will ever meet, as entries for `due`: there each is met, at once. `kind` 1: it was
 -- claimed before. It reads all runs.
@@ -43,16 +56,24 @@ SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELE
 SELECT DISTINCT 'run number ' || number, number FROM (
     SELECT number FROM outcome UNION SELECT number FROM event
     UNION SELECT number FROM checkpoint UNION SELECT number FROM prepared UNION SELECT number FROM control
-    UNION SELECT number FROM message
+    UNION SELECT number FROM message UNION SELECT number FROM memo UNION SELECT number FROM wait
+    UNION SELECT number FROM transient
 ) WHERE number NOT IN (SELECT number FROM run);
 
 -- name: find_unnumbered
--- Find runs whose next event would get a number that is taken, or leave a gap. It reads the history.
+-- Find runs whose next event would get a number that is taken, or leave a gap. It reads the history. A mark of trimmed
+-- deltas counts for all that it covers; it never stands in the last chunk of a run that has ended.
 SELECT 'run ' || id, written, number FROM (
     SELECT id, run.number, coalesce(lease.events, outcome.events, 0) AS counted,
         coalesce(chunked, 0) + coalesce(json_array_length(log), 0) AS written
     FROM run LEFT JOIN outcome USING (number) LEFT JOIN lease USING (number)
-    LEFT JOIN (SELECT number, sum(json_array_length(body)) AS chunked FROM event GROUP BY number) USING (number)
+    LEFT JOIN (
+        SELECT number, sum(json_array_length(body) + iif(instr(body, '["trimmed",'), (
+            SELECT coalesce(sum(json_extract(value, '$[3].events') - 1), 0) FROM json_each(body)
+            WHERE json_extract(value, '$[0]') = 'trimmed'
+        ), 0)) AS chunked
+        FROM event GROUP BY number
+    ) USING (number)
 ) WHERE counted <> written;
 
 -- name: find_parked
@@ -81,6 +102,14 @@ DELETE FROM held WHERE number = ?;
 -- name: undue
 -- It reads the shelf.
 DELETE FROM due WHERE number = ?;
+
+-- name: unwait
+-- Let a run wait no more: it is stranded then, and found as that. Index: the unique number.
+UPDATE outcome SET state = 'pending' WHERE number = ?;
+
+-- name: unask
+-- Index: the primary key.
+UPDATE wait SET until = NULL, request = NULL WHERE number = ?;
 
 -- name: put_due
 -- Index: the primary key.
@@ -112,9 +141,21 @@ DELETE FROM control WHERE number = ?;
 -- Index: the primary key.
 DELETE FROM prepared WHERE number = ?;
 
+-- name: drop_transient
+-- Index: the primary key.
+DELETE FROM transient WHERE number = ?;
+
 -- name: drop_messages
 -- Index: the unique (number, kind, nth).
 DELETE FROM message WHERE number = ?;
+
+-- name: drop_memos
+-- Index: the unique (number, kind, name).
+DELETE FROM memo WHERE number = ?;
+
+-- name: drop_wait
+-- Index: the primary key.
+DELETE FROM wait WHERE number = ?;
 
 -- name: number_lease
 -- Index: the primary key.
@@ -126,7 +167,7 @@ UPDATE outcome SET events = ?1 WHERE number = ?2;
 
 -- name: spots
 -- Read where every run is that has not ended, as `Spot` has it but for what its session says of it. It reads the leases,
--- the shelves and what is paused.
+-- the shelves, and what is paused or waits.
 SELECT 'lease', NULL, run.lane, user, session, priority, task, 1, number, '', 0 FROM lease CROSS JOIN run USING (number)
 UNION ALL
 SELECT 'ready', NULL, run.lane, user, session, priority, task, kind, number, '', 0 FROM ready CROSS JOIN run USING (number)
@@ -139,7 +180,11 @@ SELECT 'due', NULL, lane, user, run.session, priority, task, kind, number, '', 0
 UNION ALL
 SELECT 'paused', NULL, lane, user, session, priority, task, fence > 0, number, '', 1
 FROM outcome INDEXED BY outcome_kept CROSS JOIN run USING (number)
-WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND number NOT IN (SELECT number FROM held);
+WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND number NOT IN (SELECT number FROM held)
+UNION ALL
+SELECT 'waiting', iif(until IS NULL, NULL, 'asking'), lane, user, session, priority, task, 1, number, '', 0
+FROM outcome INDEXED BY outcome_kept CROSS JOIN run USING (number) LEFT JOIN wait USING (number)
+WHERE state = 'waiting' AND ended_at IS NULL AND state <> 'pending';
 
 -- name: sessions
 -- Name all sessions. It reads the table.

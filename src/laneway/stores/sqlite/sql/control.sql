@@ -26,5 +26,5 @@ SELECT found.number FROM (
 ) AS found CROSS JOIN run ON run.number = found.number
 WHERE found.number > :after AND found.number <= :until
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY found.number LIMIT :limit + (SELECT count(*) FROM lease WHERE request = 'cancel');

@@ -39,10 +39,10 @@ SELECT 'ready', count(*) FROM ready UNION ALL SELECT 'parked', count(*) FROM par
 UNION ALL SELECT 'held', count(*) FROM held WHERE NOT paused UNION ALL SELECT 'due', count(*) FROM due;
 
 -- name: waiting
--- Read a run that may be waiting: number, state, due_at, task, lane, user, session, fence, and its key when it was
--- accepted. Index: the unique id, then the primary keys.
-SELECT number, state, due_at, task, lane, user, session, fence, (SELECT rank FROM run WHERE run.number = record.number)
-FROM record WHERE id = ?;
+-- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its key
+-- when it was accepted, and what it waits for. Index: the unique id, then the primary keys.
+SELECT number, state, record.due_at, record.task, record.lane, record.user, run.session, fence, rank, wait
+FROM record JOIN run USING (number) WHERE record.id = ?;
 
 -- name: active
 -- Name the running runs of a lane and their users, oldest first. It reads all leases.

@@ -14,7 +14,7 @@ SELECT coalesce(max(nth), 0) FROM message WHERE number = ? AND kind = ?;
 SELECT number, count(*) FROM message WHERE number IN (SELECT value FROM json_each(?)) GROUP BY number;
 
 -- name: messages
--- Read a page of the messages that a run took, merged ones first. Index: the unique (number, kind, nth).
+-- Read a page of the messages that a run took, by kind. Index: the unique (number, kind, nth).
 SELECT id, kind, nth, task, args, lane, user, priority, key FROM message WHERE number = ?
 ORDER BY kind, nth LIMIT ? OFFSET ?;
 

@@ -58,7 +58,8 @@ SELECT count(*) FROM lease WHERE holder = ? AND died IS NOT NULL;
 -- Read the lapsed leases an incarnation holds. It reads all leases.
 SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, died,
     1, checkpoint.state, timed_out,
-    (SELECT count(*) FROM message WHERE message.number = lease.number), prepared.args
+    (SELECT count(*) FROM message WHERE message.number = lease.number), prepared.args, ties,
+    (SELECT count(*) FROM memo WHERE memo.number = lease.number)
 FROM lease CROSS JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
 LEFT JOIN checkpoint ON checkpoint.number = lease.number LEFT JOIN prepared ON prepared.number = lease.number
 WHERE holder = ? AND died IS NOT NULL ORDER BY call, nth;

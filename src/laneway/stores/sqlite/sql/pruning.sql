@@ -19,6 +19,10 @@ DELETE FROM event WHERE number IN (SELECT value FROM json_each(?));
 -- Delete what these runs saved. Index: the primary key.
 DELETE FROM checkpoint WHERE number IN (SELECT value FROM json_each(?));
 
+-- name: drop_transient
+-- Forget that these runs had deltas. Index: the primary key.
+DELETE FROM transient WHERE number IN (SELECT value FROM json_each(?));
+
 -- name: drop_controls
 -- Forget the calls that changed these runs. Index: the primary key.
 DELETE FROM control WHERE number IN (SELECT value FROM json_each(?));
@@ -26,6 +30,14 @@ DELETE FROM control WHERE number IN (SELECT value FROM json_each(?));
 -- name: drop_prepared
 -- Delete what was prepared for these runs. Index: the primary key.
 DELETE FROM prepared WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_memos
+-- Delete the memos of these runs. Index: the unique (number, kind, name).
+DELETE FROM memo WHERE number IN (SELECT value FROM json_each(?));
+
+-- name: drop_waits
+-- Delete what these runs waited for last. Index: the primary key.
+DELETE FROM wait WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_messages
 -- Delete the messages that these runs took. Index: the unique (number, kind, nth).

@@ -1,6 +1,7 @@
 -- What people ask. Each verb reads in one snapshot.
 -- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
--- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of, messages (the view `record`).
+-- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of, messages, ties, wait (the view
+-- `record`).
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
@@ -19,7 +20,7 @@ SELECT * FROM record WHERE number IN (SELECT value FROM json_each(?)) ORDER BY n
 SELECT number FROM run
 WHERE number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY number DESC LIMIT :limit;
 
 -- name: running
@@ -27,7 +28,7 @@ ORDER BY number DESC LIMIT :limit;
 SELECT lease.number FROM lease CROSS JOIN run ON run.number = lease.number
 WHERE lease.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY lease.number DESC LIMIT :limit;
 
 -- name: ended
@@ -35,7 +36,7 @@ ORDER BY lease.number DESC LIMIT :limit;
 SELECT outcome.number FROM outcome INDEXED BY outcome_ended CROSS JOIN run ON run.number = outcome.number
 WHERE state = :state AND ended_at IS NOT NULL AND outcome.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY outcome.number DESC LIMIT :limit;
 
 -- name: kept
@@ -44,7 +45,7 @@ ORDER BY outcome.number DESC LIMIT :limit;
 SELECT outcome.number FROM outcome INDEXED BY outcome_kept CROSS JOIN run ON run.number = outcome.number
 WHERE state = :state AND ended_at IS NULL AND state <> 'pending' AND outcome.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY outcome.number DESC LIMIT :limit;
 
 -- name: pending
@@ -55,7 +56,7 @@ SELECT shelf.number FROM (
 ) AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
-    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR session = :session)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY shelf.number DESC LIMIT :limit;
 
 -- name: count

@@ -1,13 +1,19 @@
 -- Settling: results and events under their leases.
 
 -- name: leased
--- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it. Index: the primary keys.
-SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, 0, NULL, attempt, 0, fence, events,
-    NULL, NULL, 0, coalesce(died, holder), started_at, noted, request, cleared
+-- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it; one that was
+-- started once has not waited yet. Index: the primary keys.
+SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, ties, 0, NULL, attempt, 0, fence, events,
+    NULL, NULL, 0, 0, coalesce(died, holder), started_at, noted, request, cleared,
+    iif(fence > 1, (SELECT body FROM wait WHERE wait.number = lease.number), NULL)
 FROM json_each(?1) AS wanted
 CROSS JOIN lease ON lease.number = wanted.value
 CROSS JOIN run ON run.number = lease.number
 WHERE lease.holder = ?2;
+
+-- name: id
+-- Read the id of a run. Index: the primary key.
+SELECT id FROM run WHERE number = ?;
 
 -- name: free
 -- Delete these leases. Index: the primary key.
@@ -24,9 +30,24 @@ ON CONFLICT (number) DO UPDATE SET
     ended_at = excluded.ended_at, reason = excluded.reason, error = excluded.error, result = excluded.result,
     log = excluded.log;
 
+-- name: succeed
+-- Write that a run has succeeded, as `settle` would: few values, because each one takes its time to be bound, and a NULL
+-- most of all. Index: the unique number.
+INSERT INTO outcome
+(number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
+VALUES (?, 'succeeded', ?, 0, ?, ?, NULL, ?, ?, NULL, NULL, ?, ?)
+ON CONFLICT (number) DO UPDATE SET
+    state = excluded.state, attempt = excluded.attempt, crashes = 0, fence = excluded.fence, events = excluded.events,
+    started_at = excluded.started_at, ended_at = excluded.ended_at, reason = NULL, error = NULL,
+    result = excluded.result, log = excluded.log;
+
 -- name: append
 -- Write a chunk of events. Index: the unique (number, seq).
 INSERT INTO event (number, seq, body) VALUES (?, ?, ?);
+
+-- name: streams
+-- Note that a run has deltas in its log. Index: the primary key.
+INSERT OR IGNORE INTO transient (number) VALUES (?);
 
 -- name: note
 -- Count the events written under a lease, its `started` among them. Index: the primary key.

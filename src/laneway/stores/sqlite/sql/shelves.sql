@@ -1,10 +1,10 @@
 -- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
--- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority; where it matters also whether the
+-- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether the
 -- run is paused, and what it says of its session when it joins.
 
 -- name: ready
 -- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, ties
 FROM ready AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
 
@@ -18,14 +18,14 @@ DELETE FROM ready WHERE lane = ? AND (rank, number) <= (?, ?);
 
 -- name: parked
 -- Read a parked set behind a key. Index: the primary key of parked, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, ties
 FROM parked AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND gate = ?2 AND (shelf.rank, shelf.number) > (?3, ?4) ORDER BY shelf.rank, shelf.number LIMIT ?5;
 
 -- name: first_parked
 -- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
 -- Index: the primary key of parked.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, gate
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, ties, gate
 FROM json_each(?1) AS wanted
 CROSS JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
     AND shelf.rank <= coalesce((
@@ -44,13 +44,13 @@ DELETE FROM parked WHERE lane = ? AND gate = ? AND (rank, number) <= (?, ?);
 
 -- name: held
 -- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, paused
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, paused
 FROM held AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
 
 -- name: first_held
 -- Read the first run that each of these sessions holds back. Index: the primary key of held.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, paused
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, paused
 FROM json_each(?) AS wanted
 CROSS JOIN held AS shelf ON shelf.session = wanted.value
     AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
@@ -66,7 +66,7 @@ DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
 
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, 0, arrival
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, 0, arrival
 FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= ?1 ORDER BY shelf.rank, shelf.number LIMIT ?2;
 
@@ -91,9 +91,10 @@ INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) D
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
 -- name: tried
--- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the primary
--- keys.
-SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args
+-- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the
+-- primary keys, and the unique (number, kind, name) of memo.
+SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args,
+    (SELECT count(*) FROM memo WHERE memo.number = outcome.number)
 FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value
 LEFT JOIN checkpoint ON checkpoint.number = outcome.number
 LEFT JOIN prepared ON prepared.number = outcome.number;
@@ -132,8 +133,10 @@ DELETE FROM held WHERE session = ? AND rank = ? AND number = ?;
 DELETE FROM due WHERE rank = ? AND number = ?;
 
 -- name: bodies
--- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys.
-SELECT run.number, run.id, run.args, checkpoint.state, prepared.args
+-- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys, and the unique
+-- (number, kind, name) of memo.
+SELECT run.number, run.id, run.args, checkpoint.state, prepared.args,
+    (SELECT count(*) FROM memo WHERE memo.number = run.number)
 FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value
 LEFT JOIN checkpoint ON checkpoint.number = run.number
 LEFT JOIN prepared ON prepared.number = run.number;

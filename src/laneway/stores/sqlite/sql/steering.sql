@@ -2,18 +2,23 @@
 
 -- name: steered
 -- Read these runs as `Steered` has them, in this order. Index: the primary keys, and the unique number of outcome.
-SELECT coalesce(lease.fence, outcome.fence, 0) > 0, 0, run.number, run.id, task, NULL, lane, user, session, priority,
+SELECT coalesce(lease.fence, outcome.fence, 0) > 0, 0, run.number, run.id, task, NULL, lane, user, session, priority, ties,
     lease.number IS NULL AND outcome.state IS 'paused', arrival,
     coalesce(lease.attempt, outcome.attempt, 1), coalesce(crashes, 0),
-    coalesce(lease.fence, outcome.fence, 0), coalesce(lease.events, outcome.events, 0), NULL, NULL, 0,
-    coalesce(died, holder, ''), coalesce(lease.started_at, outcome.started_at), coalesce(noted, 1), request,
-    coalesce(cleared, 0), iif(lease.number IS NULL, coalesce(outcome.state, 'pending'), 'running'), holder, died, rank,
-    coalesce(outcome.due_at, run.due_at), error, control.call
+    coalesce(lease.fence, outcome.fence, 0), coalesce(lease.events, outcome.events, 0), NULL, NULL, 0, 0,
+    coalesce(died, holder, ''), coalesce(lease.started_at, outcome.started_at), coalesce(noted, 1),
+    coalesce(lease.request, wait.request), coalesce(cleared, 0), wait.body, iif(lease.number IS NULL, coalesce(outcome.state, 'pending'), 'running'), holder, died, rank,
+    coalesce(outcome.due_at, run.due_at), error, control.call, ended_at
 FROM json_each(?) AS wanted
 CROSS JOIN run ON run.number = wanted.value
 LEFT JOIN outcome ON outcome.number = run.number
 LEFT JOIN lease ON lease.number = run.number
-LEFT JOIN control ON control.number = run.number;
+LEFT JOIN control ON control.number = run.number
+LEFT JOIN wait ON wait.number = run.number;
+
+-- name: numbers
+-- Find the numbers of these runs, in this order. Index: the unique id.
+SELECT number FROM json_each(?) AS wanted CROSS JOIN run ON run.id = wanted.value ORDER BY wanted.key;
 
 -- name: held
 -- Find what a session holds back and was never started, in its order. Index: the primary key.

@@ -16,14 +16,14 @@ WHERE id = ?;
 -- name: claimed
 -- Read again what an incarnation claimed in one step. It reads all leases: a step is rarely repeated.
 SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, user, session, priority, holder,
-    0, checkpoint.state, 0, lease.messages, prepared.args
+    0, checkpoint.state, 0, lease.messages, prepared.args, ties, lease.memos
 FROM lease CROSS JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
 LEFT JOIN checkpoint ON checkpoint.number = lease.number LEFT JOIN prepared ON prepared.number = lease.number
 WHERE holder = ? AND call = ? AND died IS NULL ORDER BY nth;
 
--- name: lease_messages
--- Note how many messages a run had taken when it was claimed; few did. Index: the primary key.
-UPDATE lease SET messages = ? WHERE number = ?;
+-- name: lease_kept
+-- Note how many messages a run had taken, and how many memos it had, when it was claimed; few did. Index: the primary key.
+UPDATE lease SET messages = ?, memos = ? WHERE number = ?;
 
 -- name: executed
 -- Count what an incarnation executes of these lanes. It reads all leases: only lanes with a limit per worker are asked for.

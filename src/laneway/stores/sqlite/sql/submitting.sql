@@ -6,8 +6,8 @@ DELETE FROM run WHERE number >= ?;
 
 -- name: insert
 -- Write a run. Index: the unique id finds out a run that was accepted before.
-INSERT INTO run (number, id, task, lane, user, session, priority, arrival, accepted_at, due_at, rank, args)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO run (number, id, task, lane, user, session, priority, arrival, accepted_at, due_at, rank, args, ties)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_alike
 -- Write startable runs that differ only in their id and arguments: numbers and ranks follow one by one. {nth} counts the
@@ -22,7 +22,3 @@ INSERT INTO ready (lane, rank, number, kind) VALUES (?3, ?2 + {nth}, ?1 + {nth},
 -- name: set_retry
 -- Note which run one tries again; few do, so it is no column of the statements above. Index: the primary key.
 UPDATE run SET retry_of = ? WHERE number = ?;
-
--- name: known
--- Find which of these ids are there already, and the lanes they got. Index: the unique id.
-SELECT run.id, lane FROM json_each(?) AS wanted CROSS JOIN run ON run.id = wanted.value;

@@ -1,13 +1,15 @@
 -- What a writing verb asks first.
 
 -- name: glance
--- Read the last acceptance number, when the next future run is due, whether runs are set aside, whether any worker but
+-- Read the last acceptance number, when the next future run is due, when the next question is answered
+-- too late, whether runs are set aside, whether any worker but
 -- the one who asks rests, whether anything is requested of that one's runs, whether runs that were never started have a
 -- log (they were resumed, or took messages), whether there are messages, and whether some are of runs that have not ended;
 -- then what operators have set: of users, paused tasks, disabled ones, and of sessions. The counter is behind the newest
 -- run until runs are pruned.
--- Index: primary keys, worker_idle, lease_requested, outcome_resumed and message_open.
+-- Index: primary keys, wait_until, worker_idle, lease_requested, outcome_resumed and message_open.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
+    (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM aside), EXISTS (SELECT 1 FROM worker INDEXED BY worker_idle WHERE idle AND id IS NOT ?1),
     EXISTS (SELECT 1 FROM lease INDEXED BY lease_requested WHERE holder = ?1 AND request IS NOT NULL),
     EXISTS (SELECT 1 FROM outcome INDEXED BY outcome_resumed WHERE fence = 0 AND state = 'pending'),
@@ -19,5 +21,9 @@ SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(ra
 FROM counter WHERE one = 1;
 
 -- name: next_due
--- Tell when the next future run is due. Index: the primary key.
-SELECT min(rank) FROM due;
+-- Tell when the next future run is due, or the next question is answered too late. Index: the primary key, and
+-- wait_until.
+SELECT min(soonest) FROM (
+    SELECT min(rank) AS soonest FROM due
+    UNION ALL SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL
+);

@@ -26,5 +26,5 @@ WHERE died IS NULL GROUP BY holder, run.lane;
 SELECT id, socket FROM worker WHERE id = ?;
 
 -- name: rouse
--- End the rest of these workers. Index: the primary key.
-UPDATE worker SET idle = 0 WHERE number IN (SELECT value FROM json_each(?));
+-- End the rest of a worker. Index: the primary key.
+UPDATE worker SET idle = 0 WHERE number = ?;

@@ -1,0 +1,157 @@
+"""Following runs: one feed reads a run's log, however many follow it.
+
+**The feed.** Whoever follows a run on one event loop shares its feed. It waits for the store to say that something
+changed, reads what is new once, keeps the newest events in a window, and wakes its followers. It lives from its first
+follower to its last.
+
+**A follower** has a position, the number of the last event it has seen. What lies behind the window it reads from the
+store by itself, page after page; from there on the window has all. It may be ahead of the feed for a moment, because it
+has read by itself what the feed has not yet; then the feed's next page has nothing new for it. So each follower gets
+every event once, in order, whatever the others do.
+
+**The end.** `done` is the last event of a log, and written in the same step that ends the run. A follower ends when it
+has passed it on, or at once if its position is that of `done`. What the feed cannot read, because the store is out of
+reach or the run was deleted, every follower hears.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from contextvars import Context
+from operator import attrgetter
+
+from laneway.core.events import DONE, Event
+from laneway.core.run import Run
+from laneway.engine.watching import Changes
+from laneway.ports.clock import Clock
+from laneway.ports.store import Store
+
+PAGE = 1000  # events one call reads at most
+WINDOW = 1000  # events a feed keeps for followers that are a little behind
+
+Read = Callable[[str, int, int], Awaitable[list[Event]]]  # run, after, limit
+
+
+class Following:
+    """The feeds of a store. `get` and `read` are its verbs, repeated by the client until they are answered."""
+
+    def __init__(self, store: Store, clock: Clock, get: Callable[[str], Awaitable[Run]], read: Read) -> None:
+        self._store, self._clock, self._get, self._read = store, clock, get, read
+        self._feeds: dict[tuple[asyncio.AbstractEventLoop, str], Feed] = {}
+
+    async def follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
+        """Yield the run's events with numbers greater than `after`, live, up to `done`. Raises UnknownRun."""
+        # Closed here and now: a follower that goes away shall not leave its feed to the garbage collector.
+        async with aclosing(self._pages(run_id, after)) as pages:
+            async for page in pages:
+                for event in page:
+                    if event.seq > after:
+                        yield event
+                    if event.kind == DONE:
+                        return
+
+    async def _pages(self, run_id: str, after: int) -> AsyncGenerator[list[Event], None]:
+        run, position = await self._get(run_id), after
+        while page := await self._read(run.id, position, PAGE):
+            yield page
+            position = page[-1].seq
+        if run.ended:
+            return  # it had ended before the page was read, so nothing comes behind that
+        checked = await self._checked(run.id, after) if position == after > 0 else position
+        if checked is None:
+            return
+        position = checked
+        with self._joined(run.id, position) as feed:
+            while True:
+                page = await feed.beyond(position)
+                yield page
+                position = page[-1].seq
+
+    async def _checked(self, run_id: str, cursor: int) -> int | None:
+        """Return the position for a cursor that nothing lies behind; None if it is at `done`.
+
+        One that is ahead of the log may not be shared with others, nor waited at: the log is read from its start then,
+        and what comes up to the cursor is passed over.
+        """
+        found = await self._read(run_id, cursor - 1, 1)
+        if not found:
+            return 0
+        return None if found[0].kind == DONE else cursor
+
+    @contextmanager
+    def _joined(self, run_id: str, position: int) -> Iterator[Feed]:
+        key = asyncio.get_running_loop(), run_id
+        feed = self._feeds.get(key)
+        if feed is None or feed.over:
+            feed = self._feeds[key] = Feed(self._store, self._clock, self._read, run_id, position)
+        feed.followers += 1
+        try:
+            yield feed
+        finally:
+            feed.followers -= 1
+            if not feed.followers:
+                feed.close()
+                if self._feeds.get(key) is feed:
+                    del self._feeds[key]
+
+
+class Feed:
+    """Reads the log of one run from a position on, for all who follow it on this loop."""
+
+    def __init__(self, store: Store, clock: Clock, read: Read, run_id: str, position: int) -> None:
+        self._store, self._clock, self._read, self._run_id = store, clock, read, run_id
+        self._start = self._head = position  # the window has what is between them
+        self._window: list[Event] = []
+        self._news = asyncio.Event()
+        self._error: Exception | None = None
+        self.followers = 0
+        # It is nobody's in particular: what its first follower carries along is not to live as long as it does.
+        self._task = asyncio.get_running_loop().create_task(self._feed(), context=Context(), name="laneway-feed")
+
+    @property
+    def over(self) -> bool:
+        """Tell whether it reads no more: its run is done, or cannot be read."""
+        return self._task.done()
+
+    async def beyond(self, position: int) -> list[Event]:
+        """Return events behind a position, once there are some; raise what keeps them from being read."""
+        while position >= self._head:
+            if self._error is not None:
+                # Raised twice, one object would grow two tracebacks.
+                raise self._error.with_traceback(None)
+            await self._news.wait()
+        if position < self._start:
+            return await self._read(self._run_id, position, PAGE)
+        return self._window[bisect_right(self._window, position, key=attrgetter("seq")) :]
+
+    def close(self) -> None:
+        """Read no more: nobody follows."""
+        self._task.cancel()
+
+    async def _feed(self) -> None:
+        try:
+            async with Changes(self._store, self._clock) as changes:
+                while not self._window or self._window[-1].kind != DONE:
+                    page = await self._read(self._run_id, self._head, PAGE)
+                    if page:
+                        self._put(page)
+                    if len(page) < PAGE:
+                        await changes.wait()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the followers must hear of it
+            self._error = error
+            self._tell()
+
+    def _put(self, page: list[Event]) -> None:
+        self._window += page
+        self._head = page[-1].seq
+        if len(self._window) > 2 * WINDOW:
+            self._start = self._window[-WINDOW - 1].seq
+            del self._window[:-WINDOW]
+        self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()

@@ -1,0 +1,53 @@
+"""A handler's calls of tools, told as they begin and end: `with ctx.tool("search", {"q": "x"}) as tool: ...`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from laneway.core import events
+from laneway.errors import BadSetting
+
+LONGEST_NAME = 200
+
+
+class Tool:
+    """One call of a tool. Set `output` to what came of it (JSON); an exception that passes through is told instead."""
+
+    def __init__(self, name: str, input_: object, say: Callable[[str, object], None]) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            raise BadSetting(f"tool {name!r}: its name is a text of 1 to {LONGEST_NAME} characters")
+        self.name, self.input, self._say = name, input_, say
+        self.output: Any = None
+        self._began = 0.0
+
+    def __enter__(self) -> Self:
+        """Tell that the call begins."""
+        self._say(events.TOOL_START, {"name": self.name, "input": self.input})
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Tell how the call ended; whatever was raised goes on."""
+        if error is not None:
+            self._end("error", _told(error))
+            return
+        try:
+            self._end("output", self.output)
+        except Exception as wrong:
+            self._end("error", _told(wrong))
+            raise
+
+    def _end(self, what: str, value: object) -> None:
+        seconds = round(time.monotonic() - self._began, 6)
+        self._say(events.TOOL_END, {"name": self.name, "seconds": seconds, what: value})
+
+
+def _told(error: BaseException) -> dict[str, str]:
+    # A message may hold what UTF-8 cannot, and telling of an error must not become another one.
+    message = str(error).encode(errors="replace").decode()
+    return {"type": type(error).__name__, "message": message}

@@ -1,0 +1,34 @@
+"""What a handler under a test's control waits for, and what it keeps, in the form in which a worker writes it."""
+
+from __future__ import annotations
+
+from laneway.core import codec
+from laneway.core.memos import Called, Memo, MemoKind, Question, Wait
+from laneway.core.outcome import Waits
+from laneway.core.run import NewRun, Ties
+
+MINUTE = 60.0
+
+
+def question(name: str = "ok", *, timeout: float = MINUTE, about: str = "", until: int | None = None) -> Question:
+    """Return a question of that name; `timeout` is in seconds, `until` is set of one that was asked before."""
+    return Question(name=name, question=f"{name}?", timeout=round(timeout * 1_000_000), about=about, until=until)
+
+
+def waits(*things: str | Question | NewRun) -> Waits:
+    """Return the outcome of a handler that waits for all of these: questions, by name or whole, and called runs."""
+    calls = tuple(thing for thing in things if isinstance(thing, NewRun))
+    asked = [question(thing) if isinstance(thing, str) else thing for thing in things if not isinstance(thing, NewRun)]
+    return Waits(Wait(questions=tuple(asked), calls=tuple(map(called, calls))), calls)
+
+
+def called(new: NewRun) -> Called:
+    """Return how a run waits for what it has called with this submission."""
+    ties = new.ties or Ties()
+    return Called(name=ties.call or "", run_id=new.id, about=ties.about, tries=ties.tries)
+
+
+def step_memo(name: str, value: object = None, *, nth: int = 1, about: str = "") -> Memo:
+    """Return the memo of a step with that result."""
+    text = codec.to_json(value, "the result", codec.RESULT_LIMIT)
+    return Memo(kind=MemoKind.STEP, name=name, value=text, about=about, nth=nth)

@@ -1,0 +1,98 @@
+"""Steps that go on beside a handler that has ended: an attempt is not over before they are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laneway import Context, Scheduler
+from laneway.core.states import RunState
+from tests.engine.stories import steps as story
+from tests.engine.support import soon
+from tests.engine.telling import AT_ONCE, Effects
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["loop", "process"])
+@pytest.mark.parametrize("transient", [(), ConnectionError], ids=["", "transient"])
+@pytest.mark.parametrize("how", ["asks", "fails"])
+async def test_a_step_beside_what_unwinds_the_handler_is_kept_all_the_same(
+    tmp_path: Path, how: str, transient: Any, process: bool
+) -> None:
+    async with Scheduler("memory://") as app:
+        app.task(name="work", process=process, transient=transient, transient_wait=0, retry=AT_ONCE)(story.beside)
+        receipt = await app.submit("work", {"folder": str(tmp_path), "how": how})
+        await soon(app.drain())
+        if how == "asks":
+            await app.answer(receipt, "yes")
+            await soon(app.drain())
+        result = await app.result(receipt)
+
+    assert result == [1, "yes"]
+    assert Effects(tmp_path).counts()["slow"] == 1
+
+
+async def test_a_branch_that_has_taken_its_step_may_still_ask_and_takes_no_more(app: Scheduler) -> None:
+    taken: list[str] = []
+
+    async def take(name: str) -> None:
+        taken.append(name)
+        await asyncio.sleep(0.01)
+
+    @app.task
+    async def work(*, ctx: Context) -> list[Any]:
+        async def asks() -> Any:
+            await ctx.step("a", take, "a")
+            return await ctx.ask("a?", name="a")
+
+        async def goes_on() -> None:
+            await ctx.step("b", take, "b")
+            await ctx.step("c", take, "c")
+
+        return list(await asyncio.gather(ctx.ask("d?", name="d"), asks(), goes_on()))
+
+    receipt = await work.submit()
+    await soon(app.drain())
+    waiting, first = await app.get(receipt), list(taken)
+    for name in "da":
+        await app.answer(receipt, name, name=name)
+        await soon(app.drain())
+
+    assert waiting.wait is not None
+    assert {question.name for question in waiting.wait.questions} == {"a", "d"}
+    assert sorted(first) == ["a", "b"]
+    assert await app.result(receipt) == ["d", "a", None]
+    assert sorted(taken) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("early", [False, True])
+async def test_a_cancel_reaches_a_step_that_goes_on_beside_its_handler(app: Scheduler, early: bool) -> None:
+    began, unwound, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def for_ever() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    @app.task
+    async def work(*, ctx: Context) -> None:
+        beside = asyncio.create_task(ctx.step("for ever", for_ever))
+        await began.wait()
+        unwound.set()
+        if early:
+            await asyncio.Event().wait()
+        assert not beside.done()
+        await ctx.ask("Really?")
+
+    async with app.running():
+        receipt = await work.submit()
+        await soon(unwound.wait())
+        await app.cancel(receipt)
+        run = await soon(app.wait(receipt))
+
+    assert run.state is RunState.CANCELLED
+    assert stopped.is_set()

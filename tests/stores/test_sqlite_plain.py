@@ -1,0 +1,119 @@
+"""The straight way in writes what the long way would, and is left for whatever is not plain."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun, Receipt
+from laneway.core.step import Step
+from laneway.stores.sqlite import liveness, ruling, stepping, submitting
+from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.effects import Effects
+from laneway.stores.sqlite.plain import submit_plain
+from laneway.testing import Hand, new_run, new_runs
+
+INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
+Change = Callable[[sqlite3.Connection], object]
+
+
+def tables(db: sqlite3.Connection) -> dict[str, list[Any]]:
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
+    return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(connect(Place(path, 1.0))) as db:
+        yield db
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(connect(Place(tmp_path / "other.db", 1.0))) as db:
+        yield db
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_straight_way_and_the_long_way_leave_the_same(
+    db: sqlite3.Connection, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance, straight = random.Random(seed), []
+
+    def both(change: Change) -> None:
+        def counted(*args: Any) -> list[Receipt] | None:
+            receipts = submit_plain(*args)
+            straight.append(receipts is not None)
+            return receipts
+
+        monkeypatch.setattr(submitting, "submit_plain", counted)
+        answer = change(db)
+        monkeypatch.setattr(submitting, "submit_plain", lambda *_: None)
+        assert change(other) == answer
+        assert tables(db) == tables(other)
+
+    both(lambda db: liveness.register(db, INCARNATION, None, 1))
+    both(lambda db: ruling.set_lane(db, Effects(), Lane("main", limit=9, per_user=2), 1))
+    for nth in range(1, 80):
+        if chance.random() < 0.4:
+            step = Step("hand", nth, room=chance.randrange(5), park=True)
+            both(lambda db, step=step, nth=nth: stepping.take_step(db, Effects(), step, nth))  # type: ignore[misc]
+        else:
+            fields = {
+                "user": chance.choice([None, "ann", "bob"]),
+                "priority": chance.choice([0, 0, 5]),
+                "lane": chance.choice(["main", "main", "cron", "unknown"]),
+            }
+            batch = new_runs(chance.choice([1, 2, 7, 40]), f"r{nth}", **fields)  # type: ignore[arg-type]
+            both(lambda db, batch=batch, nth=nth: submitting.submit(db, Effects(), batch, nth))  # type: ignore[misc]
+
+    assert {True, False} == set(straight)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [new_run("a", session="s")],
+        [new_run("a", key="k")],
+        [new_run("a", delay=1)],
+        [new_run("a", due_at=5)],
+        [new_run("a"), new_run("b", user="ann")],
+        [new_run("a"), new_run("b", priority=1)],
+        [new_run("a", lane="unknown")],
+        [new_run("a"), new_run("a")],
+        [new_run("a"), new_run("known")],
+        [*new_runs(300, "r"), new_run("known")],
+    ],
+    ids=["session", "key", "delay", "instant", "users", "priorities", "lane", "twice", "repeat", "late repeat"],
+)
+def test_what_is_not_plain_is_left_and_nothing_is_written(db: sqlite3.Connection, batch: list[NewRun]) -> None:
+    submitting.submit(db, Effects(), [new_run("known")], 1)
+    before = tables(db)
+
+    assert submit_plain(db, Effects(), batch, 2) is None
+    assert tables(db) == before
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        lambda db: ruling.disable(db, "work", disabled=True),
+        lambda db: ruling.set_lane(db, Effects(), Lane("main", limit=9, max_pending=5), 1),
+        lambda db: submitting.submit(db, Effects(), [new_run("due", due_at=2)], 1),
+    ],
+    ids=["disabled", "bound", "due"],
+)
+def test_what_stands_in_the_way_is_for_the_long_way(db: sqlite3.Connection, obstacle: Change) -> None:
+    assert submit_plain(db, Effects(), [new_run("before")], 1) is not None
+    obstacle(db)
+    before = tables(db)
+
+    assert submit_plain(db, Effects(), [new_run("a")], 2) is None
+    assert tables(db) == before
