@@ -71,9 +71,11 @@ def test_the_demo_verifies_everything_it_shows(temporary: Path) -> None:
     assert checked.returncode == 0, checked.stderr
     report = json.loads(checked.stdout)
     facts = {fact["name"]: fact["holds"] for fact in report["facts"]}
-    assert facts == dict.fromkeys(["accept", "turns", "events", "retry", "order", "kill", "finish", "ledger"], True)
+    assert facts == dict.fromkeys(
+        ["accept", "turns", "events", "retry", "order", "ask", "kill", "finish", "ledger"], True
+    )
     ledger = report["ledger"]
-    assert ledger["submitted"] == ledger["succeeded"] == ledger["one_done"] == 226
+    assert ledger["submitted"] == ledger["succeeded"] == ledger["one_done"] == 227
     assert ledger["lost"] == ledger["gaps"] == ledger["inversions"] == 0
     assert ledger["restarted"] > 0
     assert report["seconds"] < 30

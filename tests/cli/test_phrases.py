@@ -12,6 +12,7 @@ from laneway.cli.commands import seconds
 from laneway.cli.output import STATES, one_line
 from laneway.core import events
 from laneway.core.events import Event
+from laneway.core.memos import Called, Question, Wait
 from laneway.core.run import Failure, Request, Run
 from laneway.core.states import RunState
 from laneway.engine.ids import RunIds
@@ -119,6 +120,21 @@ STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in i
         ("merged", {"message": "b", "nth": 1}, "message b became part of its arguments"),
         ("steered", {"message": "b", "nth": 1}, "message b was put into its inbox"),
         ("dropped", {"reason": "session_full"}, "it will never start (session_full)"),
+        (
+            "question",
+            {"name": "ok", "question": {"sum": 5}, "timeout": 90.0},
+            'ok: {"sum":5} (to be answered within 1m30s)',
+        ),
+        ("answered", {"name": "ok", "answer": "yes"}, "ok: yes"),
+        ("unanswered", {"name": "ok"}, "nobody answered ok in time"),
+        ("superseded", {"by": "b"}, "message b came instead of an answer"),
+        ("called", {"name": "draft 1", "run_id": "b"}, "draft 1: run b"),
+        ("returned", {"name": "draft 1", "run_id": "b", "state": "failed"}, "draft 1: run b failed"),
+        (
+            "steps_changed",
+            {"step": "pay", "was": 2, "now": 1},
+            "step pay was number 2 in an earlier attempt, and is number 1 now",
+        ),
     ],
 )
 def test_what_happens_to_a_run_is_said_in_words(kind: str, data: object, said: str) -> None:
@@ -132,6 +148,17 @@ def test_a_list_notes_what_is_requested_before_what_failed() -> None:
 
     assert (phrases.standing(running), phrases.note(running)) == ("running, cancel requested", "cancel requested")
     assert (phrases.standing(paused), phrases.note(paused)) == ("paused", "ValueError: no")
+
+
+def test_a_list_notes_what_a_run_waits_for_before_what_failed() -> None:
+    question = Question(name="1", question="red\nor blue?", timeout=5)
+    wait = Wait(questions=(question,), calls=(Called(name="a", run_id="b"), Called(name="c", run_id="d")))
+    error = Failure("error", "ValueError", "no")
+    waiting = run(state=RunState.WAITING, wait=wait, error=error)
+    paused = run(state=RunState.WAITING, wait=wait, request=Request.PAUSE)
+
+    assert phrases.note(waiting) == "asks: red or blue?; has called 2 runs"
+    assert phrases.note(paused) == "pause requested: when it goes on, asks: red or blue?; has called 2 runs"
 
 
 def test_every_state_has_a_symbol_of_its_own_also_in_ascii() -> None:

@@ -133,7 +133,7 @@ def test_events_are_numbered_lines_with_the_time_since_acceptance(invoke: Invoke
     assert [line.split()[2] for line in lines] == ["started", "progress", "result", "done"]
     assert all(line.split()[1].startswith("+") for line in lines)
     assert lines[1].endswith(" 50%  half way")
-    assert lines[3].endswith("done      succeeded")
+    assert lines[3].endswith("done       succeeded")
 
 
 def test_events_can_be_ndjson_from_a_cursor_on(invoke: Invoke, submitted: Submitted) -> None:

@@ -59,7 +59,7 @@ def test_show_names_the_rule_and_the_runs_in_order(invoke: Invoke, submitted: Su
 
     record, shown = show(invoke, "chat-7"), invoke("sessions", "show", "chat-7").stdout
 
-    assert record["runs"] == {"active": [], "queued": queued, "later": [later]}
+    assert record["runs"] == {"active": [], "queued": queued, "later": [later], "called": []}
     assert (record["queued"], record["rule"]["cap"], record["set"]) == (3, 10, {})
     assert shown.startswith("chat-7  open\n")
     for text in ("max_concurrent 1, cap 10, drop old", f"queued      {queued[0]}  add, pending", "pending, due in "):

@@ -66,6 +66,7 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "runs show",
         "runs events",
         "runs wait",
+        "runs answer",
         "runs cancel",
         "runs pause",
         "runs resume",

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from laneway.cli.lanes import WHEN_FULL
-from laneway.cli.sessions import WHILE_WAITING
-from laneway.cli.submit import DROPS, MODES
+from laneway.cli.submit import DROPS, MODES, WHILE_WAITING
 from laneway.core.policy import Drop, Mode, WhenFull, WhileWaiting
 from tests.cli.conftest import Invoke, Laneway, Start, running
 

@@ -1,7 +1,7 @@
 """The command line: nouns and verbs, data on stdout, talk on stderr.
 
 Exit codes: 0 fine, 1 the work failed, 2 wrong use, 3 not found, 4 not allowed, 5 conflict, 6 store unreachable,
-7 timed out; 130 after Ctrl-C.
+7 timed out; 130 after Ctrl-C (0 for what is only followed).
 
 A command is imported when it is asked for: `laneway --help` must answer at once, and knows of each only what stands
 here. What is imported at the top of a command's file is paid for by each of its verbs, and by whoever presses Tab. So

@@ -82,9 +82,10 @@ def _check(
 @json_option("the runs")
 @store_option
 def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
-    """Pause runs: a pending one at once, a running one when its handler reaches a checkpoint.
+    """Pause runs: a pending one at once, a running one when its handler reaches a checkpoint or a step.
 
-    A handler without checkpoints goes on; if it fails and would be tried again, the run is paused then.
+    A handler without them goes on; if it fails and would be tried again, or asks and is answered, the run is paused
+    then. A run that waits cannot be paused.
     """
     from laneway.cli import answers
 

@@ -23,6 +23,8 @@ DONE = {
     "release": "given back",
     "snooze": "to be run later",
     "pause": "paused",
+    "ask": "asked something",
+    "call": "called other runs",
     "cancel": "cancelled",
 }
 
@@ -34,25 +36,30 @@ DONE = {
 def drain(app: str, concurrency: int | None, as_json: bool) -> int:
     """Execute everything of APP that is due, then exit.
 
-    Says how many attempts succeeded, failed and are to be tried again, and what is pending still: runs due later, or
-    of tasks that APP does not know. Exits with 0 whatever the runs ended in; `laneway runs list --state failed` tells.
+    Says how many attempts succeeded, failed and are to be tried again; what is pending still: runs due later, or of
+    tasks that APP does not know; and how many wait for an answer, or for runs that they called.
+
+    Exits with 0 whatever the runs ended in; `laneway runs list --state failed` tells.
     """
     from laneway.cli.output import print_json
     from laneway.cli.shift import log_to_stderr
 
     log_to_stderr(verbose=False)
-    moves, pending = awaited(_drained(load(app), concurrency))
+    moves, left = awaited(_drained(load(app), concurrency))
+    pending, waiting = left.get("pending", 0), left.get("waiting", 0)
     if as_json:
-        print_json({"v": 1, "moves": moves, "pending": pending})
+        print_json({"v": 1, "moves": moves, "pending": pending, "waiting": waiting})
     told = [f"{moves[move]} {words}" for move, words in DONE.items() if moves.get(move)]
     say(", ".join(told) or "nothing was due")
     if pending:
         say(f"{pending} pending still: due later, or of tasks that {app} does not know")
+    if waiting:
+        say(f"{waiting} waiting; see for what: laneway runs list --state waiting")
     return FINE
 
 
-async def _drained(scheduler: Scheduler, concurrency: int | None) -> tuple[Mapping[str, int], int]:
+async def _drained(scheduler: Scheduler, concurrency: int | None) -> tuple[Mapping[str, int], Mapping[str, int]]:
     async with scheduler:
         moves = await scheduler.drain(concurrency=concurrency)
         store = await scheduler.open()
-        return moves, (await store.count()).get("pending", 0)
+        return moves, await store.count()

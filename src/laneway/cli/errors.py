@@ -72,6 +72,7 @@ def code_of(error: Exception) -> int:
         (errors.UnknownTask, NOT_FOUND),
         (errors.UnknownLane, NOT_FOUND),
         (errors.WrongState, CONFLICT),
+        (errors.NotWaiting, CONFLICT),
         (errors.KeyConflict, CONFLICT),
         (errors.UsageError, WRONG_USE),
         (errors.StoreError, UNREACHABLE),

@@ -86,6 +86,18 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def flowing(text: str) -> str:
+    """Return running text with nothing in it that a terminal obeys but line ends and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
 def printable(value: Any) -> str:
     """Return a value as one line: text as it is, the rest as JSON."""
     return one_line(value) if isinstance(value, str) else to_json(value, indent=False)
+
+
+def store_words(store: str | None) -> str:
+    """Return the option that names the store again, for a command to paste."""
+    return f" --store {store}" if store else ""

@@ -25,6 +25,7 @@ class Places(NamedTuple):
     active: list[Run]  # started
     queued: list[Run]  # due, never started
     later: list[Run]  # not due yet, or collecting messages until they are
+    called: list[Run]  # by others, which wait for them: they name the session, and take no place in it
 
     @property
     def stoppable(self) -> list[Run]:
@@ -48,13 +49,15 @@ async def read(scheduler: Scheduler, session: str) -> Places:
         ):
             found |= {run.id: run for run in page}
             before = page[-1].number
-    places, now = Places([], [], []), phrases.now()
+    places, now = Places([], [], [], []), phrases.now()
     for run in sorted(found.values(), key=lambda run: run.number):
         _place(run, places, now).append(run)
     return places
 
 
 def _place(run: Run, places: Places, now: datetime) -> list[Run]:
+    if run.ties is not None and run.ties.call is not None:
+        return places.called
     if run.fence:
         return places.active
     return places.queued if run.due_at <= now else places.later
@@ -79,6 +82,8 @@ def standing(run: Run, now: datetime) -> str:
     said = phrases.standing(run)
     if run.state is RunState.RUNNING and run.started_at is not None:
         return f"{said} for {phrases.spoken(max(now - run.started_at, now - now))}"
+    if run.wait is not None:
+        return f"{said}, {phrases.waited_for(run)}"
     if run.due_at > now:
         return f"{said}, due in {phrases.spoken(run.due_at - now)}"
     return said

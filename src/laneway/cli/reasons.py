@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.cli import phrases
-from laneway.cli.following import store_words
-from laneway.cli.output import one_line
+from laneway.cli import phrases, waits
+from laneway.cli.output import one_line, store_words
 from laneway.cli.places import standing
 from laneway.core.run import Gate
 from laneway.core.states import RunState
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from laneway.core.run import Reason, Run
     from laneway.scheduler import Scheduler
 
-WAITING = (RunState.PENDING, RunState.PAUSED)
+WAITING = (RunState.PENDING, RunState.PAUSED, RunState.WAITING)
+TOLD_HOW = (Gate.PAUSED, Gate.ANSWER)  # what opens them is said, as a command
 TRIES = 5  # nothing changes so often between two reads
 
 
@@ -58,12 +58,12 @@ def record(run: Run, found: Sequence[Reason]) -> dict[str, Any]:
 def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: str | None) -> Iterator[str]:
     """Say it, line for line; commands that help name the store as this one did."""
     now = phrases.now()
-    yield one_line(f"{run.id}  {run.task}: {_standing(run, now)}")
+    yield one_line(f"{run.id}  {run.task}: {stands(run)}")
     if not found:
         return
     yield "it has not started, because" if not run.fence else "it does not go on, because"
     for reason in found:
-        there = store_words(store) if reason.gate is Gate.PAUSED else ""
+        there = store_words(store) if reason.gate in TOLD_HOW else ""
         yield one_line(f"  {_SENTENCES.get(reason.gate, _other)(reason, run, now)}{there}")
         for run_id in reason.runs:
             holder = holders.get(run_id)
@@ -72,7 +72,9 @@ def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: s
             yield f"      and {reason.ahead - len(reason.runs)} more"
 
 
-def _standing(run: Run, now: datetime) -> str:
+def stands(run: Run) -> str:
+    """Say what a run does now, or when it ended."""
+    now = phrases.now()
     if run.ended:
         reason = f" ({run.reason})" if run.reason else ""
         return f"it has ended, {run.state.value}{reason} {phrases.age(run.ended_at or now, now)} ago"
@@ -122,6 +124,19 @@ def _memory_short(_: Reason, run: Run, __: datetime) -> str:
     return f"the workers that know task {run.task} are short of memory, and start nothing until there is more"
 
 
+def _asked(reason: Reason, run: Run, now: datetime) -> str:
+    question = next((one for one in waits.questions(run) if reason.holder == f"question {one.name}"), None)
+    if question is None:
+        return _other(reason, run, now)
+    asked = f"it has asked {question.name}: {phrases.asked(question, phrases.SHORT)}"
+    return f"{asked}; answer before {waits.until(question, now)}: {waits.command(run, question, None)}"
+
+
+def _called(reason: Reason, _: Run, __: datetime) -> str:
+    count = reason.ahead or len(reason.runs)
+    return f"it waits for {count} run{'s' * (count != 1)} that it has called:"
+
+
 def _other(reason: Reason, _: Run, now: datetime) -> str:
     opens = f", opens {phrases.moment(reason.opens_at, now)}" if reason.opens_at else ""
     return f"{reason.gate.value.replace('_', ' ')}" + (f": {reason.holder}" if reason.holder else "") + opens
@@ -136,4 +151,6 @@ _SENTENCES: Mapping[Gate, Callable[[Reason, Run, datetime], str]] = {
     Gate.TURN: _turn,
     Gate.PAUSED: _paused,
     Gate.MEMORY_SHORT: _memory_short,
+    Gate.ANSWER: _asked,
+    Gate.CALL: _called,
 }

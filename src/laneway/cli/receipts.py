@@ -20,7 +20,7 @@ def told(receipt: Receipt, options: Mapping[str, Any], *, named: bool) -> str:
     notes = [_outcome(receipt, named=named)]
     if receipt.reason == "lane_unknown":
         notes.append(f"there is no lane {options['lane']!r}, so it is in main")
-    elif receipt.reason:
+    elif receipt.reason and receipt.reason != "answered":
         notes.append(receipt.reason)
     if receipt.position:
         # Those of a lane may be due later, or be passed: users take turns.
@@ -55,6 +55,8 @@ def refusal(receipt: Receipt, *, task: str, lane: str, session: str | None) -> t
 
 def _outcome(receipt: Receipt, *, named: bool) -> str:
     run = f"run {receipt.run_id}"
+    if receipt.reason == "answered":
+        return f"answered: {run} had asked, and goes on with it"
     match receipt.outcome.value:
         case "merged":
             return f"merged into {run}, which has not started yet"

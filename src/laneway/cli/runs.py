@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from laneway.cli.answering import answer
 from laneway.cli.app import read_store, store_option
 from laneway.cli.commands import Command, Group, awaited, json_option, seconds
 from laneway.cli.completion import run_argument
@@ -14,6 +15,7 @@ from laneway.cli.errors import say
 from laneway.cli.filters import filter_options
 
 if TYPE_CHECKING:
+    from laneway.cli.kin import Kin
     from laneway.cli.stages import Stages
     from laneway.core.run import Message, Run
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     "runs", cls=Group, examples=("laneway runs list", "laneway runs show 0197f0c2a1b3", "laneway runs list --help")
 )
 def runs() -> None:
-    """See what became of runs, and control them: list, show, events, wait, cancel, pause, resume, retry.
+    """See what became of runs, and control them: list, show, events, wait, answer, cancel, ...
 
     A run is named by its id or by a beginning of it that no other run's id has.
     """
@@ -35,6 +37,7 @@ def runs() -> None:
         "laneway runs list",
         "laneway runs list --state failed --task summarize --limit 100",
         "laneway runs list --user ann --before 1200",
+        "laneway runs list --state waiting",
         "laneway runs list --state pending --ndjson --store sqlite:///laneway.db",
     ),
 )
@@ -52,7 +55,10 @@ def runs() -> None:
 @json_option("an array of runs")
 @store_option
 def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: Any) -> None:
-    """List runs, newest first."""
+    """List runs, newest first. Of one that waits, the note says what it asks.
+
+    --session also finds the runs that others of the session have called.
+    """
     from laneway.cli import listing
     from laneway.cli.output import print_json, print_ndjson
     from laneway.core.codec import to_dict
@@ -81,21 +87,27 @@ async def _listed(store: str | None, limit: int, wanted: dict[str, Any]) -> tupl
 @json_option("the run")
 @store_option
 def show(run_id: str, store: str | None, as_json: bool) -> None:
-    """Show everything about a run: arguments, messages it took, times, result, error."""
-    from laneway.cli import messages, showing, stages
+    """Show everything about a run: arguments, messages it took, times, result, error.
+
+    Of one that waits, what it asks, until when, and the command that answers; of one that is tied to others, who called
+    it or left it behind, and what it called or left behind itself; and the names of the steps it has kept.
+    """
+    from laneway.cli import kin, messages, showing, stages
     from laneway.cli.output import print_json
     from laneway.core.codec import to_dict
 
-    async def read() -> tuple[Run, Stages, list[Message]]:
+    async def read() -> tuple[Run, Stages, list[Message], Kin]:
         async with read_store(store) as scheduler:
             run = await scheduler.get(run_id)
-            return run, await stages.read(scheduler, run), await messages.taken(scheduler, run)
+            taken = await messages.taken(scheduler, run)
+            return run, await stages.read(scheduler, run), taken, await kin.read(scheduler, run)
 
-    run, reached, taken = awaited(read())
+    run, reached, taken, relatives = awaited(read())
     if as_json:
-        print_json({**to_dict(run), "taken": [messages.record(one) for one in taken]})
+        taken_ones = [messages.record(one) for one in taken]
+        print_json({**to_dict(run), "taken": taken_ones, **relatives.record(run)})
     else:
-        showing.show(run, reached, taken)
+        showing.show(run, reached, taken, relatives, store)
 
 
 @runs.command(
@@ -152,5 +164,5 @@ def wait(run_id: str, timeout: float | None, store: str | None, as_json: bool) -
     return awaited(waiting())
 
 
-for verb in (cancel, pause, resume, retry):
+for verb in (answer, cancel, pause, resume, retry):
     runs.add_command(verb)

@@ -11,7 +11,7 @@ from laneway.cli.commands import Command, Group, awaited, count, json_option
 from laneway.cli.completion import name_argument
 from laneway.cli.errors import FINE, Problem, say
 from laneway.cli.stopping import reset, stop, stop_all
-from laneway.cli.submit import DROPS
+from laneway.cli.submit import DROPS, WHILE_WAITING
 from laneway.cli.switching import switch
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from laneway.core.policy import Rule, SessionPolicy
     from laneway.ports.sessions import SessionState
 
-WHILE_WAITING = ("cancel", "queue", "answer")
 HEADS = ("name", "active", "queued", "windows", "max_concurrent", "cap", "drop", "state", "set")
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from laneway.cli import facts, phrases
+from laneway.cli import facts, phrases, relations
 from laneway.cli.output import console, one_line, style, symbol, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from laneway.cli.kin import Kin
     from laneway.cli.stages import Stages
     from laneway.core.run import Message, Run
 
 
-def show(run: Run, stages: Stages, taken: Sequence[Message]) -> None:
+def show(run: Run, stages: Stages, taken: Sequence[Message], kin: Kin, store: str | None) -> None:
     """Print the run: what it is, when things happened, what it was given, what came of it, where it is stuck.
 
-    `taken` are the messages that it took beside the one it was made of.
+    `taken` are the messages that it took beside the one it was made of; commands name the store as this one did.
     """
     from rich.text import Text
 
@@ -32,7 +33,9 @@ def show(run: Run, stages: Stages, taken: Sequence[Message]) -> None:
         ),
         soft_wrap=True,
     )
-    facts.lines(out, (*_facts(run), *_times(run, stages)))
+    facts.lines(out, (*_facts(run), *relations.facts_of(kin), *_times(run, stages)))
+    for head, text in relations.blocks(run, kin, store):
+        _block(out, head, text)
     if stages.stack and not run.ended:
         _block(out, "stuck: it was told to stop, has not, and was at", stages.stack, "red")
     _block(out, "arguments", to_json(run.args, indent=True))
@@ -41,7 +44,9 @@ def show(run: Run, stages: Stages, taken: Sequence[Message]) -> None:
     if run.state == "succeeded":
         _block(out, "result", to_json(run.result, indent=True))
     if run.error is not None:
-        earlier = " of an earlier attempt" if run.state in ("succeeded", "pending", "running", "paused") else ""
+        earlier = (
+            " of an earlier attempt" if run.state in ("succeeded", "pending", "running", "paused", "waiting") else ""
+        )
         text = run.error.traceback or f"{run.error.type}: {run.error.message}"
         kind = "" if run.error.kind == "error" else f" ({run.error.kind})"
         _block(out, f"error{earlier}{kind}", text.rstrip(), "" if earlier else "red")

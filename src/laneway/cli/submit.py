@@ -11,6 +11,8 @@ import click
 from laneway.cli.app import APP, MEMORY, load
 from laneway.cli.commands import Command, awaited, count, instant, json_option, seconds
 from laneway.cli.errors import CONFLICT, FINE, Problem, say
+from laneway.cli.output import store_words
+from laneway.cli.ties import follow_up, name_and_text
 
 if TYPE_CHECKING:
     from laneway.engine.tasks import Task
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 # What of `SessionPolicy` can be given with a message, and what it can be
 MODES = ("queue", "collect", "interrupt", "reject", "steer")
 DROPS = ("old", "new")
-POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop")
+WHILE_WAITING = ("cancel", "queue", "answer")
+POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop", "while_waiting")
 
 
 @click.command(
@@ -34,6 +37,7 @@ POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop")
         "laneway submit app:app summarize doc=42 --user ann --key order-1001",
         "laneway submit app:app summarize doc=42 --session chat-7 --mode interrupt",
         "laneway submit app:app summarize doc=42 --session chat-7 --debounce 2s --max-wait 10s",
+        """laneway submit app:app summarize doc=42 --then 'mail={"to": "ann"}' --on-failure alert""",
     ),
 )
 @click.argument("words", nargs=-1, metavar="APP TASK [NAME=VALUE]...")
@@ -60,6 +64,32 @@ POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop")
     type=click.Choice(DROPS),
     help="Which goes when more come: the oldest queued one, or the new one.  [default: old]",
 )
+@click.option(
+    "--while-waiting",
+    type=click.Choice(WHILE_WAITING),
+    help="What a message does while the active run waits for an answer.  [default: cancel]",
+)
+@click.option(
+    "--then",
+    type=follow_up,
+    multiple=True,
+    metavar="TASK[=JSON]",
+    help="Submit a run of TASK when this one has succeeded, with a JSON object of arguments; can be repeated.",
+)
+@click.option(
+    "--on-failure",
+    type=follow_up,
+    multiple=True,
+    metavar="TASK[=JSON]",
+    help="The same when it has failed for good; neither is when it was cancelled or dropped.",
+)
+@click.option(
+    "--trace",
+    type=name_and_text,
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Text that goes along with it and all that it leaves behind; can be repeated.",
+)
 @click.option("--wait", is_flag=True, help="Wait until it ends, show its progress, print its result as JSON.")
 @click.option(
     "--timeout", type=seconds, metavar="S", help="With --wait: give up waiting after so long; the run goes on."
@@ -84,7 +114,7 @@ def submit(
     if timeout is not None and not wait:
         raise Problem("--timeout is for --wait; a delayed start is --delay")
     app, name, pairs = _split(words)
-    chosen = _with_policy({option: value for option, value in options.items() if value is not None})
+    chosen = _with_policy({option: value for option, value in options.items() if value not in (None, ())})
     scheduler = load(app)
     if scheduler.url.startswith(MEMORY):
         raise Problem(
@@ -105,7 +135,7 @@ async def _submitted(
     timeout: float | None,
     as_json: bool,
 ) -> int:
-    from laneway.cli.following import await_end, store_words
+    from laneway.cli.following import await_end
     from laneway.cli.output import print_json
     from laneway.cli.patience import submitted
     from laneway.cli.receipts import refusal, told
@@ -138,6 +168,8 @@ async def _submitted(
 
 def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `submit`, those that are about the session made into its policy."""
+    given |= {name: list(given[name]) for name in ("then", "on_failure") if name in given}
+    given |= {"trace": dict(given["trace"])} if "trace" in given else {}
     about_session = {name: given.pop(name) for name in POLICY if name in given}
     if not about_session:
         return given

@@ -1,4 +1,4 @@
-"""The five chapters. Each does something, follows it live, and states as facts what the store then says."""
+"""The chapters. Each does something, follows it live, and states as facts what the store then says."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from laneway.cli.demo.scene import Followed, Scene, Stopwatch
 from laneway.cli.demo.screen import Row
 from laneway.cli.demo.stage import COMMAND, CONCURRENCY
 from laneway.cli.phrases import spoken
+from laneway.core.policy import MAIN
 from laneway.core.run import Run
 from laneway.engine.submissions import Submission
 
@@ -77,7 +78,7 @@ async def retry(scene: Scene) -> None:
 
 async def order(scene: Scene) -> None:
     """A session's messages are answered one after another, though the worker has room for all at once."""
-    args = [{"message": f"message {n}", "seconds": 0.4 * scene.pace} for n in range(1, MESSAGES + 1)]
+    args = [{"message": f"message {n}", "seconds": 0.3 * scene.pace} for n in range(1, MESSAGES + 1)]
     ids = await scene.submit_many([Submission("reply", each, user="ben", session="chat-7") for each in args])
     followed = [Followed(run_id, Row(f"ben message {n}")) for n, run_id in enumerate(ids, 1)]
     async with scene.screen.rows([one.row for one in followed]):
@@ -85,6 +86,28 @@ async def order(scene: Scene) -> None:
     wrong = inversions([await scene.app.get(run_id) for run_id in ids])
     text = f"{len(ids)} messages of one session ran in order, one at a time: {wrong} inversions"
     scene.fact("order", text, holds=wrong == 0)
+
+
+async def ask(scene: Scene) -> None:
+    """A run takes a step, asks, waits without a slot, and goes on from another process's answer."""
+    followed = Followed(await scene.submit("publish", {"title": "lanes"}, user="ann"), Row("ann publish"))
+    async with scene.screen.rows([followed.row]), _meanwhile(scene.follow(followed)) as ended:
+        await _until(lambda: followed.count("question") + followed.count("done") > 0)
+        waiting, lane = await scene.app.get(followed.run_id), await scene.app.lanes.get(MAIN)
+        await scene.pause(1.5)
+        await scene.app.answer(followed.run_id, "yes")
+        await ended
+    run = await scene.app.get(followed.run_id)
+    _tell_answer(scene, followed, run, idle=waiting.state == "waiting" and lane.active == 0)
+
+
+def _tell_answer(scene: Scene, followed: Followed, ended: Run, *, idle: bool) -> None:
+    waits = [_seconds(*pair) for pair in zip(followed.times("question"), followed.times("answered"), strict=False)]
+    drafts, starts = followed.count("log"), followed.count("started")
+    text = f"publish asked, waited {spoken(sum(waits))} with no slot taken, was answered and {ended.state.value}"
+    text += f"; in {starts} starts its step was taken {drafts} time{'s' * (drafts != 1)}"
+    holds = idle and len(waits) == 1 and (starts, drafts) == (2, 1) and ended.result == "published: all about lanes"
+    scene.fact("ask", text, holds=holds, run_id=ended.id)
 
 
 async def kill(scene: Scene) -> None:
@@ -126,6 +149,7 @@ CHAPTERS: Sequence[tuple[str, str, Callable[[Scene], Awaitable[None]]]] = (
     ("run", "progress, live from the event log", run),
     ("retry", "a handler that fails twice", retry),
     ("order", "one session, one message after another", order),
+    ("ask", "a run that asks, and waits for the answer", ask),
     ("kill -9", "the worker dies in the middle", kill),
 )
 

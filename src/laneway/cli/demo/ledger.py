@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from laneway.core.events import DONE, Event
+from laneway.core.events import DONE, LAPSED, Event
 from laneway.core.run import Run
 from laneway.core.states import RunState
 from laneway.scheduler import Scheduler
@@ -45,7 +45,7 @@ async def audit(app: Scheduler, receipts: Sequence[str]) -> Ledger:
         one_done=sum(_ends_once(log) for log in logs),
         gaps=sum(_gaps(log) for log in logs),
         inversions=sum(inversions(session) for session in sessions(runs.values())),
-        restarted=sum(run.fence > run.attempt for run in found),
+        restarted=sum(any(event.kind == LAPSED for event in log) for log in logs),
     )
 
 

@@ -132,5 +132,6 @@ def _suggest(screen: Screen, kept: Path | None, report: Report) -> None:
     steps = [f"cd {kept}"] if kept else ["laneway demo --keep tour", "cd tour"]
     steps += ["laneway runs list --user cat", f"laneway runs events {fetched}"] if kept else ["laneway runs list"]
     steps += ["laneway worker tour:app", "laneway submit tour:app report topic=lanes --wait      # in another terminal"]
+    steps += ["laneway submit tour:app publish title=lanes --wait     # asks you something"]
     for step in steps:
         screen.line(f"  {step}", "cyan")

@@ -47,6 +47,8 @@ class Followed:
             row.fraction, row.text = data["fraction"], data["text"]
         elif event.kind == "retrying":
             row.state, row.text = "pending", f"{data['error']['message']}; again in {spoken(data['delay'])}"
+        elif event.kind == "question":
+            row.state, row.text = "waiting", f"asks: {data['question']}"
         elif event.kind == "lapsed":
             row.state, row.text = "pending", "its worker died; to be started again"
         elif event.kind == "done":

@@ -38,3 +38,16 @@ async def reply(message: str, seconds: float = 0.4) -> str:
     """Answer one message of a conversation."""
     await asyncio.sleep(seconds)
     return message.upper()
+
+
+@app.task
+async def publish(title: str, *, ctx: Context) -> str:
+    """Write something once, ask whether it is good, and wait as long as the answer takes."""
+
+    async def write() -> str:
+        ctx.log(f"writing about {title}")
+        return f"all about {title}"
+
+    draft = await ctx.step("write", write)
+    answer = await ctx.ask(f"publish {draft!r}?", timeout=3600)
+    return f"published: {draft}" if answer == "yes" else "kept back"
