@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from laneway import Lane, Scheduler
+from laneway import Context, Lane, Scheduler
 from laneway.core.run import Gate
 from laneway.testing import FakeClock
 
@@ -69,3 +69,21 @@ async def test_opening_what_it_names_starts_the_run(url: str, clock: FakeClock) 
         assert {reason.holder for reason in reasons if reason.gate is Gate.PAUSED} == set(opened)
         assert [reason.gate for reason in reasons if reason.gate is not Gate.PAUSED] == [Gate.NO_WORKER]
         assert await app.result(receipt) == "done"
+
+
+async def test_a_run_that_waits_names_the_question_or_the_run_it_waits_for(app: Scheduler) -> None:
+    @app.task
+    async def ask(*, ctx: Context) -> None:
+        await ctx.ask("go on?", name="go")
+
+    @app.task
+    async def call(*, ctx: Context) -> None:
+        await ctx.call(ask)
+
+    receipt = await call.submit()
+    await app.drain()
+    [child] = await app.runs(task="ask")
+    [called], [asked] = await app.why(receipt), await app.why(child)
+
+    assert (called.gate, called.runs) == (Gate.CALL, (child.id,))
+    assert (asked.gate, asked.holder) == (Gate.ANSWER, "question go")

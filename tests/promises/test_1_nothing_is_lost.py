@@ -10,7 +10,7 @@ from laneway import Context, Retry, Scheduler
 
 WORKER = """
 import asyncio, sys
-from laneway import Scheduler
+from laneway import Context, Scheduler
 
 app = Scheduler(sys.argv[1])
 
@@ -19,6 +19,13 @@ async def work(n: int) -> int:
     print("started", flush=True)
     await asyncio.sleep(3600)
     return n
+
+@app.task
+async def order(*, ctx: Context):
+    await ctx.step("pay", lambda: print("paid", flush=True))
+    ctx.submit("work", {"n": 1})
+    print("at the end", flush=True)
+    await asyncio.sleep(3600)
 
 asyncio.run(app.work())
 """
@@ -70,3 +77,33 @@ async def test_the_runs_of_a_worker_that_was_killed_are_finished_by_the_next(fil
 
         assert held
         assert [await app.result(receipt, timeout=5) for receipt in receipts] == list(range(20))
+
+
+async def test_a_killed_worker_leaves_what_was_paid_for_paid_and_no_follow_up_twice(file: str) -> None:
+    paid: list[str] = []
+    async with Scheduler(file) as app:
+
+        @app.task
+        async def work(n: int) -> int:
+            return n
+
+        @app.task
+        async def order(*, ctx: Context) -> str:
+            await ctx.step("pay", lambda: paid.append("again"))
+            ctx.submit(work, {"n": 1})
+            return "ordered"
+
+        receipt = await order.submit()
+        worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, file, stdout=subprocess.PIPE)
+        assert worker.stdout is not None
+        said = [await worker.stdout.readline() for _ in range(2)]
+        worker.kill()
+        await worker.wait()
+        before = await app.runs(task="work")
+        await app.drain()
+
+        assert said == [b"paid\n", b"at the end\n"]
+        assert paid == []
+        assert await app.result(receipt, timeout=5) == "ordered"
+        [left] = await app.runs(task="work")
+        assert (before, left.parent, left.result) == ([], receipt.run_id, 1)

@@ -52,3 +52,30 @@ async def test_the_slot_of_a_worker_that_died_is_free_again(url: str, clock: Fak
         await app.drain()
 
         assert [await app.result(receipt, timeout=5) for receipt in receipts] == ["done", "done"]
+
+
+async def test_a_run_that_waits_for_an_answer_or_a_call_holds_no_slot(url: str) -> None:
+    async with Scheduler(url, lanes=[Lane("narrow", limit=1, per_user=1)]) as app:
+
+        @app.task(lane="narrow")
+        async def ask(*, ctx: Context) -> str:
+            return str(await ctx.ask("go on?"))
+
+        @app.task(lane="narrow")
+        async def call(*, ctx: Context) -> str:
+            return str(await ctx.call(ask))
+
+        parent = await call.using(user="ann").submit()
+        other = await ask.using(user="ann").submit()
+        await app.drain()
+
+        waiting = await app.runs(state="waiting")
+        [lane] = [state for state in await app.lanes.list() if state.lane.name == "narrow"]
+        for run in waiting:
+            if run.task == "ask":
+                await app.answer(run, "yes")
+        await app.drain()
+
+        assert len(waiting) == 3
+        assert lane.active == 0
+        assert [await app.result(receipt, timeout=5) for receipt in (parent, other)] == ["yes", "yes"]

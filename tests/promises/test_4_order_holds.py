@@ -59,3 +59,31 @@ async def test_a_delayed_message_takes_its_place_when_it_is_due(url: str, clock:
         await app.drain()
 
     assert answered == ["due at once", "due in between", "accepted first, due last"]
+
+
+async def test_whoever_asks_or_calls_keeps_its_place_and_its_child_waits_for_nobody(app: Scheduler) -> None:
+    answered: list[str] = []
+
+    @app.task
+    async def look_up(*, ctx: Context) -> str:
+        answered.append(f"looked up in {ctx.session}")
+        return "found"
+
+    @app.task
+    async def answer(message: str, *, ctx: Context) -> None:
+        if message == "first":
+            await ctx.call(look_up)
+            await ctx.ask("is that what you want?")
+        answered.append(message)
+
+    policy = SessionPolicy(while_waiting="queue")
+    for message in ("first", "second"):
+        await app.submit(answer, {"message": message}, session="chat", session_policy=policy)
+    await app.drain()
+    before = list(answered)
+    [asking] = await app.runs(state="waiting")
+    await app.answer(asking, "yes")
+    await app.drain()
+
+    assert before == ["looked up in chat"]
+    assert answered == ["looked up in chat", "first", "second"]

@@ -85,3 +85,27 @@ async def test_all_that_fit_are_cancelled_and_counted_exactly(app: Scheduler) ->
     assert await app.cancel_where(task="work", user="ann") == 0
     assert (await app.get(ended)).state == "succeeded"
     assert await app.drain() == {"succeed": 1}
+
+
+async def test_a_run_that_waits_ends_at_once_and_so_does_all_that_it_has_called(app: Scheduler) -> None:
+    @app.task
+    async def ask(*, ctx: Context) -> None:
+        await ctx.ask("go on?")
+
+    @app.task
+    async def call(task: str, *, ctx: Context) -> None:
+        ctx.submit(ask)
+        await ctx.call(task, {"task": "ask"} if task == "call" else {})
+
+    receipt = await app.submit(call, {"task": "call"}, session="chat")
+    await app.drain()
+
+    run = await app.cancel(receipt)
+
+    others = [other for other in await app.runs() if other.id != run.id]
+    assert (run.state, await kinds(app, run.id)) == ("cancelled", ["started", "called", "cancel_requested", "done"])
+    assert [(other.task, other.state, other.reason) for other in others] == [
+        ("ask", "cancelled", "parent_ended"),
+        ("call", "cancelled", "parent_ended"),
+    ]
+    assert await app.drain() == {}

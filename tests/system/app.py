@@ -63,6 +63,21 @@ def plod(takes: float = 0, failures: int = 0, delay: float = 0, *, ctx: Context)
 
 
 @app.task(lane="wide", max_crashes=1000)
+async def stream(steps: int, *, ctx: Context) -> dict[str, Any]:
+    """Say all that an agent says, step by step, and go on where the attempt before came to."""
+    with pen().attempt(ctx):
+        for step in range(ctx.state or 0, steps):
+            ctx.delta(f"word {step} of fence {ctx.fence} ")
+            with ctx.tool("look", {"step": step}) as tool:
+                await asyncio.sleep(0.01)
+                tool.output = step
+            ctx.progress(step / steps)
+            if step % 5 == 0:
+                await ctx.checkpoint(step)
+        return _ending(0, ctx)
+
+
+@app.task(lane="wide", max_crashes=1000)
 async def hold(gate: str, *, ctx: Context) -> dict[str, Any]:
     """Go on until the file `gate` exists."""
     with pen().attempt(ctx):

@@ -287,7 +287,7 @@ class Stage:
 
         async def nothing_left() -> bool:
             counts = await store.count()
-            return not counts.get("pending", 0) and not counts.get("running", 0)
+            return not any(counts.get(state) for state in ("pending", "running", "waiting"))
 
         return await until(nothing_left, "every run has ended", within=within)
 

@@ -39,7 +39,7 @@ class How(StrEnum):
 
     RETURNED = "returned"
     RAISED = "raised"
-    STOPPED = "stopped"  # the engine cancelled it
+    STOPPED = "stopped"  # the engine cancelled or unwound it
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -14,7 +14,7 @@ import pytest
 from laneway import Event, Run
 from laneway.core.states import RunState
 from tests.system.journal import How, Journal, Line, What
-from tests.system.ledger import RULES, Books
+from tests.system.ledger import RULES, Books, take_turns
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER, OTHER = "worker-1", "worker-2"
@@ -210,3 +210,22 @@ def test_a_dead_process_holds_nothing(world: World, tmp_path: Path) -> None:
     world.log("third", "started", at=29, first=True)
 
     assert list(world.wrong(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("started done", True),
+        ("started lapsed started released started done", True),
+        ("lapsed started done", False),
+        ("started started done", False),
+        ("started lapsed lapsed started done", False),
+        ("started question answered started done", True),
+        ("started question question called answered started returned started done", True),
+        ("started question lapsed started done", False),
+        ("started lapsed question started done", False),
+        ("question started done", False),
+    ],
+)
+def test_starts_and_returns_take_turns_and_who_waits_has_returned(kinds: str, expected: bool) -> None:
+    assert take_turns(kinds.split()) is expected

@@ -1,0 +1,83 @@
+"""Death at a chosen point: a process that kills itself with -9 while the store does one certain call.
+
+The points of a call are, in this order:
+
+    unsent       before the store is asked
+    1, 2, 3 ...  inside the transaction, before its statement of that number; the last one is the COMMIT
+    committed    after the COMMIT, before anybody is answered
+    answered     after the answer, before anything is done with it
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from laneway import Scheduler
+from laneway.stores.sqlite import connection
+from laneway.stores.sqlite.connection import Place
+from laneway.stores.sqlite.writer import Writer
+
+UNSENT, COMMITTED, ANSWERED = "unsent", "committed", "answered"
+NAMED = (UNSENT, COMMITTED, ANSWERED)
+NOWHERE = "0"  # a number that no statement has
+
+Call = Callable[..., Awaitable[Any]]
+
+
+class Death:
+    """Waits at a point of the first call of `verb` that `is_it` says; `statements` counts those of its transaction."""
+
+    def __init__(self, point: str, verb: str, is_it: Callable[..., bool] = lambda *_: True) -> None:
+        self._point, self._verb, self._is_it = point, verb, is_it
+        self._here = self._past = False
+        self.statements = 0
+
+    def lie_in_wait(self, app: Scheduler) -> None:
+        """Begin to wait. The scheduler has not used its store yet."""
+        mock.patch("laneway.stores.sqlite.writer.connect", self._connect).start()
+        mock.patch.object(Writer, "_execute", _hearing(Writer._execute, self._committed)).start()
+        setattr(app._store, self._verb, partial(self._call, getattr(app._store, self._verb)))
+
+    async def _call(self, call: Call, *args: Any, **options: Any) -> Any:
+        if self._past or not self._is_it(*args):
+            return await call(*args, **options)
+        self._strike(UNSENT)
+        self._here = True
+        answer = await call(*args, **options)
+        self._here, self._past = False, True
+        self._strike(ANSWERED)
+        return answer
+
+    def _committed(self) -> None:
+        if self._here:
+            self._strike(COMMITTED)
+
+    def _strike(self, point: str) -> None:
+        if point == self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _connect(self, place: Place) -> sqlite3.Connection:
+        db = connection.connect(place)
+        db.set_trace_callback(self._begins)
+        return db
+
+    def _begins(self, _: str) -> None:
+        # Called by SQLite when a statement is about to run, on the writer's thread.
+        if self._here:
+            self.statements += 1
+            self._strike(str(self.statements))
+
+
+def _hearing(execute: Callable[..., None], committed: Callable[[], None]) -> Callable[..., None]:
+    def executed(writer: Writer, db: sqlite3.Connection, statement: str, **options: Any) -> None:
+        execute(writer, db, statement, **options)
+        if statement == "COMMIT":
+            committed()
+
+    return executed
