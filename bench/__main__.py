@@ -11,12 +11,15 @@ import traceback
 from collections.abc import Sequence
 from time import monotonic
 
-from bench import growth, idle, latency, peers, throughput
+from bench import events, growth, idle, latency, peers, throughput
 from bench.plan import FULL, QUICK, Plan, working_folder
 from bench.report import as_json, below, is_busy, machine, markdown, table
 from bench.rows import Experiment, Result
 
-EXPERIMENTS = (*throughput.EXPERIMENTS, *latency.EXPERIMENTS, *growth.EXPERIMENTS, *idle.EXPERIMENTS)
+EXPERIMENTS = (
+    *(*throughput.EXPERIMENTS, *latency.EXPERIMENTS, *events.EXPERIMENTS),
+    *(*growth.EXPERIMENTS, *idle.EXPERIMENTS),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
