@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from laneway.core.states import TERMINAL, RunState, diagram
+from laneway.scheduler import Scheduler
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -19,18 +21,41 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
-def test_the_readme_shows_the_example_that_is_shipped() -> None:
-    assert blocks("README.md", "python") == [(ROOT / "examples/app.py").read_text()]
+def test_the_readme_shows_the_examples_that_are_shipped() -> None:
+    shipped = [(ROOT / "examples" / name).read_text() for name in ("app.py", "asking.py")]
+
+    assert blocks("README.md", "python") == shipped
+
+
+async def test_the_readme_s_run_asks_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = blocks("README.md", "python")
+    (tmp_path / "app.py").write_text(first.replace("asyncio.sleep(1)", "asyncio.sleep(0)"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "app", raising=False)
+    names: dict[str, Any] = {}
+    exec(compile(second, "asking.py", "exec"), names)
+    monkeypatch.delitem(sys.modules, "app")
+    app: Scheduler = names["app"]
+
+    async with app:
+        receipt = await app.submit("publish", {"doc": "42"})
+        await app.drain()
+        await app.answer(receipt, "yes")
+        await app.drain()
+        assert await app.result(receipt) == "published summary of 42"
 
 
 def test_the_readme_fits_on_a_screen_or_so() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
 
 
 EXAMPLES = {
     "docs/guide.md": ["submitting", "working", "stopping", "following"],
-    "docs/sessions.md": ["waiting", "loading", "typing", "steering", "preparing", "chatting"],
+    "docs/sessions.md": ["waiting", "loading", "typing", "steering", "conversing", "preparing", "chatting"],
     "docs/lanes.md": ["operating", "keys", "asking"],
+    "docs/events.md": ["saying", "following", "subscribing", "streaming"],
+    "docs/attempts.md": ["stepping", "asking", "calling", "following_up", "cooking"],
 }
 
 
