@@ -12,8 +12,9 @@ import pytest
 
 from laneway import BadSetting, Context, Scheduler
 from laneway.core.states import RunState
+from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
-from tests.engine.support import in_state, kinds_of, log_of, soon, until
+from tests.engine.support import in_state, kinds_of, log_of, soon, turns, until
 from tests.engine.telling import AT_ONCE, Teller
 
 
@@ -234,6 +235,33 @@ async def test_a_cancelled_handler_waits_for_the_thread_of_its_step(app: Schedul
     assert running.state is RunState.RUNNING
     assert run.state is RunState.CANCELLED
     assert told == ["step", "handler"]
+
+
+async def test_a_step_whose_thread_ends_while_its_worker_stops_is_kept(app: Scheduler, clock: FakeClock) -> None:
+    began, pulse, taken = threading.Event(), threading.Event(), list[int]()
+
+    @app.task
+    async def work(*, ctx: Context) -> int:
+        def until_stopped() -> int:
+            began.set()
+            while not ctx.cancelled:
+                pulse.wait(0.001)
+            taken.append(ctx.fence)
+            return ctx.fence
+
+        return int(await ctx.step("slow", until_stopped))
+
+    receipt = await work.submit()
+    async with app.running():
+        await until(began.is_set)
+        stopping = asyncio.create_task(app.stop(1))
+        await turns()
+        await clock.advance(1)
+        await soon(stopping)
+    await app.drain()
+
+    assert await app.result(receipt) == 1
+    assert taken == [1]
 
 
 async def test_a_step_inside_of_a_step_is_kept_of_its_own(app: Scheduler) -> None:

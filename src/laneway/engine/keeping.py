@@ -130,10 +130,16 @@ class Keeping:
     async def _take(self, name: str, call: Callable[[], Any], *, is_async: bool) -> Memo:
         token = self._keeper.trail.token(name)
         tokened = partial(_with_token, token, call)
-        value = tokened() if is_async else await _in_pool(self._keeper.pool, tokened)
-        value = await _tokened(value, token) if isawaitable(value) else value
+        value, cancelled = (tokened(), None) if is_async else await _in_pool(self._keeper.pool, tokened)
+        if isawaitable(value):
+            value = await _tokened(value, token)
         memo = self._keeper.trail.taken(name, self._kept(name, value))
-        await asyncio.wrap_future(self._keeper.keep(memo))
+        saved = asyncio.wrap_future(self._keeper.keep(memo))
+        if cancelled is not None:
+            # What a thread has got done is not to be paid for again, even if whoever waited for it was told to stop.
+            await asyncio.gather(saved, return_exceptions=True)
+            raise cancelled
+        await saved
         self._keeper.trail.keep(memo)
         return memo
 
@@ -217,14 +223,19 @@ async def _soon(call: Callable[[], str]) -> Any:
     return codec.from_json(call())
 
 
-async def _in_pool(pool: Executor, call: Callable[[], T]) -> T:
-    """Call in a thread; whoever is cancelled meanwhile waits for it to end: it cannot be stopped."""
+async def _in_pool(pool: Executor, call: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
+    """Call in a thread; whoever is cancelled meanwhile waits for it to end: it cannot be stopped.
+
+    Return what it returned and, if it was cancelled, what is to be raised once that is kept.
+    """
     ended = asyncio.wrap_future(pool.submit(copy_context().run, _carried, call))
     try:
-        return await asyncio.shield(ended)
-    except asyncio.CancelledError:
+        return await asyncio.shield(ended), None
+    except asyncio.CancelledError as cancelled:
         await asyncio.wait((ended,))
-        raise
+        if ended.cancelled() or ended.exception() is not None or isawaitable(ended.result()):
+            raise
+        return ended.result(), cancelled
 
 
 def _carried(call: Callable[[], T]) -> T:
