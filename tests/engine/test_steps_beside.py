@@ -10,8 +10,9 @@ import pytest
 
 from laneway import Context, Scheduler
 from laneway.core.states import RunState
+from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
-from tests.engine.support import soon
+from tests.engine.support import as_time_passes, soon, turns
 from tests.engine.telling import AT_ONCE, Effects
 
 
@@ -96,3 +97,46 @@ async def test_a_cancel_reaches_a_step_that_goes_on_beside_its_handler(app: Sche
 
     assert run.state is RunState.CANCELLED
     assert stopped.is_set()
+
+
+async def test_a_step_that_takes_too_long_beside_a_question_fails_the_attempt(app: Scheduler, clock: FakeClock) -> None:
+    began = asyncio.Event()
+
+    async def for_ever() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    @app.task(timeout=10, retry=None)
+    async def work(*, ctx: Context) -> None:
+        await asyncio.gather(ctx.ask("Really?"), ctx.step("for ever", for_ever))
+
+    async with app.running():
+        receipt = await work.submit()
+        await soon(began.wait())
+        run = await as_time_passes(clock, app.wait(receipt))
+
+    assert (run.state, run.reason) == (RunState.FAILED, "timed_out")
+
+
+async def test_a_cancel_that_comes_while_a_quick_try_waits_for_a_step_leaves_no_next_try(app: Scheduler) -> None:
+    failing, tries = asyncio.Event(), list[int]()
+
+    @app.task(transient=ConnectionError, transient_wait=0)
+    async def work(*, ctx: Context) -> None:
+        tries.append(ctx.fence)
+
+        async def fails() -> None:
+            failing.set()
+            raise ConnectionError
+
+        await asyncio.gather(ctx.step("for ever", asyncio.Event().wait), fails())
+
+    async with app.running():
+        receipt = await work.submit()
+        await soon(failing.wait())
+        await turns()
+        await app.cancel(receipt)
+        run = await soon(app.wait(receipt))
+
+    assert run.state is RunState.CANCELLED
+    assert tries == [1]

@@ -119,6 +119,8 @@ class Executor:
         trail.under_way.over = True
         if trail.under_way:
             await trail.under_way.end(cancel=execution.stopped is not None)
+            if execution.stopped is Stop.TIMED_OUT:
+                outcome = self._after_stop(execution)  # as is stored by now
         return trail.after(outcome)
 
     async def prepare_and_execute(self, execution: Execution) -> None:
@@ -187,6 +189,8 @@ class Executor:
             execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
         if execution.trail is not None:
             await execution.trail.under_way.end(cancel=execution.stopped is not None)
+            if execution.stopped is not None:
+                raise asyncio.CancelledError  # that came meanwhile, and there is no next try
             execution.trail.begin()
         seconds = execution.task.manner.wait if wait is None else wait
         told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
