@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from laneway import Context, Scheduler
+from laneway.core.events import STEPS_CHANGED
 from laneway.core.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
-from tests.engine.support import as_time_passes, soon, turns
+from tests.engine.support import as_time_passes, kinds_of, soon, turns
 from tests.engine.telling import AT_ONCE, Effects
 
 
@@ -140,3 +141,26 @@ async def test_a_cancel_that_comes_while_a_quick_try_waits_for_a_step_leaves_no_
 
     assert run.state is RunState.CANCELLED
     assert tries == [1]
+
+
+async def test_branches_that_get_on_at_another_pace_have_not_changed_their_order(app: Scheduler) -> None:
+    async def take() -> None:
+        await asyncio.sleep(0)
+
+    @app.task(retry=AT_ONCE)
+    async def work(*, ctx: Context) -> None:
+        async def branch(name: str) -> None:
+            for nth in range(ctx.attempt + 1):
+                await ctx.step(f"{name} {nth}", take)
+
+        await ctx.step("before", take)
+        await asyncio.gather(branch("a"), branch("b"))
+        await ctx.step("behind", take)
+        if ctx.attempt < 3:
+            raise ValueError
+
+    receipt = await work.submit()
+    await soon(app.drain())
+
+    assert (await app.get(receipt)).attempt == 3
+    assert STEPS_CHANGED not in await kinds_of(app, receipt)

@@ -9,6 +9,7 @@ The same in the worker's process and in a child. Handlers may use it from severa
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from laneway.core import codec, endings, keys, memos
@@ -23,6 +24,20 @@ from laneway.settings import Settings
 
 NOTHING = Recall()
 _ENDINGS = {RunState.FAILED: RunFailed, RunState.CANCELLED: RunCancelled, RunState.DROPPED: RunDropped}
+
+
+class _Line(NamedTuple):
+    """How far one line of a handler's code has come: the steps it has taken, and the last place among them.
+
+    Tasks that go on side by side are lines of their own, which begin where they part: between them there is no order.
+    """
+
+    start: object  # which call of the handler it belongs to
+    steps: int = 0
+    last: int = 0
+
+
+_line: ContextVar[_Line] = ContextVar("laneway_line")
 
 
 class Unwound(BaseException):
@@ -64,8 +79,8 @@ class Trail:
         """Begin at the top: nothing of this attempt was asked, called or held back yet."""
         self._used: set[tuple[MemoKind, str]] = set()
         self._unnamed: dict[str, int] = {}
-        self._order: dict[str, int] = {}  # of the steps
-        self._last = 0
+        self._order: dict[str, int] = {}  # of the steps, each in its line
+        self._start = object()
         self._questions: list[Question] = []
         self._called = 0  # also those that have returned
         self._calls: list[NewRun] = []
@@ -85,15 +100,21 @@ class Trail:
         if self.under_way.over:
             raise Unwound
         self._use(MemoKind.STEP, name)
-        self._order[name] = len(self._order) + 1
         memo = self._memos.get((MemoKind.STEP, name))
         if memo is None:
             self._check_room()
-        else:
-            if memo.nth < self._last:
-                self.reordered.append(draft(STEPS_CHANGED, {"step": name, "was": memo.nth, "now": self._order[name]}))
-            self._last = max(self._last, memo.nth)
+        self._line_up(name, memo)
         return memo
+
+    def _line_up(self, name: str, memo: Memo | None) -> None:
+        line = _line.get(None)
+        if line is None or line.start is not self._start:
+            line = _Line(self._start)
+        self._order[name] = now = line.steps + 1
+        was = line.last if memo is None else memo.nth
+        if was < line.last:
+            self.reordered.append(draft(STEPS_CHANGED, {"step": name, "was": was, "now": now}))
+        _line.set(_Line(self._start, now, max(line.last, was)))
 
     def taken(self, name: str, value: str) -> Memo:
         """Return the memo of a step that has been taken; `value` is JSON text."""
