@@ -13,7 +13,7 @@ from laneway.core.events import STEPS_CHANGED
 from laneway.core.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
-from tests.engine.support import as_time_passes, kinds_of, soon, turns
+from tests.engine.support import as_time_passes, in_state, kinds_of, soon, turns
 from tests.engine.telling import AT_ONCE, Effects
 
 
@@ -141,6 +141,36 @@ async def test_a_cancel_that_comes_while_a_quick_try_waits_for_a_step_leaves_no_
 
     assert run.state is RunState.CANCELLED
     assert tries == [1]
+
+
+@pytest.mark.parametrize("then", ["resume", "cancel"])
+async def test_a_pause_lets_the_steps_end_that_have_begun(app: Scheduler, then: str) -> None:
+    began, may_pause, may_end, taken = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def slowly(fence: int) -> None:
+        began.set()
+        await may_end.wait()
+        taken.append(fence)
+
+    @app.task
+    async def work(*, ctx: Context) -> None:
+        await asyncio.gather(ctx.step("quick", may_pause.wait), ctx.step("slow", slowly, ctx.fence))
+
+    async with app.running():
+        receipt = await work.submit()
+        await soon(began.wait())
+        await app.pause(receipt)
+        may_pause.set()
+        await turns()
+        if then == "cancel":
+            await app.cancel(receipt)
+        else:
+            may_end.set()
+            await in_state(app, receipt, RunState.PAUSED)
+            await app.resume(receipt)
+        run = await soon(app.wait(receipt))
+
+    assert (run.state, taken) == ((RunState.CANCELLED, []) if then == "cancel" else (RunState.SUCCEEDED, [1]))
 
 
 async def test_branches_that_get_on_at_another_pace_have_not_changed_their_order(app: Scheduler) -> None:

@@ -50,9 +50,14 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     enough: int = ENOUGH  # events that do not wait for more
     over: bool = False  # it was settled, or lost: what its handler still says is nobody's business
 
+    @property
+    def told(self) -> bool:
+        """Whether the attempt was told to stop. One that pauses was not: it ends what it has begun."""
+        return self.stopped is not None and self.stopped is not Stop.PAUSED
+
     def stop(self, why: Stop, grace: float = 0) -> None:
         """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""
-        if self.stopped is not None:
+        if self.told:
             return
         self.stopped = why
         if self.child is not None:

@@ -118,7 +118,7 @@ class Executor:
         """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
         trail.under_way.over = True
         if trail.under_way:
-            await trail.under_way.end(cancel=execution.stopped is not None)
+            await trail.under_way.end(cancel=execution.told)
             if execution.stopped is Stop.TIMED_OUT:
                 outcome = self._after_stop(execution)  # as is stored by now
         return trail.after(outcome)
@@ -188,7 +188,7 @@ class Executor:
         if execution.inbox is not None:
             execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
         if execution.trail is not None:
-            await execution.trail.under_way.end(cancel=execution.stopped is not None)
+            await execution.trail.under_way.end(cancel=execution.told)
             if execution.stopped is not None:
                 raise asyncio.CancelledError  # that came meanwhile, and there is no next try
             execution.trail.begin()

@@ -38,7 +38,7 @@ class Link:
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop."""
-        return self._execution.stopped is not None
+        return self._execution.told
 
     @property
     def inbox(self) -> Inbox:
