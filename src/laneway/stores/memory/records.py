@@ -146,21 +146,24 @@ def session_of(record: Record) -> str | None:
     return record.session if record.ties is None else record.session or record.ties.session
 
 
-def log_of(record: Record) -> Iterator[Stamped]:
-    """Go through the run's events, oldest first."""
+def log_of(record: Record, skipped: int = 0) -> Iterator[Stamped]:
+    """Go through the run's events, oldest first, but for so many that are skipped."""
     batches: list[Batch] = []
-    batch = record.log
-    while batch is not None:
-        batches.append(batch)
-        batch = batch.before
-    return ((kind, batch.attempt, batch.at, data) for batch in reversed(batches) for kind, data in batch.drafts)
+    newest = record.log
+    while newest is not None:
+        batches.append(newest)
+        newest = newest.before
+    for batch in reversed(batches):
+        # By batches: whoever reads a long log page by page would go through all that is behind him each time.
+        for kind, data in batch.drafts[skipped:]:
+            yield kind, batch.attempt, batch.at, data
+        skipped = max(0, skipped - len(batch.drafts))
 
 
 def page_of(record: Record, after: int, limit: int) -> Iterator[tuple[int, Sequence[Any]]]:
     """Go through up to `limit` of the run's events with numbers greater than `after`."""
     skipped = 0 if record.trimmed else max(0, after)
-    log = islice(log_of(record), skipped, None)
-    rows = ((kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in log)
+    rows = ((kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in log_of(record, skipped))
     return islice(((seq, row) for seq, row in counted(skipped + 1, rows) if seq > after), max(0, limit))
 
 
