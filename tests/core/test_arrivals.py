@@ -9,7 +9,7 @@ import pytest
 from laneway.core.arrivals import Decision, decide, left_over, stop, stop_all
 from laneway.core.flow import Entry
 from laneway.core.policy import NO_RULE, Arrival, Drop, Mode, Rule, WhileWaiting
-from laneway.core.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Why
+from laneway.core.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Ties, Why
 from laneway.core.sessions import SessionBook, Window
 from laneway.core.states import RunState
 
@@ -25,12 +25,13 @@ ACCEPTED, MERGED, STEERED, REFUSED = (
 class Fake(Entry):
     """A run of the session."""
 
-    __slots__ = ("id", "requested", "stands")
+    __slots__ = ("id", "requested", "stands", "ties")
 
     def __init__(self, number: int, *, task: str = "work", user: str | None = "ann", cancelled: bool = False) -> None:
         super().__init__(number, task, "main", user, CHAT, 0)
         self.id = f"run-{number}"
         self.stands = RunState.PENDING
+        self.ties: Ties | None = None
         self.requested = Request.CANCEL if cancelled else None
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from laneway.core.flow import Pending
 from laneway.core.policy import PLAIN, Mode, WhileWaiting
-from laneway.core.run import Message, NewRun, ReceiptOutcome, Request, Why
+from laneway.core.run import Message, NewRun, ReceiptOutcome, Request, Ties, Why
 from laneway.core.sessions import SessionBook
 from laneway.core.states import RunState
 
@@ -35,6 +35,10 @@ class Known(Pending, Protocol):
     @property
     def requested(self) -> Request | None:
         """What was requested of it."""
+
+    @property
+    def ties(self) -> Ties | None:
+        """What ties it to other runs."""
 
 
 K = TypeVar("K", bound=Known)
@@ -140,12 +144,14 @@ def _by_mode(floor: Floor[K], book: SessionBook, new: NewRun, session: str) -> D
 
 
 def _by_cap(floor: Floor[K], book: SessionBook, session: str, *, opens: bool) -> Decision[K]:
-    surplus = book.queued + 1 - book.cap
-    if surplus <= 0:
+    if book.queued < book.cap:
         return Decision(window=opens)
-    if not book.drops_old:
+    # What runs have left behind is outside the cap: no message displaces it, and it keeps none out.
+    messages = [run for run in floor.queued(session) if run.ties is None or run.ties.parent is None]
+    surplus = len(messages) + 1 - book.cap
+    if surplus > 0 and not book.drops_old:
         return Decision(outcome=ReceiptOutcome.REFUSED, reason=Why.SESSION_FULL)
-    return Decision(drops=floor.queued(session)[:surplus], window=opens)
+    return Decision(drops=messages[: max(0, surplus)], window=opens)
 
 
 class Stopped(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ import pytest
 from laneway.core.memos import derived_id
 from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Released, Snoozed, Succeeded
 from laneway.core.policy import Drop, Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
-from laneway.core.run import Claimed, Ties
+from laneway.core.run import Claimed, ReceiptOutcome, Ties
 from laneway.core.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
@@ -274,6 +274,22 @@ class FollowUps(Part):
         await hand.succeed(claimed)
 
         assert await states(store, "b", THEN) == [P, P]
+
+    @pytest.mark.parametrize("drop", Drop)
+    async def test_no_message_displaces_them_from_a_session_and_they_keep_none_out(
+        self, store: Store, drop: Drop
+    ) -> None:
+        policy = SessionPolicy(cap=1, drop=drop)
+        hand, claimed = await tied(store, session="chat", policy=policy)
+        await store.submit([new_run("b", session="chat", policy=policy)])
+        await hand.succeed(claimed)
+        await hand.claim()
+
+        [first, second] = await store.submit([new_run(run_id, session="chat", policy=policy) for run_id in "cd"])
+
+        assert first.outcome is ReceiptOutcome.ACCEPTED
+        assert second.outcome is (ReceiptOutcome.ACCEPTED if drop is Drop.OLD else ReceiptOutcome.REFUSED)
+        assert await states(store, THEN, "c") == [P, RunState.DROPPED if drop is Drop.OLD else P]
 
     @pytest.mark.parametrize("when_full", WhenFull)
     async def test_a_full_lane_takes_them_and_drops_nobody(self, store: Store, when_full: WhenFull) -> None:
