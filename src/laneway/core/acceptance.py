@@ -41,7 +41,10 @@ class Intake(Protocol[E, K]):
         """Tell whether new runs of the task are refused."""
 
     def oldest(self, lane: str, most: int) -> Sequence[K]:
-        """Return the runs accepted first of those of the lane that wait and were never started, up to so many."""
+        """Return the runs accepted first of those of the lane that wait and were never started, up to so many.
+
+        What runs have left behind, or called, is not among them: no bound applies to it.
+        """
 
     def append(self, taker: K, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message, with its event; tell its worker if it is being executed."""

@@ -372,6 +372,16 @@ class FollowUps(Part):
             await hand.succeed(run)
         assert (await store.count())["pending"] == len(BOTH.then)
 
+    async def test_a_full_lane_drops_no_follow_up_for_a_newcomer(self, store: Store) -> None:
+        await store.declare_lanes([Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD)])
+        hand, claimed = await started(store, ties=BOTH)
+        await hand.succeed(claimed)
+
+        [receipt] = await store.submit([new_run("m")])
+
+        assert (receipt.outcome, receipt.reason) == ("refused", "lane_full")
+        assert await states(store, THEN) == [RunState.PENDING]
+
     async def test_a_debounce_window_takes_no_message_that_brings_follow_ups(self, store: Store) -> None:
         typing = SessionPolicy(debounce=5)
         await store.submit([new_run("a", session="chat", policy=typing)])

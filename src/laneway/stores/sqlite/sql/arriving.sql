@@ -5,14 +5,16 @@
 SELECT state FROM record WHERE id = ?;
 
 -- name: oldest
--- Find the runs accepted first of those of a lane that were never started and wait. It reads the shelves: what waits in
--- a lane that has a bound is not much.
+-- Find the runs accepted first of those of a lane that were never started and wait, and that no run has left behind.
+-- It reads the shelves: what waits in a lane that has a bound is not much.
 SELECT number FROM (
     SELECT number FROM ready WHERE lane = ?1 AND NOT kind & 1
     UNION ALL SELECT number FROM parked WHERE lane = ?1 AND NOT kind & 1
     UNION ALL SELECT number FROM held CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1 AND NOT paused
     UNION ALL SELECT number FROM due CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1
-) ORDER BY number LIMIT ?2;
+) AS waiting
+WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.number = waiting.number AND run.ties ->> '$.parent' IS NOT NULL)
+ORDER BY number LIMIT ?2;
 
 -- name: known
 -- Find which of these ids are there already, and the lanes they got. Index: the unique id.
