@@ -43,7 +43,7 @@ class Intake(Protocol[E, K]):
     def oldest(self, lane: str, most: int) -> Sequence[K]:
         """Return the runs accepted first of those of the lane that wait and were never started, up to so many.
 
-        What runs have left behind, or called, is not among them: no bound applies to it.
+        Follow-ups are not among them: nobody would hear that one is gone. Who has called a run is told.
         """
 
     def append(self, taker: K, new: NewRun, lane: str, kind: MessageKind) -> None:

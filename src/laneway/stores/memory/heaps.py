@@ -229,12 +229,12 @@ class Heaps:
         return sum((other.rank, other.number) < (run.rank, run.number) for other in order)
 
     def oldest(self, lane: str, most: int) -> list[Record]:
-        """Return the runs accepted first of those of the lane that were never started and that no run has left behind.
+        """Return the runs accepted first of those of the lane that were never started and are no follow-ups.
 
         It looks at all that wait.
         """
         fresh = (run for _, _, run in self.everything() if run.lane == lane and not run.fence and not run.paused)
-        waiting = (run for run in fresh if run.ties is None or run.ties.parent is None)
+        waiting = (run for run in fresh if run.ties is None or run.ties.parent is None or run.ties.call is not None)
         return nsmallest(most, waiting, key=lambda run: run.number)
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:

@@ -5,7 +5,7 @@
 SELECT state FROM record WHERE id = ?;
 
 -- name: oldest
--- Find the runs accepted first of those of a lane that were never started and wait, and that no run has left behind.
+-- Find the runs accepted first of those of a lane that were never started and wait, and are no follow-ups.
 -- It reads the shelves: what waits in a lane that has a bound is not much.
 SELECT number FROM (
     SELECT number FROM ready WHERE lane = ?1 AND NOT kind & 1
@@ -13,7 +13,10 @@ SELECT number FROM (
     UNION ALL SELECT number FROM held CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1 AND NOT paused
     UNION ALL SELECT number FROM due CROSS JOIN run USING (number) WHERE run.lane = ?1 AND NOT kind & 1
 ) AS waiting
-WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.number = waiting.number AND run.ties ->> '$.parent' IS NOT NULL)
+WHERE NOT EXISTS (
+    SELECT 1 FROM run WHERE run.number = waiting.number
+    AND run.ties ->> '$.parent' IS NOT NULL AND run.ties ->> '$.call' IS NULL
+)
 ORDER BY number LIMIT ?2;
 
 -- name: known
