@@ -105,6 +105,11 @@ def chaos(arguments: list[str]) -> int:
     return timed("chaos", lambda: pytest("system or chaos", arguments))
 
 
+def oracle(arguments: list[str]) -> int:
+    """Compare every schedule's fires with a slow answer, at every change of a clock; the arguments go to it."""
+    return become("-m", "tests.oracle", *arguments)
+
+
 def lock(arguments: list[str]) -> int:
     """Make requirements.lock again; add --upgrade to take newer versions too."""
     with tempfile.TemporaryDirectory(prefix="laneway-lock-") as scratch:
@@ -143,6 +148,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "chaos": chaos,
+    "oracle": oracle,
     "lock": lock,
     "clean": clean,
 }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from laneway.core.policy import Lane, SessionPolicy
     from laneway.core.retry import Retry
     from laneway.core.run import Reason, Receipt, Run
+    from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
     from laneway.engine.context import Context
     from laneway.engine.submissions import Submission
     from laneway.errors import (
@@ -48,14 +49,22 @@ else:
 
 
 __all__ = [
+    "AnyOf",
+    "At",
     "BadArguments",
     "BadSetting",
+    "Between",
     "Context",
+    "Cron",
+    "DailyAt",
     "Event",
+    "Every",
+    "Except",
     "GiveUp",
     "KeyConflict",
     "Lane",
     "LanewayError",
+    "Monthly",
     "NotWaiting",
     "Reason",
     "Receipt",
@@ -73,6 +82,7 @@ __all__ = [
     "UnknownLane",
     "UnknownRun",
     "UnknownTask",
+    "Weekly",
     "WrongState",
 ]
 
@@ -81,6 +91,7 @@ _NAMES = {
     "core.policy": ("Lane", "SessionPolicy"),
     "core.retry": ("Retry",),
     "core.run": ("Reason", "Receipt", "Run"),
+    "core.schedules": ("AnyOf", "At", "Between", "Cron", "DailyAt", "Every", "Except", "Monthly", "Weekly"),
     "engine.context": ("Context",),
     "errors": (
         "BadArguments",

@@ -74,6 +74,13 @@ def test_the_core_reads_no_clock_and_rolls_no_dice(file: Path) -> None:
     assert impure(file.read_text(encoding="utf-8")) == []
 
 
+def test_only_one_file_of_the_core_asks_about_time_zones() -> None:
+    asking = [file.name for file in CORE if "zoneinfo import" in file.read_text(encoding="utf-8")]
+
+    # A zone's history is data that comes with the machine; decision 20 says why it may be read, and only there.
+    assert asking == ["zones.py"]
+
+
 @pytest.mark.parametrize("file", SPOKEN, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_core_and_ports_speak_the_glossarys_words(file: Path) -> None:
     found = wrong_words(file.read_text(encoding="utf-8"))

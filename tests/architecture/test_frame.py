@@ -105,7 +105,7 @@ def test_make_alone_lists_every_command() -> None:
     shown = make(f"PYTHON={shlex.quote(sys.executable)}")
 
     listed = re.findall(r"^  (\w+) +\S", shown, flags=re.MULTILINE)
-    assert listed == ["help", "demo", "test", "check", "bench", "chaos", "lock", "clean"]
+    assert listed == ["help", "demo", "test", "check", "bench", "chaos", "oracle", "lock", "clean"]
     assert listed == list(dev.COMMANDS)
 
 

@@ -1,0 +1,86 @@
+"""What every schedule is: a pure rule of when."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from laneway.core.instants import EPOCH
+from laneway.core.schedules.zones import EARLIEST, LATEST, Zone, zone
+from laneway.errors import BadSetting
+
+SECOND = timedelta(seconds=1)
+MICRO = timedelta(microseconds=1)
+
+
+class Schedule(ABC):
+    """A rule of when. It answers and does not remember: ask it twice, or about last year.
+
+    `tz` names its time zone. None leaves that to whoever asks, who gives `tz` with the question; who gives none gets
+    UTC. Two schedules are equal when they say the same; they can be keys of a dict.
+    """
+
+    __slots__ = ()
+
+    tz: str | None
+
+    @abstractmethod
+    def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
+        """Return the first fire strictly later than `instant` (aware), in UTC; None if there is none any more."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return the rule in words."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values, without version and time zone: see `laneway.core.schedules.form`."""
+
+    def spread(self, nominal: datetime, key: str) -> datetime:
+        """Return when the fire of the nominal time really is: later by the jitter, which `key` and that time decide."""
+        return nominal
+
+    def fires(self, after: datetime, tz: str | None = None) -> Iterator[datetime]:
+        """Return the fires later than `after`, one after the other."""
+        fire = self.next_after(after, tz)
+        while fire is not None:
+            yield fire
+            fire = self.next_after(fire, tz)
+
+    def zone(self, tz: str | None) -> Zone:
+        """Return the time zone it goes by when asked with `tz`."""
+        return zone(self.tz or tz or "UTC")
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def whole_seconds(instant: datetime) -> int:
+    """Return an instant as seconds since 1970, a fraction dropped: what is later than one is later than the other."""
+    if instant.tzinfo is None:
+        raise BadSetting(f"the instant {instant.isoformat()} has no time zone; give an aware datetime")
+    return min(max((instant - EPOCH) // SECOND, EARLIEST), LATEST)
+
+
+def at_second(at: int | None) -> datetime | None:
+    """Return seconds since 1970 as an instant."""
+    return None if at is None else EPOCH + timedelta(seconds=at)
+
+
+def in_zone(words: str, tz: str | None) -> str:
+    """Return a description with its time zone, if it says one."""
+    return f"{words} ({tz})" if tz else words
+
+
+def checked_number(value: object, what: str, least: int, most: int) -> int:
+    """Return a whole number within its bounds, or say what is wrong with it.
+
+    >>> checked_number(25, "hour", 0, 23)
+    Traceback (most recent call last):
+    laneway.errors.BadSetting: hour is 25; it must be a whole number, 0 to 23
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadSetting(f"{what} is {value!r}; it must be a whole number, {least} to {most}")
+    return value

@@ -1,0 +1,223 @@
+"""Rules of days at one time of day: daily, weekly, monthly. They are fixed-time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from laneway.core.schedules.base import Schedule, at_second, checked_number, in_zone, whole_seconds
+from laneway.core.schedules.days import (
+    LAST,
+    WEEKDAYS,
+    AllDays,
+    Days,
+    MonthDay,
+    NthWeekday,
+    Weekdays,
+    weekday_of,
+)
+from laneway.core.schedules.phrases import clock, listed, ordinal, weekday_name
+from laneway.core.schedules.walls import Walls
+from laneway.core.schedules.zones import checked_zone
+from laneway.errors import BadSetting
+
+_PLACES = {
+    "1st": 1,
+    "2nd": 2,
+    "3rd": 3,
+    "4th": 4,
+    "5th": 5,
+    "first": 1,
+    "second": 2,
+    "third": 3,
+    "fourth": 4,
+    "fifth": 5,
+    "last": LAST,
+}
+
+
+class WallSchedule(Schedule):
+    """A schedule that goes by what the clock on the wall shows."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def walls(self) -> Walls:
+        """Return the walls it fires at."""
+
+    def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
+        """Return the first fire strictly later than `instant`, in UTC."""
+        return at_second(self.walls().next_after(whole_seconds(instant), self.zone(tz)))
+
+
+class TimeOfDay(WallSchedule):
+    """Some days, at `hour`, `minute` and `second`."""
+
+    __slots__ = ()
+
+    hour: int
+    minute: int
+    second: int
+
+    @abstractmethod
+    def days(self) -> Days:
+        """Return the days it fires on."""
+
+    def walls(self) -> Walls:
+        """Return the walls it fires at."""
+        return _walls(self.hour, self.minute, self.second, self.days())
+
+    def _check(self) -> None:
+        checked_number(self.hour, "hour", 0, 23)
+        checked_number(self.minute, "minute", 0, 59)
+        checked_number(self.second, "second", 0, 59)
+        checked_zone(self.tz)
+
+    def _at(self, words: str) -> str:
+        return in_zone(f"{words} at {clock(self.hour, self.minute, self.second)}", self.tz)
+
+    def _time(self) -> dict[str, Any]:
+        return {"hour": self.hour, "minute": self.minute, "second": self.second}
+
+
+@lru_cache(maxsize=4096)
+def _walls(hour: int, minute: int, second: int, days: Days) -> Walls:
+    return Walls(1 << hour, 1 << minute, 1 << second, days=days)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyAt(TimeOfDay):
+    """Every day at a time of day.
+
+    >>> from datetime import UTC
+    >>> rule = DailyAt(9, 30, tz="Europe/Berlin")
+    >>> rule.describe(), rule.next_after(datetime(2026, 7, 1, tzinfo=UTC)).isoformat()
+    ('every day at 09:30 (Europe/Berlin)', '2026-07-01T07:30:00+00:00')
+    """
+
+    hour: int
+    minute: int = 0
+    second: int = 0
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def days(self) -> Days:
+        """Return every day."""
+        return AllDays()
+
+    def describe(self) -> str:
+        """Return the rule in words."""
+        return self._at("every day")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values."""
+        return {"kind": "daily", **self._time()}
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly(TimeOfDay):
+    """One or more days of the week, by name or ISO number 1 (Monday) to 7, at a time of day.
+
+    >>> Weekly(["fri", 1], 9).describe()
+    'every Monday and Friday at 09:00'
+    """
+
+    day: str | int | tuple[str | int, ...] | list[str | int]
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [self.day] if isinstance(self.day, (str, int)) else self.day
+        if not isinstance(given, Iterable) or not (days := sorted({weekday_of(day) + 1 for day in given})):
+            raise BadSetting(f"day is {self.day!r}; it must be a day of the week, or several")
+        # Said in any way, the same days are equal.
+        object.__setattr__(self, "day", days[0] if len(days) == 1 else tuple(days))
+        self._check()
+
+    def days(self) -> Days:
+        """Return the days of the week."""
+        return Weekdays(tuple(number - 1 for number in self._numbers()))
+
+    def _numbers(self) -> tuple[int, ...]:
+        day: Any = self.day
+        return day if isinstance(day, tuple) else (day,)
+
+    def describe(self) -> str:
+        """Return the rule in words."""
+        return self._at(f"every {listed([weekday_name(number - 1) for number in self._numbers()])}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values."""
+        names = [WEEKDAYS[number - 1][:3] for number in self._numbers()]
+        return {"kind": "weekly", "day": names if len(names) > 1 else names[0], **self._time()}
+
+
+@dataclass(frozen=True, slots=True)
+class Monthly(TimeOfDay):
+    """A day of each month at a time of day: 1 to 31, `"last"`, or a weekday as in `"2nd tue"` and `"last fri"`.
+
+    A month without that day is skipped; `clamp=True` takes its last day instead.
+
+    >>> Monthly("last fri", 18).describe(), Monthly(31, 9, clamp=True).describe()
+    ('every last Friday of the month at 18:00', 'every 31st (else last day) of the month at 09:00')
+    """
+
+    day: int | str
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+    clamp: bool = False
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "day", _checked_day(self.day))
+        if not isinstance(self.clamp, bool) or (self.clamp and not isinstance(self.day, int)):
+            raise BadSetting(f"Monthly({self.day!r}, clamp={self.clamp!r}): clamp is True or False, for days 1 to 31")
+        self._check()
+
+    def days(self) -> Days:
+        """Return the day of each month."""
+        return _days(self.day, self.clamp)
+
+    def describe(self) -> str:
+        """Return the rule in words."""
+        if isinstance(self.day, int):
+            words = ordinal(self.day) + (" (else last day)" if self.clamp else "")
+        elif self.day == "last":
+            words = "last day"
+        else:
+            place, _, name = self.day.partition(" ")
+            words = f"{place} {weekday_name(weekday_of(name))}"
+        return self._at(f"every {words} of the month")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values."""
+        return {"kind": "monthly", "day": self.day, **self._time(), **({"clamp": True} if self.clamp else {})}
+
+
+def _days(day: int | str, clamp: bool) -> Days:
+    if isinstance(day, int):
+        return MonthDay(day, clamp)
+    place, _, name = day.partition(" ")
+    return NthWeekday(weekday_of(name), _PLACES[place]) if name else MonthDay(LAST)
+
+
+def _checked_day(day: object) -> int | str:
+    """Return a day of the month in the one way it is kept, or say what is wrong with it."""
+    if isinstance(day, int) and not isinstance(day, bool) and 1 <= day <= 31:
+        return day
+    if isinstance(day, str):
+        place, *name = day.lower().split()[:3] or [""]
+        if place == "last" and not name:
+            return "last"
+        if place in _PLACES and len(name) == 1:
+            return f"{ordinal(_PLACES[place])} {WEEKDAYS[weekday_of(name[0])][:3]}"
+    raise BadSetting(f"day is {day!r}; it must be 1 to 31, 'last', or a weekday as in '2nd tue' or 'last fri'")
