@@ -40,7 +40,10 @@ class Walls:
 
     def next_after(self, at: int, zone: Zone) -> int | None:
         """Return the first fire later than `at`, None if there is none before the year 9999."""
-        return self._fixed_after(at, zone) if self.fixed else self._elapsed_after(at, zone)
+        if at >= LATEST:
+            return None
+        found = self._fixed_after(at, zone) if self.fixed else self._elapsed_after(at, zone)
+        return found if found is not None and found < LATEST else None
 
     def fits(self, wall: int) -> bool:
         """Tell whether a wall is one of these."""
