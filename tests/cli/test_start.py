@@ -71,6 +71,7 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "runs pause",
         "runs resume",
         "runs retry",
+        "preview",
         "why",
         "lanes",
         "lanes list",
