@@ -175,6 +175,12 @@ def test_dates_are_left_out_as_days_of_the_zone() -> None:
     assert fires(rule, 2) == ["2026-01-02T23:00:00", "2026-01-03T23:00:00"]
 
 
+def test_years_of_dates_can_be_left_out() -> None:
+    dates = [date(2026, 1, 1) + timedelta(days=n) for n in range(4000)]
+
+    assert days(Except(Cron("*/15 * * * *"), dates), 1) == ["2036-12-14"]
+
+
 def test_a_window_may_go_across_midnight() -> None:
     rule = Between(Cron("0 */3 * * *"), "21:00", "06:00")
 

@@ -27,15 +27,28 @@ def parts(changes: tuple[Changed, ...]) -> list[tuple[Changed, ...]]:
     return [changes[start : start + 8] for start in range(0, len(changes), 8)]
 
 
+def distinct(found: dict[str, tuple[Changed, ...]]) -> dict[str, tuple[Changed, ...]]:
+    """Leave out changes that another zone made at the same instant, from and to the same offset."""
+    firsts: dict[object, Changed] = {}
+    for changes in found.values():
+        for change in changes:
+            firsts.setdefault(change.shape, change)
+    kept = set(firsts.values())
+    return {name: tuple(change for change in changes if change in kept) for name, changes in found.items()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="oracle", description=__doc__)
     parser.add_argument("--zone", help="only this zone")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0, help="of the instants that are asked at random")
     parser.add_argument("--share", type=float, default=1.0, help="ask about this share of the changes, 0 to 1")
+    parser.add_argument("--distinct", action="store_true", help="ask once where zones changed alike at one instant")
     given = parser.parse_args()
     start, total, dice = time.monotonic(), Tally(), random.Random(given.seed)
     wanted = {given.zone: changes_of(given.zone)} if given.zone else histories()
+    if given.distinct:
+        wanted = distinct(wanted)
     work = [part for changes in wanted.values() for part in parts(changes) if dice.random() < given.share]
     dice.shuffle(work)
     changes = sum(map(len, work))

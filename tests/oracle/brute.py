@@ -91,8 +91,8 @@ def all_fires(plain: Plain, sky: Sky, low: datetime, high: datetime) -> Iterator
 
 def filter_test(plain: Plain) -> Any:
     if plain["kind"] == "except":
-        dates = {date.fromisoformat(one) for one in plain["dates"]}
-        return lambda local: local.date() not in dates
+        dates = set(plain["dates"])
+        return lambda local: local.date().isoformat() not in dates
     start, end = time.fromisoformat(plain["start"]), time.fromisoformat(plain["end"])
     if start < end:
         return lambda local: start <= local.time() < end

@@ -19,6 +19,12 @@ class Changed:
     zone: str
     at: datetime
     by: timedelta
+    before: timedelta
+
+    @property
+    def shape(self) -> tuple[datetime, timedelta, timedelta]:
+        """All that the days around it depend on."""
+        return self.at, self.by, self.before
 
 
 def offset(instant: datetime, zone: ZoneInfo) -> timedelta:
@@ -45,7 +51,7 @@ def walk(zone: ZoneInfo) -> Iterator[tuple[datetime, timedelta, timedelta]]:
 @cache
 def changes_of(name: str) -> tuple[Changed, ...]:
     """Return the changes of one zone."""
-    return tuple(Changed(name, at, after - before) for at, before, after in walk(ZoneInfo(name)))
+    return tuple(Changed(name, at, after - before, before) for at, before, after in walk(ZoneInfo(name)))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -16,8 +17,9 @@ from laneway.core.schedules.walls import Walls
 from laneway.core.schedules.zones import DAY, Zone, checked_zone
 from laneway.errors import BadSetting
 
-# A rule whose fires are all filtered out would be searched for ever; after so many it counts as ended.
-PATIENCE = 5_000
+# A window that no fire falls into would be searched for ever; after so many outside of it the rule counts as ended.
+PATIENCE = 1_500
+SHOWN = 8  # dates that a description lists
 _MIDNIGHT = Walls(fixed=False)
 
 
@@ -77,10 +79,14 @@ class Filtered(Schedule):
     def edges(self) -> Walls:
         """Return the walls at which the answer may change."""
 
+    @abstractmethod
+    def patience(self) -> int:
+        """Return after how many fires that are not let through to give up."""
+
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the other's first fire strictly later than `instant` that is let through."""
         zone = self.zone(tz)
-        for _ in range(PATIENCE):
+        for _ in range(self.patience()):
             fire = self.schedule.next_after(instant, self.tz or tz)
             if fire is None:
                 return None
@@ -130,11 +136,17 @@ class Except(Filtered):
 
     def lets_through(self, wall: int) -> bool:
         """Tell whether that day is none of the dates."""
-        return date(1970, 1, 1) + timedelta(days=wall // DAY) not in self._dates()
+        day, dates = date(1970, 1, 1) + timedelta(days=wall // DAY), self._dates()
+        place = bisect_left(dates, day)
+        return place == len(dates) or dates[place] != day
 
     def edges(self) -> Walls:
         """Return midnight."""
         return _MIDNIGHT
+
+    def patience(self) -> int:
+        """Return more than there can be: each is on one of the dates, and leads to the next edge."""
+        return 4 * len(self._dates()) + 4
 
     def _dates(self) -> tuple[date, ...]:
         assert isinstance(self.dates, tuple)
@@ -142,8 +154,10 @@ class Except(Filtered):
 
     def describe(self) -> str:
         """Return the rule in words."""
-        dates = listed([day.isoformat() for day in self._dates()])
-        return in_zone(f"{self.schedule.describe()}, except on {dates}", self.tz)
+        dates = [day.isoformat() for day in self._dates()]
+        if len(dates) > SHOWN:
+            dates[SHOWN - 1 :] = [f"{len(dates) - SHOWN + 1} other dates"]
+        return in_zone(f"{self.schedule.describe()}, except on {listed(dates)}", self.tz)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values."""
@@ -183,6 +197,10 @@ class Between(Filtered):
         """Return the time at which it opens."""
         start = _time(self.start, "start")
         return Walls(1 << start.hour, 1 << start.minute, 1 << start.second, fixed=False)
+
+    def patience(self) -> int:
+        """Return some years of days."""
+        return PATIENCE
 
     def describe(self) -> str:
         """Return the rule in words."""
