@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from laneway.cli import cli
 from laneway.core.states import TERMINAL, RunState, diagram
 from laneway.scheduler import Scheduler
 
@@ -78,6 +81,21 @@ def test_the_examples_for_code_that_cannot_await_run() -> None:
 
     assert names["view"](doc="42") == "accepted"
     assert names["script"]() == ["summary of 42", "summary of 43"]
+
+
+def test_the_examples_of_schedules_hold() -> None:
+    exec(compile("\n".join(blocks("docs/schedules.md", "python")), "docs/schedules.md", "exec"), {})
+
+
+def test_the_preview_is_what_is_printed() -> None:
+    [text] = re.findall(
+        r"^\$ laneway (.*?)```", (ROOT / "docs/schedules.md").read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    command, words, *table = text.splitlines()
+
+    shown = CliRunner().invoke(cli, shlex.split(command))
+
+    assert (shown.stderr, shown.stdout.splitlines()) == (f"{words}\n", table)
 
 
 def test_the_examples_of_operating_are_accepted() -> None:
