@@ -124,6 +124,7 @@ def test_what_fires_once_says_so(invoke: Invoke) -> None:
         (["@daily", "--after", "noon"], "'noon' is no instant"),
         (["@daily", "-n", "0"], "0 is not in the range"),
         ([""], "is no schedule"),
+        (["0", "9", "app.py", "laneway.db", "1-5"], "quote a cron rule, or the shell makes names of files from *"),
     ],
 )
 def test_bad_input_says_what_is_wrong_and_what_would_be_right(laneway: Laneway, words: list[str], said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -13,8 +14,12 @@ from hypothesis import strategies as st
 
 from laneway import AnyOf, At, BadSetting, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
 from laneway.core.schedules import Schedule
+from laneway.core.schedules.base import whole_seconds
+from laneway.core.schedules.daily import WallSchedule
 from laneway.core.schedules.form import from_dict, to_dict
+from laneway.core.schedules.walls import Walls
 from laneway.core.schedules.words import read
+from laneway.core.schedules.zones import Zone, zone
 from laneway.errors import StoreTooNew
 from tests.oracle.corpus import corpus
 
@@ -259,8 +264,9 @@ def test_an_impossible_cron_rule_names_the_field_and_why(rule: str, said: str) -
 
 
 def test_a_question_without_zone_is_refused() -> None:
-    with pytest.raises(BadSetting, match="has no time zone"):
-        DailyAt(9).next_after(wall("2026-01-01T00:00"))
+    for rule in (DailyAt(9), Every(60), At(START), AnyOf(Every(60)), Between(Every(60), "09:00", "10:00")):
+        with pytest.raises(BadSetting, match="has no time zone"):
+            rule.next_after(wall("2026-01-01T00:00"))
 
 
 @pytest.mark.parametrize("rule", corpus(), ids=str)
@@ -350,9 +356,8 @@ def test_a_rule_says_itself_in_words(rule: Schedule, words: str) -> None:
 
 
 INSTANTS = st.datetimes(wall("1950-01-01T00:00"), wall("2200-01-01T00:00"), timezones=st.just(UTC))
-ZONES = st.sampled_from(
-    ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza"]
-)
+NAMES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza"]
+ZONES = st.sampled_from(NAMES)
 
 
 @settings(max_examples=300, deadline=None)
@@ -364,6 +369,25 @@ def test_an_answer_is_strictly_later_and_nothing_is_between(rule: Schedule, inst
     assert fire > instant
     assert rule.next_after(instant + (fire - instant) / 2, tz) == fire
     assert rule.next_after(fire - timedelta(microseconds=1), tz) == fire
+
+
+class Restless(Zone):
+    """A zone in which a change may always be near."""
+
+    def calm(self, at: int) -> int | None:
+        return None
+
+
+RESTLESS = {name: Restless(name, ZoneInfo(name)) for name in NAMES}
+WALLS = [rule.walls() for rule in corpus() if isinstance(rule, WallSchedule)]
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.sampled_from(WALLS), INSTANTS, st.sampled_from(NAMES[1:]))
+def test_the_short_way_on_calm_days_leads_where_the_long_one_does(walls: Walls, instant: datetime, tz: str) -> None:
+    at = whole_seconds(instant)
+
+    assert walls.next_after(at, zone(tz)) == walls.next_after(at, RESTLESS[tz])
 
 
 def test_the_end_of_the_calendar_is_an_end_and_no_crash() -> None:

@@ -52,12 +52,11 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
 
     from laneway.core.schedules.notes import note
     from laneway.core.schedules.plain import Every
-    from laneway.core.schedules.words import read
     from laneway.core.schedules.zones import zone
 
     zone(tz)
     start = (_instant(after, tz) if after else datetime.now(UTC)).replace(microsecond=0)
-    rule = read(" ".join(schedule), tz)
+    rule = _read(schedule, tz)
     if isinstance(rule, Every):
         rule = rule.anchored(start)
     fires = [(fire, _local(fire, tz), note(rule, fire)) for fire in islice(rule.fires(start), count)]
@@ -73,6 +72,20 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
         if len(fires) < count:
             say("and never again")
     return FINE
+
+
+def _read(words: tuple[str, ...], tz: str) -> Schedule:
+    from laneway.core.schedules.words import read
+    from laneway.errors import BadSetting
+
+    try:
+        return read(" ".join(words), tz)
+    except BadSetting as error:
+        if len(words) < 5:
+            raise
+        raise Problem(
+            str(error), hint='quote a cron rule, or the shell makes names of files from *: "0 9 * * *"'
+        ) from None
 
 
 def _instant(text: str, tz: str) -> datetime:

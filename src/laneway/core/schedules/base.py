@@ -57,11 +57,16 @@ class Schedule(ABC):
         return self.describe()
 
 
-def whole_seconds(instant: datetime) -> int:
-    """Return an instant as seconds since 1970, a fraction dropped: what is later than one is later than the other."""
+def aware(instant: datetime) -> datetime:
+    """Return an instant that says its time zone, or refuse it."""
     if instant.tzinfo is None:
         raise BadSetting(f"the instant {instant.isoformat()} has no time zone; give an aware datetime")
-    return min(max((instant - EPOCH) // SECOND, EARLIEST), LATEST)
+    return instant
+
+
+def whole_seconds(instant: datetime) -> int:
+    """Return an instant as seconds since 1970, a fraction dropped: what is later than one is later than the other."""
+    return min(max((aware(instant) - EPOCH) // SECOND, EARLIEST), LATEST)
 
 
 def at_second(at: int | None) -> datetime | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from laneway.core.instants import EPOCH, LONGEST, duration
 from laneway.core.retry import share
-from laneway.core.schedules.base import MICRO, SECOND, Schedule, in_zone
+from laneway.core.schedules.base import MICRO, SECOND, Schedule, aware, in_zone
 from laneway.core.schedules.phrases import length_of_time
 from laneway.core.schedules.zones import LATEST, checked_zone
 from laneway.errors import BadSetting
@@ -42,7 +42,7 @@ class At(Schedule):
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the instant if it is still to come."""
         fire = self.resolved(tz)
-        return fire if (fire - instant) > timedelta(0) else None
+        return fire if (fire - aware(instant)) > timedelta(0) else None
 
     def resolved(self, tz: str | None = None) -> datetime:
         """Return the instant, in UTC."""
@@ -101,7 +101,7 @@ class Every(Schedule):
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the first fire strictly later than `instant`; the anchor itself is one."""
         assert isinstance(self.period, timedelta)
-        if _LATEST - instant < LONGEST * MICRO:
+        if _LATEST - aware(instant) < LONGEST * MICRO:
             return None
         anchor = self.anchor or EPOCH
         if self.after == "end":

@@ -42,6 +42,9 @@ class Walls:
         """Return the first fire later than `at`, None if there is none before the year 9999."""
         if at >= LATEST:
             return None
+        found = self._calm_after(at, zone)
+        if found is not None:
+            return found
         found = self._fixed_after(at, zone) if self.fixed else self._elapsed_after(at, zone)
         return found if found is not None and found < LATEST else None
 
@@ -63,6 +66,20 @@ class Walls:
         start = self._time_from(0)
         assert start is not None
         return found * DAY + start
+
+    def _calm_after(self, at: int, zone: Zone) -> int | None:
+        """Return the answer if no change of the clock is near it or the question, as on most days, else None."""
+        offset = zone.calm(at)
+        if offset is None:
+            return None
+        wall = self.first(at + 1 + offset)
+        if wall is None or wall - offset >= LATEST:
+            return None
+        if wall - offset <= at + REACH:
+            return wall - offset
+        # A change in between might show walls again, which only fixed-time rules pass over.
+        later = zone.calm(wall - offset) if self.fixed else None
+        return None if later is None else wall - later
 
     def _fixed_after(self, at: int, zone: Zone) -> int | None:
         start = at + zone.offset(at) + 1

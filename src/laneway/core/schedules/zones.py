@@ -62,7 +62,7 @@ class _Chunk:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Zone:
     """A time zone, asked in whole seconds."""
 
@@ -77,6 +77,21 @@ class Zone:
         for change in chunk.changes:
             if change.at > at:
                 break
+            offset = change.after
+        return offset
+
+    def calm(self, at: int) -> int | None:
+        """Return the offset that holds at an instant if it is easy to see that no change is near it, else None."""
+        number, passed = divmod(at, CHUNK)
+        if not REACH < passed < CHUNK - REACH:
+            return None
+        chunk = self._chunk(number)
+        offset = chunk.offset
+        for change in chunk.changes:
+            if change.at > at + REACH:
+                break
+            if change.at > at - REACH:
+                return None
             offset = change.after
         return offset
 
