@@ -56,7 +56,7 @@ def main() -> int:
     with ProcessPoolExecutor(given.processes) as processes:
         for done, tally in enumerate(processes.map(ask_all, work, range(len(work))), start=1):
             total.add(tally)
-            if done % 100 == 0 or done == len(work):
+            if done % 50 == 0 or done == len(work):
                 passed = time.monotonic() - start
                 print(f"{done}/{len(work)}: {total.cases:,} cases, {passed:.0f} s", flush=True)
     for line in total.mismatches[:SHOWN]:

@@ -17,7 +17,7 @@ from tests.oracle.histories import Changed
 
 ORDINARY = datetime(2001, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-FEW, MANY = 40, 400  # fires within the wide window; fires that are compared one by one
+FEW, MANY = 40, 120  # fires within the wide window; fires that are compared one by one
 WIDE, NARROW = timedelta(hours=36), timedelta(minutes=100)
 PROBES = 25
 

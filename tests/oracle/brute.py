@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -86,7 +87,8 @@ def all_fires(plain: Plain, sky: Sky, low: datetime, high: datetime) -> Iterator
             yield fire
             fire += period
     else:
-        yield from wall_fires(read(plain), sky, sky.wall(low).date() - DAY, sky.wall(high).date() + DAY)
+        # Both ends are further from the change than the clock was moved, so no other walls show in between.
+        yield from wall_fires(read(plain), sky, sky.wall(low) - MINUTE, sky.wall(high) + MINUTE)
 
 
 def filter_test(plain: Plain) -> Any:
@@ -99,11 +101,11 @@ def filter_test(plain: Plain) -> Any:
     return lambda local: not end <= local.time() < start
 
 
-def wall_fires(fields: Fields, sky: Sky, first: date, last: date) -> Iterator[datetime]:
+def wall_fires(fields: Fields, sky: Sky, first: datetime, last: datetime) -> Iterator[datetime]:
     for day in sky.dates:
-        if first <= day <= last and fields.day(day):
-            for at in fields.times:
-                wall = datetime.combine(day, at)
+        if first.date() <= day <= last.date() and fields.day(day):
+            walls = [datetime.combine(day, at) for at in fields.times]
+            for wall in walls[bisect_left(walls, first) : bisect_right(walls, last)]:
                 for minute in sky.instants(wall, fixed=fields.fixed):
                     in_gap = fields.fixed and wall not in sky.shows
                     yield from [minute] if in_gap else [minute + timedelta(seconds=s) for s in fields.seconds]
