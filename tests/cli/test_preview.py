@@ -127,10 +127,10 @@ def test_what_fires_once_says_so(invoke: Invoke) -> None:
         (["0", "9", "app.py", "laneway.db", "1-5"], "quote a cron rule, or the shell makes names of files from *"),
     ],
 )
-def test_bad_input_says_what_is_wrong_and_what_would_be_right(laneway: Laneway, words: list[str], said: str) -> None:
-    shown = laneway("preview", *words)
+def test_bad_input_says_what_is_wrong_and_what_would_be_right(invoke: Invoke, words: list[str], said: str) -> None:
+    shown = invoke("preview", *words)
 
-    assert (shown.returncode, shown.stdout) == (2, "")
+    assert (shown.exit_code, shown.stdout) == (2, "")
     assert said in shown.stderr
     assert "Traceback" not in shown.stderr
 

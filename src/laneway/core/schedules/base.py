@@ -89,3 +89,11 @@ def checked_number(value: object, what: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise BadSetting(f"{what} is {value!r}; it must be a whole number, {least} to {most}")
     return value
+
+
+def checked_schedule(given: object, whose: str) -> Schedule:
+    """Return a schedule, or say that it is none."""
+    if not isinstance(given, Schedule):
+        kind = type(given).__name__
+        raise BadSetting(f"{whose} takes schedules such as DailyAt(9), Cron('0 9 * * *'); this is of type {kind}")
+    return given

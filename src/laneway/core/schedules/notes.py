@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from laneway.core.instants import EPOCH
+from laneway.core.schedules.anyof import AnyOf
 from laneway.core.schedules.base import Schedule, whole_seconds
-from laneway.core.schedules.combined import AnyOf, Filtered
 from laneway.core.schedules.daily import WallSchedule
+from laneway.core.schedules.filtered import Filtered
 from laneway.core.schedules.phrases import clock
 from laneway.core.schedules.plain import At
 from laneway.core.schedules.walls import Walls

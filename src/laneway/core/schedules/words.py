@@ -15,7 +15,8 @@ from datetime import datetime
 
 from laneway.core.schedules.base import Schedule
 from laneway.core.schedules.cron import Cron
-from laneway.core.schedules.daily import DailyAt, Monthly, Weekly
+from laneway.core.schedules.daily import DailyAt, Weekly
+from laneway.core.schedules.monthly import Monthly
 from laneway.core.schedules.plain import At, Every
 from laneway.errors import BadSetting, did_you_mean
 

@@ -1,4 +1,4 @@
-"""Schedules made of schedules: any of several, all but some dates, only between two times of day."""
+"""Another schedule's fires, filtered by what the wall shows: not on some dates, only between two times of day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import time as day_time
 from typing import Any
 
 from laneway.core.instants import EPOCH
-from laneway.core.schedules.base import MICRO, Schedule, in_zone, whole_seconds
+from laneway.core.schedules.base import MICRO, Schedule, checked_schedule, in_zone, whole_seconds
 from laneway.core.schedules.phrases import clock, listed
 from laneway.core.schedules.walls import Walls
 from laneway.core.schedules.zones import DAY, Zone, checked_zone
@@ -21,47 +21,6 @@ from laneway.errors import BadSetting
 PATIENCE = 1_500
 SHOWN = 8  # dates that a description lists
 _MIDNIGHT = Walls(fixed=False)
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class AnyOf(Schedule):
-    """Fires whenever one of several does; at one instant once. Its `tz` holds for those that have none.
-
-    >>> from laneway.core.schedules.daily import DailyAt, Weekly
-    >>> AnyOf(DailyAt(9), Weekly("sun", 20)).describe()
-    'every day at 09:00; or every Sunday at 20:00'
-    """
-
-    schedules: tuple[Schedule, ...]
-    tz: str | None
-
-    def __init__(self, *schedules: Schedule, tz: str | None = None) -> None:
-        if not schedules:
-            raise BadSetting("AnyOf() has no schedules; give one or more")
-        object.__setattr__(self, "schedules", tuple(checked_schedule(one, "AnyOf") for one in schedules))
-        object.__setattr__(self, "tz", checked_zone(tz))
-
-    def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return the earliest of their next fires."""
-        found = [one.next_after(instant, self.tz or tz) for one in self.schedules]
-        return min((fire for fire in found if fire is not None), default=None)
-
-    def spread(self, nominal: datetime, key: str) -> datetime:
-        """Return the earliest of when those that fire then really do."""
-        return min(one.spread(nominal, key) for one in self.firing(nominal, None))
-
-    def firing(self, fire: datetime, tz: str | None) -> list[Schedule]:
-        """Return those that fire at that instant; all, if none does."""
-        found = [one for one in self.schedules if one.next_after(fire - MICRO, self.tz or tz) == fire]
-        return found or list(self.schedules)
-
-    def describe(self) -> str:
-        """Return the rules in words."""
-        return in_zone("; or ".join(one.describe() for one in self.schedules), self.tz)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rules as plain values."""
-        return {"kind": "any_of", "schedules": list(self.schedules)}
 
 
 class Filtered(Schedule):
@@ -212,14 +171,6 @@ class Between(Filtered):
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values."""
         return {"kind": "between", "schedule": self.schedule, "start": str(self.start), "end": str(self.end)}
-
-
-def checked_schedule(given: object, whose: str) -> Schedule:
-    """Return a schedule, or say that it is none."""
-    if not isinstance(given, Schedule):
-        kind = type(given).__name__
-        raise BadSetting(f"{whose} takes schedules such as DailyAt(9), Cron('0 9 * * *'); this is of type {kind}")
-    return given
 
 
 def _date(given: object) -> date:
