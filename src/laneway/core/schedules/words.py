@@ -9,6 +9,7 @@ monthly 15 09:00       monthly last 18:00  monthly 2nd tue 9:00 monthly 31 clamp
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +19,7 @@ from laneway.core.schedules.cron import Cron
 from laneway.core.schedules.daily import DailyAt, Weekly
 from laneway.core.schedules.monthly import Monthly
 from laneway.core.schedules.plain import At, Every
-from laneway.errors import BadSetting, did_you_mean
+from laneway.errors import BadSetting
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FORMS = {
@@ -45,9 +46,10 @@ def read(text: str, tz: str | None = None) -> Schedule:
         return _READERS[kind.lower()](rest, tz)
     if _is_cron(kind, rest):
         return Cron(text, tz)
-    near = did_you_mean(kind.lower(), _READERS)
-    shown = f"{near} Write it as in {_FORMS[near.split(chr(39))[1]]!r}" if near else f"; write it as in {FORMS}"
-    raise BadSetting(f"{text!r} is no schedule{shown}")
+    near = difflib.get_close_matches(kind.lower(), _READERS, n=1)
+    if near:
+        raise BadSetting(f"{text!r} is no schedule, did you mean {near[0]!r}? Write it as in {_FORMS[near[0]]!r}")
+    raise BadSetting(f"{text!r} is no schedule; write it as in {FORMS}")
 
 
 def _is_cron(first: str, rest: list[str]) -> bool:
