@@ -58,7 +58,8 @@ def main() -> int:
             total.add(tally)
             if done % 50 == 0 or done == len(work):
                 passed = time.monotonic() - start
-                print(f"{done}/{len(work)}: {total.cases:,} cases, {passed:.0f} s", flush=True)
+                wrong = len(total.mismatches)
+                print(f"{done}/{len(work)}: {total.cases:,} cases, {wrong} mismatches, {passed:.0f} s", flush=True)
     for line in total.mismatches[:SHOWN]:
         print(line)
     print(f"{total.cases:,} cases, {total.answers:,} answers compared, {len(total.mismatches)} mismatches")
