@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.connection import Place, connect
 from laneway.testing import FakeClock
 
 
@@ -27,3 +30,9 @@ async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(connect(Place(path, 1.0))) as db:
+        yield db

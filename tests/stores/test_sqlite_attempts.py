@@ -15,7 +15,6 @@ from laneway.core.states import TERMINAL, RunState
 from laneway.core.step import Result, Step
 from laneway.errors import NotWaiting
 from laneway.stores.sqlite import SQLiteStore, liveness, stepping, submitting
-from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.statements import load
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
@@ -23,6 +22,7 @@ from laneway.testing.hand import error
 from laneway.testing.leaving import child_of, follow_up
 from laneway.testing.waiting import step_memo, waits
 from tests.stores.layouts import as_layout
+from tests.stores.tracing import traced
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 
@@ -311,21 +311,6 @@ async def test_results_of_one_step_see_what_the_ones_before_them_brought(store: 
 
 
 # What it costs
-
-
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(connect(Place(path, 1.0))) as db:
-        yield db
-
-
-@contextmanager
-def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
-    """Collect the statements that are executed, but for the one that every transaction begins with."""
-    texts: list[str] = []
-    db.set_trace_callback(lambda text: None if "FROM counter" in text else texts.append(text))
-    yield texts
-    db.set_trace_callback(None)
 
 
 def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(

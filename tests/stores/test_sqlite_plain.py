@@ -30,12 +30,6 @@ def tables(db: sqlite3.Connection) -> dict[str, list[Any]]:
 
 
 @pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(connect(Place(path, 1.0))) as db:
-        yield db
-
-
-@pytest.fixture
 def other(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     with closing(connect(Place(tmp_path / "other.db", 1.0))) as db:
         yield db

@@ -1,7 +1,6 @@
 """What is particular to SQLite about what operators set: older files, what the tables keep, and what it costs."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +12,6 @@ from laneway.core.step import Step
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
 from laneway.stores.sqlite import SQLiteStore, liveness, ruling, stepping, submitting
-from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.counts import count
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.rules import ruled_names, ruled_sessions
@@ -22,12 +20,6 @@ from laneway.testing import FakeClock, Hand, check_drains, new_run, new_runs
 FIRST = "0001_first.sql"
 RULES = ("cap", "paused", "disabled", "session_rule", "lane_count")
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
-
-
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(connect(Place(path, 1.0))) as db:
-        yield db
 
 
 def change(path: Path, statement: str) -> None:

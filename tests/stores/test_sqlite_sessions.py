@@ -1,8 +1,7 @@
 """What is particular to SQLite about sessions: older files, what the tables keep, and what they cost."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -17,10 +16,10 @@ from laneway.core.run import NewRun, ReceiptOutcome
 from laneway.core.states import TERMINAL, RunState
 from laneway.core.step import Result, Saved, Step
 from laneway.stores.sqlite import SQLiteStore, liveness, stepping, submitting
-from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.effects import Effects
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
 from tests.stores.layouts import as_layout
+from tests.stores.tracing import traced
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 
@@ -175,21 +174,6 @@ async def test_a_run_is_found_again_wherever_a_batch_has_put_it_before_it_is_dis
 
 
 # What it costs
-
-
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(connect(Place(path, 1.0))) as db:
-        yield db
-
-
-@contextmanager
-def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
-    """Collect the statements that are executed, but for the one that every transaction begins with."""
-    texts: list[str] = []
-    db.set_trace_callback(lambda text: None if "FROM counter" in text else texts.append(text))
-    yield texts
-    db.set_trace_callback(None)
 
 
 def test_plain_runs_and_sessions_without_trouble_ask_nothing_about_messages_and_keys(db: sqlite3.Connection) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tests.system.journal import PATH
+from tests.system.tail import Tail
 
 
 class Did(msgspec.Struct, frozen=True, tag="did"):
@@ -44,9 +45,7 @@ class Diary:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
-        self._entries: list[Entry] = []
-        self._read = 0
-        self._decode = msgspec.json.Decoder(Entry).decode
+        self._tail: Tail[Entry] = Tail(path, Entry)
 
     @classmethod
     def of_environment(cls) -> Diary:
@@ -67,14 +66,7 @@ class Diary:
 
     def entries(self) -> list[Entry]:
         """Return all entries so far, in the order they were written."""
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            self._read += len(whole)
-            self._entries += [self._decode(line) for line in whole.splitlines()]
-        return self._entries
+        return self._tail.lines()
 
     def did(self) -> Iterable[Did]:
         """Return the effects."""

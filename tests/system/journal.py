@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from laneway import Context
+from tests.system.tail import Tail
 
 PATH, PROCESS = "SYSTEM_TEST_JOURNAL", "SYSTEM_TEST_PROCESS"  # environment: where to write, and as whom
 
@@ -108,20 +109,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines: list[Line] = []
-        self._read = 0
-        self._decode = msgspec.json.Decoder(Line).decode
+        self._tail: Tail[Line] = Tail(path, Line)
 
     def lines(self) -> list[Line]:
         """Return all lines so far, in the order they were written."""
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            self._read += len(whole)
-            self._lines += [self._decode(line) for line in whole.splitlines()]
-        return self._lines
+        return self._tail.lines()
 
     def of(self, what: What, run: str | None = None) -> list[Line]:
         """Return the lines of one kind, of all runs or of one."""

@@ -1,0 +1,16 @@
+"""Seeing which statements a piece of work executes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
+    """Collect the statements that are executed, but for the one that every transaction begins with."""
+    texts: list[str] = []
+    db.set_trace_callback(lambda text: None if "FROM counter" in text else texts.append(text))
+    yield texts
+    db.set_trace_callback(None)
