@@ -21,31 +21,24 @@ import msgspec
 from laneway.core import control
 from laneway.core.arrivals import Stopped, stop, stop_all
 from laneway.core.audit import Finding
-from laneway.core.events import Event, numbered
 from laneway.core.flow import MOST_MOVES
-from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.memos import Recall
+from laneway.core.liveness import Incarnation
 from laneway.core.policy import Lane, Rule
-from laneway.core.run import Claimed, Message, NewRun, Reason, Receipt, Run, RunFilter, handed
+from laneway.core.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
 from laneway.core.states import TERMINAL, Move, RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
-from laneway.errors import NotWaiting, UnknownRun, WrongState
+from laneway.errors import NotWaiting, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
-from laneway.ports.gates import Depths, Held, TaskState
-from laneway.ports.lanes import LaneState
-from laneway.ports.sessions import SessionState
+from laneway.ports.gates import Held
 from laneway.ports.upkeep import Examination
-from laneway.ports.users import UserState
 from laneway.stores.memory import upkeep
 from laneway.stores.memory.accepting import Accepting
 from laneway.stores.memory.endings import Endings
-from laneway.stores.memory.explaining import Explaining
 from laneway.stores.memory.inboxes import Inboxes
-from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.leases import Leases, leased
-from laneway.stores.memory.liveness import Liveness
-from laneway.stores.memory.records import Batch, Record, fits, page_of, run_of, value_of
+from laneway.stores.memory.reading import Reading
+from laneway.stores.memory.records import Batch, Record, fits, run_of
 from laneway.stores.memory.ruling import Ruling
 from laneway.stores.memory.steering import Steering
 from laneway.stores.memory.waking import Waking
@@ -55,22 +48,20 @@ from laneway.stores.memory.workers import Worker
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
-class MemoryStore:
+class MemoryStore(Reading):
     """A store in this process's memory."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
+        super().__init__(clock)
+        self._clock, kept = clock, self._kept
         self._watchers: list[Callable[[], None]] = []
-        self._kept = kept = Kept(clock)
         self._workers, self._flow, self._heaps, self._lanes = kept.workers, kept.flow, kept.heaps, kept.lanes
-        self._waking, self._liveness, inboxes = Waking(kept), Liveness(kept), Inboxes(kept)
+        self._waking, inboxes = Waking(kept), Inboxes(kept)
         endings = Endings(kept, inboxes)
         self._leases = Leases(kept, endings)
         self._steering = Steering(kept, self._leases, endings, self._liveness.is_dead)
         self._accepting = Accepting(kept, self._steering, inboxes, endings)
         self._ruling = Ruling(kept)
-        self._explaining = Explaining(kept, self._liveness.is_dead)
         _STORES.add(self)
 
     async def open(self) -> None:
@@ -91,42 +82,6 @@ class MemoryStore:
             if self._kept.said:
                 self._tell_watchers()
             return receipts
-
-    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return the messages that the run took; see `RunStore`."""
-        with self._lock:
-            return list(self._kept.known(run_id).taken[after : after + limit])
-
-    async def get(self, run_id: str) -> Run:
-        """Return the run; see `RunStore`."""
-        with self._lock:
-            record = self._kept.by_id.get(run_id)
-            if record is not None:
-                return run_of(record)
-            fits = [record for id_, record in self._kept.by_id.items() if run_id and id_.startswith(run_id)]
-            if len(fits) != 1:
-                raise UnknownRun(run_id, len(fits))
-            return run_of(fits[0])
-
-    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
-        """Return runs, newest first; see `RunStore`."""
-        with self._lock:
-            end = None if before is None else bisect_left(self._kept.records, before, key=lambda record: record.number)
-            found: list[Run] = []
-            for record in reversed(self._kept.records[:end]):
-                if len(found) == limit:
-                    break
-                if fits(record, wanted):
-                    found.append(run_of(record))
-            return found
-
-    async def count(self) -> dict[str, int]:
-        """Count the runs by state; see `RunStore`."""
-        with self._lock:
-            counts: dict[str, int] = {}
-            for record in self._kept.records:
-                counts[record.state.value] = counts.get(record.state.value, 0) + 1
-            return counts
 
     # Control
 
@@ -192,12 +147,6 @@ class MemoryStore:
             raise NotWaiting(run_id, run.state.value)
         return run_of(run)
 
-    async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
-        with self._lock:
-            run = self._kept.known(run_id)
-            return Recall(list(run.memos), run.wait)
-
     async def stop(self, call: str, name: str) -> Stopped:
         """Cancel the session's oldest active run; see `SessionStore`."""
         with self._steered(call):
@@ -225,32 +174,10 @@ class MemoryStore:
         with self._changed():
             self._ruling.unset_lane(name)
 
-    async def lanes(self) -> list[LaneState]:
-        """Return the lanes; see `LaneStore`."""
-        with self._lock:
-            return self._explaining.lanes()
-
     async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
         """Set a user's cap; see `UserStore`."""
         with self._changed():
             self._ruling.set_cap(user, lane, cap)
-
-    async def users(
-        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
-    ) -> list[UserState]:
-        """Return users in lanes; see `UserStore`."""
-        with self._lock:
-            return self._explaining.users(user, limit, after)
-
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        with self._lock:
-            return self._explaining.session(name)
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
-        """Return sessions by name; see `SessionStore`."""
-        with self._lock:
-            return self._explaining.sessions(prefix, limit, after)
 
     async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
@@ -267,28 +194,7 @@ class MemoryStore:
         with self._changed():
             self._ruling.disable(task, disabled=disabled)
 
-    async def tasks(self) -> list[TaskState]:
-        """Return the tasks; see `GateStore`."""
-        with self._lock:
-            return self._explaining.tasks()
-
-    async def why(self, run_id: str) -> list[Reason]:
-        """Return the gates that are closed for the run; see `GateStore`."""
-        with self._lock:
-            return self._explaining.why(self._kept.known(run_id))
-
-    async def depths(self) -> Depths:
-        """Count what waits; see `GateStore`."""
-        with self._lock:
-            return self._explaining.depths()
-
     # Events
-
-    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
-        """Return a page of the run's log; see `EventStore`."""
-        with self._lock:
-            record = self._kept.known(run_id)
-            return numbered(record.id, page_of(record, after, limit), value_of(record))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after every write; see `EventStore`."""
@@ -347,11 +253,6 @@ class MemoryStore:
         with self._lock:
             self._liveness.leave(incarnation)
             self._waking.wake_for_work()
-
-    async def workers(self) -> list[WorkerInfo]:
-        """Return the incarnations; see `WorkerStore`."""
-        with self._lock:
-            return self._liveness.infos()
 
     def look(self) -> bool:
         """Say no: wake-ups do not get lost within a process."""
