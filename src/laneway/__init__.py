@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from laneway.core.breakers import Breaker
     from laneway.core.events import Event
     from laneway.core.policy import Lane, SessionPolicy
     from laneway.core.retry import Retry
@@ -54,6 +55,7 @@ __all__ = [
     "BadArguments",
     "BadSetting",
     "Between",
+    "Breaker",
     "Context",
     "Cron",
     "DailyAt",
@@ -87,6 +89,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "core.breakers": ("Breaker",),
     "core.events": ("Event",),
     "core.policy": ("Lane", "SessionPolicy"),
     "core.retry": ("Retry",),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
 from laneway.core import codec
+from laneway.core.breakers import Breaker
+from laneway.core.checks import checked_count
 from laneway.core.events import Event
 from laneway.core.instants import SECOND, duration
-from laneway.core.policy import Lane, TaskPolicy, checked_count
+from laneway.core.policy import Lane, TaskPolicy
 from laneway.core.retry import Retry
 from laneway.core.run import NewRun, Reason, Receipt, ReceiptOutcome, Run, RunFilter, Why
 from laneway.core.states import RunState
@@ -47,7 +49,7 @@ SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 DEFAULT_RETRY = Retry()
 TASK_OPTIONS = (
-    *("name", "lane", "timeout", "retry", "max_crashes"),
+    *("name", "lane", "timeout", "retry", "max_crashes", "breaker"),
     *("process", "transient", "transient_tries", "transient_wait", "validate", "merge", "before_start"),
     "events",
 )
@@ -118,6 +120,7 @@ class Scheduler:
         timeout: timedelta | float | None = None,
         retry: Retry | int | None = DEFAULT_RETRY,
         max_crashes: int = 3,
+        breaker: Breaker | None = None,
         process: bool = False,
         transient: type[Exception] | tuple[type[Exception], ...] = (),
         transient_tries: int = 3,
@@ -137,6 +140,7 @@ class Scheduler:
         timeout: timedelta | float | None = None,
         retry: Retry | int | None = DEFAULT_RETRY,
         max_crashes: int = 3,
+        breaker: Breaker | None = None,
         process: bool = False,
         transient: type[Exception] | tuple[type[Exception], ...] = (),
         transient_tries: int = 3,
@@ -149,6 +153,7 @@ class Scheduler:
     ) -> Any:
         """Register a handler: `@app.task(lane=..., timeout=...)`; the function can still be called.
 
+        `breaker` holds the task back, in all processes, after so many failures in a row: `Breaker(5, open_for=60)`.
         `process=True` executes it in a child process. Errors listed as `transient` get `transient_tries` quick tries
         inside the attempt, `transient_wait` apart or as their `retry_after` says. `validate` is called with the result
         and refuses it by raising or returning False: the attempt has failed then. `merge` makes one of the messages
@@ -161,7 +166,7 @@ class Scheduler:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
         if self._working.worker is not None:
             raise BadSetting("this scheduler is working already; register its tasks before it starts")
-        policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes)
+        policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes, breaker=breaker)
         manner = Manner.of(
             process=process, transient=transient, tries=transient_tries, wait=transient_wait, validate=validate
         )

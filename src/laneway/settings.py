@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
+from laneway.core.checks import checked_count
 from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
 from laneway.core.instants import SECOND, duration
 from laneway.core.liveness import LEASE, RENEW_EVERY
-from laneway.core.policy import checked_count
 from laneway.core.retention import KEEP, Retention, kept_for
 from laneway.core.states import RunState
 from laneway.errors import BadSetting

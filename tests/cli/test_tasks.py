@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Invoke, Start
 
@@ -75,7 +78,8 @@ def test_a_store_tells_what_its_workers_know(invoke: Invoke, start: Start, submi
     assert header.split() == ["NAME", "STATE", "WORKERS", "ASIDE"]
     assert ["mail", "paused", "0", "0"] in [line.split() for line in lines]
     assert ["add", "-", "1", "0"] in [line.split() for line in lines]
-    assert {"v": 1, "name": "add", "paused": False, "disabled": False, "workers": 1, "aside": 0} in records
+    record = {"v": 1, "name": "add", "paused": False, "disabled": False, "workers": 1, "aside": 0, "circuits": []}
+    assert record in records
 
 
 def test_a_task_that_no_worker_knows_is_paused_and_doubted(invoke: Invoke, start: Start, submitted: Submitted) -> None:
@@ -101,3 +105,66 @@ def test_app_or_store_must_be_given_and_not_both(invoke: Invoke, submitted: Subm
     assert both.stderr.startswith("laneway: give APP or --store, not both")
     assert (none.exit_code, none.stdout) == (0, "")
     assert none.stderr == "no tasks: no worker is up, and none is paused or disabled\n"
+
+
+BREAKING = """
+from laneway import Breaker, Scheduler
+
+app = Scheduler("sqlite:///laneway.db")
+
+@app.task(retry=None, breaker=Breaker(2, open_for=600))
+async def knock() -> None:
+    raise ConnectionError("nobody opens")
+
+@app.task(retry=None, breaker=Breaker(1, open_for=600, per="user"))
+async def ring(name: str) -> None:
+    raise ConnectionError("nobody hears")
+"""
+
+
+@pytest.fixture
+def broken(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An app whose breakers are open: the ids of runs that wait, of task `knock`, and of `ring` and its user Ann."""
+    (folder / "breaking.py").write_text(BREAKING)
+    monkeypatch.delitem(sys.modules, "breaking", raising=False)  # the app of another test's folder
+    for _ in range(3):
+        invoke("submit", "breaking:app", "knock")
+    for user in ("ann", "ann", "bob"):
+        invoke("submit", "breaking:app", "ring", "name=x", "--user", user)
+    invoke("drain", "breaking:app", "--concurrency", "1")
+    runs = json.loads(invoke("runs", "list", "--state", "pending", "--json").stdout)
+    return [next(run["id"] for run in runs if run["task"] == task) for task in ("knock", "ring")]
+
+
+def test_a_list_shows_which_breakers_are_open(invoke: Invoke, broken: list[str]) -> None:
+    header, *lines = invoke("tasks", "list", "breaking:app").stdout.splitlines()
+    stored = invoke("tasks", "list", "--store", "sqlite:///laneway.db").stdout.splitlines()
+    records = {one["name"]: one for one in json.loads(invoke("tasks", "list", "breaking:app", "--json").stdout)}
+
+    assert "BREAKER" in header.split()
+    assert [("open for 2 users" in line, " open " in line) for line in lines] == [(False, True), (True, True)]
+    assert "BREAKER" in stored[0].split()
+    assert records["knock"]["breaker"] == {"failures": 2, "open_for": 600.0, "disable": False, "per": "task"}
+    [circuit] = records["knock"]["circuits"]
+    assert (circuit["user"], circuit["phase"], circuit["failures"], circuit["parked"]) == (None, "open", 2, 1)
+    assert [(one["user"], one["phase"]) for one in records["ring"]["circuits"]] == [("ann", "open"), ("bob", "open")]
+
+
+def test_why_says_how_a_breaker_is_closed_and_that_closes_it(invoke: Invoke, broken: list[str]) -> None:
+    knock, ring = broken
+
+    told = [line for line in invoke("why", knock).stdout.splitlines() if "breaker" in line]
+    of_ann = [line for line in invoke("why", ring).stdout.splitlines() if "breaker" in line]
+    closed = invoke("tasks", "close", "knock")
+    other = invoke("tasks", "close", "ring", "--user", "ann", "--json")
+    again = invoke("tasks", "close", "knock")
+
+    assert told[0].startswith("  the breaker of task knock is open; it tries one run ")
+    assert told[0].endswith("; close it now: laneway tasks close knock")
+    assert of_ann[0].endswith("; close it now: laneway tasks close ring --user ann")
+    assert (closed.exit_code, closed.stdout) == (0, "knock  closed\n")
+    assert json.loads(other.stdout) == {"v": 1, "task": "ring", "user": "ann", "closed": True}
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "task knock has no breaker that is open\n")
+    for run_id in broken:
+        gates = [one["gate"] for one in json.loads(invoke("why", run_id, "--json").stdout)["reasons"]]
+        assert gates == ["no_worker"]

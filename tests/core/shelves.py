@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from operator import attrgetter
 
-from laneway.core.flow import Entry, Flow, Shelf
+from laneway.core.flow import BREAKER, NO_GATES, Entry, Flow, Shelf
 from laneway.core.policy import Arrival, Lane, Rule
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turn
@@ -45,9 +45,20 @@ class PlainShelves:
     def put_ready(self, run: Item) -> None:
         self._put(run, "ready")
 
-    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Item | None]:
-        gates = {"ready", *(f"task:{task}" for task in tasks)}
-        return lambda: self._take([item for item in self.items if item.lane == lane and item.shelf in gates])
+    @property
+    def broken(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for item in self.items:
+            if item.shelf.startswith(BREAKER):
+                found.setdefault(item.lane, set()).add(item.shelf.removeprefix(BREAKER))
+        return found
+
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], Item | None]:
+        def take() -> Item | None:
+            places = {"ready", *(f"task:{task}" for task in tasks), *gates}
+            return self._take([item for item in self.items if item.lane == lane and item.shelf in places])
+
+        return take
 
     def put_parked(self, run: Item, gate: str) -> None:
         self._put(run, gate)

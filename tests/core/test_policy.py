@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from laneway.core.checks import checked_count, checked_name
 from laneway.core.instants import SECOND
 from laneway.core.policy import (
     DEFAULT_LANES,
@@ -20,8 +21,6 @@ from laneway.core.policy import (
     TaskPolicy,
     WhenFull,
     WhileWaiting,
-    checked_count,
-    checked_name,
 )
 from laneway.core.retry import Retry
 from laneway.errors import BadSetting

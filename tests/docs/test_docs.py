@@ -57,6 +57,7 @@ EXAMPLES = {
     "docs/guide.md": ["submitting", "working", "stopping", "following"],
     "docs/sessions.md": ["waiting", "loading", "typing", "steering", "conversing", "preparing", "chatting"],
     "docs/lanes.md": ["operating", "keys", "asking"],
+    "docs/breakers.md": ["watching"],
     "docs/events.md": ["saying", "following", "subscribing", "streaming"],
     "docs/attempts.md": ["stepping", "asking", "calling", "following_up", "cooking"],
 }

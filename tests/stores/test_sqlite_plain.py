@@ -98,7 +98,7 @@ def test_what_is_not_plain_is_left_and_nothing_is_written(db: sqlite3.Connection
 @pytest.mark.parametrize(
     "obstacle",
     [
-        lambda db: ruling.disable(db, "work", disabled=True),
+        lambda db: ruling.disable(db, Effects(), "work", 1, disabled=True),
         lambda db: ruling.set_lane(db, Effects(), Lane("main", limit=9, max_pending=5), 1),
         lambda db: submitting.submit(db, Effects(), [new_run("due", due_at=2)], 1),
     ],

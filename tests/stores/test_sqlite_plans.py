@@ -18,6 +18,7 @@ STATEMENTS = [(file, name) for file in FILES for name in load(file)]
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
+SMALL |= {"circuit", "broken"}  # what failed lately under a breaker, and waits for it
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
 LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users"), ("control", "unended")}
 LONG |= {("checking", name) for name in load("checking")}
@@ -81,6 +82,8 @@ def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_i
         "SEARCH parked (lane=? AND gate=? AND rank=? AND number=?)",
         "SEARCH parked (lane=? AND gate=? AND rank=? AND number=?)",
         "SEARCH held (session=?)",
+        "SEARCH parked (lane=? AND gate=?)",
+        "SEARCH parked (lane=? AND gate=?)",
         "SEARCH parked (lane=? AND gate=?)",
         "SEARCH parked (lane=? AND gate=?)",
         "SEARCH ready (lane=?)",

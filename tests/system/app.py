@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from laneway import Context, Lane, Retry, Scheduler
+from laneway import Breaker, Context, Lane, Retry, Scheduler
 from tests.system.journal import Pen, What
 
 SETTINGS = "SYSTEM_TEST_SETTINGS"  # environment: the scheduler's settings as JSON
@@ -127,6 +127,18 @@ async def linger(takes: float, *, ctx: Context) -> dict[str, Any]:
     """Take a while, with the crashes a task may have by default."""
     with pen().attempt(ctx):
         await asyncio.sleep(takes)
+        return _ending(0, ctx)
+
+
+@app.task(lane="wide", retry=None, breaker=Breaker(6, open_for=2))
+async def knock(gate: str, *, ctx: Context) -> dict[str, Any]:
+    """Fail, after a while, unless the file `gate` exists; stay for as long as there is one beside it, `gate.stay`."""
+    with pen().attempt(ctx):
+        await asyncio.sleep(0.05)
+        while Path(f"{gate}.stay").exists():  # noqa: ASYNC110, ASYNC240 - as above
+            await asyncio.sleep(0.01)
+        if not Path(gate).exists():  # noqa: ASYNC240 - as above
+            raise AskedFor("nobody opens")
         return _ending(0, ctx)
 
 

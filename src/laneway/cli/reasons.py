@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 WAITING = (RunState.PENDING, RunState.PAUSED, RunState.WAITING)
-TOLD_HOW = (Gate.PAUSED, Gate.ANSWER)  # what opens them is said, as a command
+TOLD_HOW = (Gate.PAUSED, Gate.ANSWER, Gate.BREAKER_OPEN)  # what opens them is said, as a command
 TRIES = 5  # nothing changes so often between two reads
 
 
@@ -63,7 +63,7 @@ def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: s
         return
     yield "it has not started, because" if not run.fence else "it does not go on, because"
     for reason in found:
-        there = store_words(store) if reason.gate in TOLD_HOW else ""
+        there = store_words(store) if reason.gate in TOLD_HOW and not reason.runs else ""
         yield one_line(f"  {_SENTENCES.get(reason.gate, _other)(reason, run, now)}{there}")
         for run_id in reason.runs:
             holder = holders.get(run_id)
@@ -120,6 +120,19 @@ def _turn(reason: Reason, _: Run, __: datetime) -> str:
     return f"it is not its turn: {reason.ahead} startable in {reason.holder} before it"
 
 
+def _breaker(reason: Reason, run: Run, now: datetime) -> str:
+    if reason.runs:
+        return f"the breaker of {reason.holder} lets one run through, and waits for what it comes to:"
+    task = shlex.quote(run.task)
+    if reason.opens_at is None:
+        return (
+            f"the breaker of {reason.holder} has opened for good; accept and start again: laneway tasks enable {task}"
+        )
+    tried = f"it tries one run {phrases.moment(reason.opens_at, now)}"
+    whose = "" if reason.holder == f"task {run.task}" else f" --user {shlex.quote(run.user or '')}"
+    return f"the breaker of {reason.holder} is open; {tried}; close it now: laneway tasks close {task}{whose}"
+
+
 def _memory_short(_: Reason, run: Run, __: datetime) -> str:
     return f"the workers that know task {run.task} are short of memory, and start nothing until there is more"
 
@@ -150,6 +163,7 @@ _SENTENCES: Mapping[Gate, Callable[[Reason, Run, datetime], str]] = {
     Gate.NO_WORKER: _no_worker,
     Gate.TURN: _turn,
     Gate.PAUSED: _paused,
+    Gate.BREAKER_OPEN: _breaker,
     Gate.MEMORY_SHORT: _memory_short,
     Gate.ANSWER: _asked,
     Gate.CALL: _called,

@@ -10,15 +10,28 @@ import msgspec
 
 from laneway.cli import tables
 from laneway.cli.phrases import span
+from laneway.core.breakers import Breaker, Phase
 from laneway.core.instants import SECOND
 from laneway.ports.gates import TaskState
 
 if TYPE_CHECKING:
     from laneway.engine.tasks import Task
 
-HEADS = ("name", "kind", "lane", "timeout", "attempts", "transient", "validate", "state", "workers", "parameters")
-OPTIONAL = ("transient", "validate", "state", "workers")
-STATE_HEADS = ("name", "state", "workers", "aside")
+HEADS = (
+    "name",
+    "kind",
+    "lane",
+    "timeout",
+    "attempts",
+    "transient",
+    "validate",
+    "state",
+    "breaker",
+    "workers",
+    "parameters",
+)
+OPTIONAL = ("transient", "validate", "state", "breaker", "workers")
+STATE_HEADS = ("name", "state", "breaker", "workers", "aside")
 
 
 def record(task: Task[..., Any], states: Mapping[str, TaskState] | None) -> dict[str, Any]:
@@ -32,6 +45,7 @@ def record(task: Task[..., Any], states: Mapping[str, TaskState] | None) -> dict
         "timeout": None if policy.timeout is None else policy.timeout / SECOND,
         "retry": msgspec.to_builtins(policy.retry),
         "max_crashes": policy.max_crashes,
+        "breaker": _breaker(policy.breaker),
         "transient": [error.__name__ for error in manner.transient],
         "transient_tries": manner.tries,
         "transient_wait": manner.wait,
@@ -54,7 +68,8 @@ def show(records: Sequence[dict[str, Any]]) -> None:
 
 def show_states(records: Sequence[dict[str, Any]]) -> None:
     """Print what a store knows of tasks."""
-    _table(STATE_HEADS, [{**_state_row(record), "aside": str(record["aside"])} for record in records])
+    rows = [{**_state_row(record), "aside": str(record["aside"])} for record in records]
+    _table([name for name in STATE_HEADS if name != "breaker" or any(row[name] for row in rows)], rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
@@ -63,9 +78,17 @@ def _table(heads: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
 
 def _standing(name: str, states: Mapping[str, TaskState] | None) -> dict[str, Any]:
     if states is None:
-        return {"paused": None, "disabled": None, "workers": None}
+        return {"paused": None, "disabled": None, "workers": None, "circuits": None}
     state = states.get(name) or TaskState(name=name)
-    return {"paused": state.paused, "disabled": state.disabled, "workers": state.workers}
+    circuits = msgspec.to_builtins(state.circuits)
+    return {"paused": state.paused, "disabled": state.disabled, "workers": state.workers, "circuits": circuits}
+
+
+def _breaker(breaker: Breaker | None) -> dict[str, Any] | None:
+    if breaker is None:
+        return None
+    seconds = breaker.length / SECOND
+    return {"failures": breaker.failures, "open_for": seconds, "disable": breaker.disable, "per": str(breaker.per)}
 
 
 def _parameters(task: Task[..., Any]) -> list[dict[str, Any]]:
@@ -102,9 +125,21 @@ def _row(record: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def _circuits(circuits: Sequence[Mapping[str, Any]]) -> str:
+    """Say how those circuits of a task stand that are not closed."""
+    if not circuits:
+        return ""
+    [first, *more] = circuits
+    phase = str(first["phase"]).replace("_", " ")
+    if first["user"] is None and not more:
+        return phase
+    return f"{phase} for {len(circuits)} user{'s' * bool(more)}"
+
+
 def _state_row(record: Mapping[str, Any]) -> dict[str, str]:
     return {
         "name": record["name"],
         "state": ",".join(word for word in ("paused", "disabled") if record[word]),
+        "breaker": _circuits([one for one in record["circuits"] or () if one["phase"] != Phase.CLOSED]),
         "workers": "" if record["workers"] is None else str(record["workers"]),
     }

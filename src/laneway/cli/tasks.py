@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.app import APP, MEMORY, file_of, load, read_store
+from laneway.cli.app import APP, MEMORY, file_of, load, read_store, store_option
 from laneway.cli.commands import Command, Group, awaited, json_option
+from laneway.cli.completion import name_argument
 from laneway.cli.errors import Problem, say
 from laneway.cli.switching import switch
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     ),
 )
 def tasks() -> None:
-    """See what can be executed, and hold tasks in all processes: list, pause, resume, enable, disable."""
+    """See what can be executed, and hold tasks in all processes: list, pause, resume, enable, disable, close."""
 
 
 @tasks.command(
@@ -48,7 +49,8 @@ def list_(context: click.Context, app: str | None, store: str | None, as_json: b
     `kind` says where handlers are executed: async ones on the event loop, plain ones in threads, process ones in child
     processes. `transient` names the errors that get quick tries inside an attempt, `validate` what looks at results;
     they are shown if any task has them. A parameter with a `?` may be left out. If APP's store is there, `workers` says
-    how many that are up know the task, and `state` which ones are paused or disabled.
+    how many that are up know the task, `state` which ones are paused or disabled, and `breaker`, if any has one that is
+    not closed, which are held back after failures in a row.
 
     With --store instead of APP: the tasks that workers know, that are paused or disabled, or that have runs set
     `aside`, because no worker that claimed them knew the task or because it is paused.
@@ -108,6 +110,42 @@ def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
 async def _states(scheduler: Scheduler) -> list[TaskState]:
     async with scheduler:
         return await scheduler.tasks.list()
+
+
+@tasks.command(
+    "close",
+    cls=Command,
+    examples=("laneway tasks close summarize", "laneway tasks close summarize --user ann"),
+)
+@name_argument("task")
+@click.option(
+    "--user", metavar="USER", help="The breaker of this user, where each has one; '' for runs without a user."
+)
+@json_option("the task")
+@store_option
+def close(name: str, user: str | None, store: str | None, as_json: bool) -> None:
+    """Close the breaker of a task: what waits for it starts at once.
+
+    A breaker holds a task back after so many failures in a row. What it counted is forgotten.
+    """
+    from laneway.cli.output import print_json
+
+    closed = awaited(_close(read_store(store), name, user))
+    whose = "" if user is None else f" of user {user}" if user else " without a user"
+    if as_json:
+        print_json({"v": 1, "task": name, "user": user, "closed": closed})
+    elif closed:
+        click.echo(f"{name}{whose}  closed")
+    else:
+        say(f"task {name}{whose} has no breaker that is open")
+
+
+async def _close(scheduler: Scheduler, name: str, user: str | None) -> bool:
+    """Close it, and tell whether there was anything to close."""
+    async with scheduler:
+        states = [state for state in await scheduler.tasks.list() if state.name == name]
+        await scheduler.tasks.close_breaker(name, user)
+    return any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
 
 
 async def _doubt(scheduler: Scheduler, name: str) -> str | None:

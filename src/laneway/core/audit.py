@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from laneway.core.flow import BREAKER
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import AGAIN, BACK, OUT, STILL
 
@@ -21,6 +22,8 @@ Key = tuple[str | int | None, ...]  # what is counted, whose it is, the name of 
 Counts = Mapping[Key, int]
 
 LEASE, READY, PARKED, HELD, DUE, PAUSED, WAITING = "lease", "ready", "parked", "held", "due", "paused", "waiting"
+
+NO_PROBE = "it waits for a probe that nobody executes"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -90,6 +93,7 @@ _OWNERS = {
     "turn": "{1} in lane {0}, priority {2}",
     "seat": "{1} in lane {0}",
     "aside": "task {1} in lane {0}",
+    "broken": "the breaker of {1!r} in lane {0}",
     "session": "session {}",
 }
 
@@ -108,11 +112,16 @@ def _in_lane(spot: Spot) -> dict[Key, int]:
         if user is not None and kind & BACK:
             counts["seat", lane, user, "out"] = OUT + priority
     if shelf == PARKED and not kind & STILL:
-        parked: Key = ("seat", lane, user, "parked") if gate == f"user:{user}" else ("aside", lane, task, "runs")
-        counts[parked] = 1
+        counts[_parked(gate or "", lane, user, task)] = 1
     if shelf in (READY, PARKED) and not kind & (AGAIN | STILL):
         counts["turn", lane, user, priority, "waiting"] = 1
     return counts
+
+
+def _parked(gate: str, lane: str, user: str | None, task: str) -> Key:
+    if gate.startswith(BREAKER):
+        return "broken", lane, gate.removeprefix(BREAKER), "runs"
+    return ("seat", lane, user, "parked") if gate == f"user:{user}" else ("aside", lane, task, "runs")
 
 
 def counted(book: SessionBook) -> dict[str, int]:

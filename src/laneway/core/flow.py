@@ -7,7 +7,8 @@ A store keeps runs on *shelves*, each in an order of its own:
     ready    runs that may start, per lane, by (rank, acceptance)
     parked   runs a claim could not start, per lane and gate, by (rank, acceptance):
              gate "user:ann" (at the cap), gate "task:x" (the claiming worker does not know the task, or it is paused),
-             gate "session:x" (paused; these are brought back by number, all at once)
+             gate "session:x" (paused; these are brought back by number, all at once),
+             gate "breaker:x" (the circuit of that key lets nothing start)
 
 `Flow` decides which shelf a run goes to and keeps the counts that decide it; the store moves the records. The memory
 store's shelves are heaps, SQLite's are tables loaded and written inside one transaction: both run this very code.
@@ -16,28 +17,48 @@ Redis and PostgreSQL restate it in Lua and SQL and are compared with it command 
 **Invariants** (the contract asserts them after every command): a run is on one shelf or leased, never both, never
 twice; a user's parked set is empty, or the user is at the cap, or one of the set is ready; a session with room and
 nothing unstarted holds nobody back; counts equal what they count.
+
+What is set aside by task or by breaker is not brought back: it keeps its rank, and a claim that may start it takes from
+the ready order and from those sets merged. So a circuit that opens or closes moves nothing, however much waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from laneway.core.circuits import Circuits, key_of, named
 from laneway.core.policy import Arrival
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, LaneBook, Ledger, Placed, Seat
+from laneway.core.turns import (
+    AGAIN,
+    ASIDE,
+    BACK,
+    BROKEN,
+    BROKEN_USER,
+    FRESH,
+    OUT,
+    STILL,
+    LaneBook,
+    Ledger,
+    Placed,
+    Seat,
+)
 
 MOST_MOVES = 500  # runs one claim may move aside before it answers "more"
 GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
 MASK = 2**64 - 1
 NO_LIMITS: Mapping[str, int] = {}
+NO_GATES: Set[str] = frozenset()
+TASK, BREAKER = "task:", "breaker:"  # how gates begin
 
 
 class Pending(Placed, Protocol):
     """What the flow needs to know of a run, whatever else a store keeps of it."""
 
     number: int
+    fence: int
     task: str
     lane: str
     session: str | None
@@ -50,7 +71,7 @@ class Pending(Placed, Protocol):
 class Entry:
     """The least that is a `Pending`. Stores may extend it."""
 
-    __slots__ = ("kind", "lane", "number", "paused", "priority", "rank", "session", "task", "user")
+    __slots__ = ("fence", "kind", "lane", "number", "paused", "priority", "rank", "session", "task", "user")
 
     def __init__(
         self,
@@ -64,10 +85,21 @@ class Entry:
         rank: int = 0,
     ) -> None:
         self.number, self.task, self.lane, self.user, self.session = number, task, lane, user, session
-        self.priority, self.kind, self.rank, self.paused = priority, kind, rank, False
+        self.priority, self.kind, self.rank, self.paused, self.fence = priority, kind, rank, False, 0
 
 
 E = TypeVar("E", bound=Pending)
+
+
+def gate_of(run: Pending) -> str:
+    """Return the gate behind which a parked run waits."""
+    if run.kind & STILL:
+        return f"session:{run.session}"
+    if run.kind & BROKEN:
+        return BREAKER + run.task
+    if run.kind & BROKEN_USER:
+        return BREAKER + key_of(run.task, run.user or "")
+    return TASK + run.task if run.kind & ASIDE else f"user:{run.user}"
 
 
 class Shelf(StrEnum):
@@ -80,15 +112,23 @@ class Shelf(StrEnum):
 
 
 class Shelves(Protocol[E]):
-    """Where a store keeps pending runs. Each `take` removes what it returns; the flow never looks without taking."""
+    """Where a store keeps pending runs. Each `take` removes what it returns; the flow never looks without taking.
+
+    `broken` are the keys of the breakers that have parked sets, per lane, or at least of those a claim could take from.
+    """
+
+    @property
+    def broken(self) -> Mapping[str, Collection[str]]:
+        """The keys of circuits behind which runs are parked, by lane."""
 
     def put_ready(self, run: E) -> None:
         """Put the run into its lane's ready order, at its rank."""
 
-    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], E | None]:
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], E | None]:
         """Return what takes, call by call, the first run of the lane's ready order and these tasks' parked sets.
 
-        While it is in use, no run of these tasks is parked behind its task.
+        `gates` are those of other parked sets to take from; one may be taken away meanwhile. While it is in use, no run
+        of these tasks is parked behind its task, and none behind one of these gates.
         """
 
     def put_parked(self, run: E, gate: str) -> None:
@@ -104,16 +144,31 @@ class Shelves(Protocol[E]):
         """Take the first run held by that session."""
 
 
+class _Asker(NamedTuple):
+    """Who claims, and when: the tasks it may start, and of them those that no breaker need be asked about."""
+
+    tasks: Set[str]
+    free: Set[str]
+    now: int
+
+
 class Flow(Generic[E]):
     """The rules, over a store's shelves and books. One object per atomic step (memory keeps one for good).
 
     `aside` collects the tasks whose runs were set aside, so that the store can wake workers that know them.
     """
 
-    __slots__ = ("aside", "lanes", "sessions", "shelves")
+    __slots__ = ("aside", "circuits", "lanes", "sessions", "shelves")
 
-    def __init__(self, shelves: Shelves[E], lanes: dict[str, LaneBook], sessions: Ledger[str, SessionBook]) -> None:
+    def __init__(
+        self,
+        shelves: Shelves[E],
+        lanes: dict[str, LaneBook],
+        sessions: Ledger[str, SessionBook],
+        circuits: Circuits | None = None,
+    ) -> None:
         self.shelves, self.lanes, self.sessions = shelves, lanes, sessions
+        self.circuits = Circuits() if circuits is None else circuits
         self.aside: set[str] = set()
 
     def join(self, run: E, arrival: Arrival | None = None, *, head: bool = False) -> int | None:
@@ -203,8 +258,22 @@ class Flow(Generic[E]):
             if not run.paused:
                 self._enter_lane(run)
 
+    def with_broken(self, lanes: list[str], tasks: Set[str], now: int) -> list[str]:
+        """Return these lanes, and those in which runs of these tasks wait that their breakers let start by now."""
+        broken = self.shelves.broken
+        if not broken:
+            return lanes
+        asker = _Asker(tasks, tasks, now)
+        return sorted({*lanes, *(lane for lane in broken if self._opened(lane, asker))})
+
     def claim(
-        self, lanes: Sequence[str], room: int, tasks: Set[str], turn: int, spare: Mapping[str, int] = NO_LIMITS
+        self,
+        lanes: Sequence[str],
+        room: int,
+        tasks: Set[str],
+        turn: int,
+        spare: Mapping[str, int] = NO_LIMITS,
+        now: int = 0,
     ) -> tuple[list[E], bool]:
         """Start up to `room` runs of these lanes, of tasks the worker knows. What may not start is parked.
 
@@ -216,24 +285,27 @@ class Flow(Generic[E]):
         # room between any two claims would meet the same lane each time if this were a remainder.
         first = (turn * GOLDEN & MASK) * len(lanes) >> 64
         lanes = [*lanes[first:], *lanes[:first]]
+        guarded = self.circuits.tasks
+        asker = _Asker(tasks, tasks - guarded if guarded else tasks, now)
         started: list[E] = []
         moves = MOST_MOVES
         for index, lane in enumerate(lanes):
             share = -(-(room - len(started)) // (len(lanes) - index))
             if spare:
                 share = min(share, spare.get(lane, share))
-            moves = self._claim_from(lane, share, tasks, started, moves)
+            moves = self._claim_from(lane, share, asker, started, moves)
         for lane in lanes if len(lanes) > 1 else ():
             share = room - len(started)
             if lane in spare:
                 share = min(share, spare[lane] - sum(run.lane == lane for run in started))
-            moves = self._claim_from(lane, share, tasks, started, moves)
+            moves = self._claim_from(lane, share, asker, started, moves)
         return started, moves <= 0
 
-    def _claim_from(self, lane: str, share: int, tasks: Set[str], started: list[E], moves: int) -> int:
-        book = self.lanes[lane]
+    def _claim_from(self, lane: str, share: int, asker: _Asker, started: list[E], moves: int) -> int:
+        book, free = self.lanes[lane], asker.free
         goal = len(started) + min(share, book.room())
-        take = self.shelves.taking(lane, tasks)
+        gates = self._opened(lane, asker) if self.shelves.broken else set()
+        take = self.shelves.taking(lane, asker.tasks, gates)
         while len(started) < goal and moves > 0:
             run = take()
             if run is None:
@@ -242,8 +314,7 @@ class Flow(Generic[E]):
             if kind & ASIDE:
                 book.set_back(run)
                 kind = run.kind
-            if run.task not in tasks:
-                self._set_aside(book, run)
+            if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
             elif run.user is not None and book.must_park(run):
                 book.leave(run)
@@ -380,13 +451,35 @@ class Flow(Generic[E]):
             if session.held and len(session.admitted) < session.limit:
                 self._admit(run.session, session)
 
-    def _set_aside(self, book: LaneBook, run: E) -> None:
+    def _opened(self, lane: str, asker: _Asker) -> set[str]:
+        """Return the gates of breakers in a lane behind which runs wait that may start now."""
+        keys = [key for key in self.shelves.broken.get(lane, ()) if named(key)[0] in asker.tasks]
+        return {BREAKER + key for key in keys if self.circuits.get(key).lets_start(asker.now)}
+
+    def _set_aside(self, book: LaneBook, run: E, asker: _Asker, gates: set[str]) -> bool:
+        """Set the run aside if the asker does not know its task, or a breaker keeps it from starting; tell if so.
+
+        If it goes on to be started, breakers have heard of it, and those that let no more start are none of the `gates`
+        any more.
+        """
+        key = None
+        if run.task in asker.tasks:
+            if book.must_park(run):
+                return False
+            key = self.circuits.holds(run.task, run.user, asker.now)
+            if key is None:
+                gates.difference_update(BREAKER + key for key in self.circuits.start(run, asker.now))
+                return False
         back = run.kind & BACK
         book.set_aside(run)
-        self.shelves.put_parked(run, f"task:{run.task}")
+        if key is None:
+            self.aside.add(run.task)
+        else:
+            run.kind |= BROKEN if key == run.task else BROKEN_USER
+        self.shelves.put_parked(run, gate_of(run))
         if back and run.user is not None:
             self._bring_back(book, run.user, book.seats[run.user])
-        self.aside.add(run.task)
+        return True
 
     def _park(self, book: LaneBook, run: E) -> None:
         user = run.user

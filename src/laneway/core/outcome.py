@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from laneway.core import events
+from laneway.core.circuits import Charge
 from laneway.core.events import Draft, draft, whole
 from laneway.core.instants import SECOND
 from laneway.core.memos import Wait
@@ -17,9 +18,10 @@ from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun, Request
 from laneway.core.states import MOVES, Move, RunState
 
+REFUSED = "refused"  # the kind of failure of a run that was refused before its start
 # Trying again cannot help here: the same code would get, or give, the same thing.
 NOT_RETRIED = frozenset(
-    {"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", "refused", "steps_changed"}
+    {"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", REFUSED, "steps_changed"}
 )
 
 
@@ -94,6 +96,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     drafts: tuple[Draft, ...] = ()
     own: int = 0  # how many of the events are the attempt's own; those behind them tell of the decision
     leaves: Leaves | None = None
+    charge: Charge | None = None  # what its task's breaker, if it has one, hears of it
 
     @property
     def state(self) -> RunState:
@@ -126,11 +129,16 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     if isinstance(outcome, Succeeded):
         leaves = Leaves(outcome.follow_ups) if outcome.follow_ups else None
         said, own = drafts + _SUCCESS, len(drafts)
-        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves)
+        if policy.breaker is None:
+            return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves)
+        charge = Charge(policy.breaker, failed=False)
+        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves, charge)
     if isinstance(outcome, Failed):
-        return _after_failure(run, outcome.failure, policy, drafts)
+        settlement = _after_failure(run, outcome.failure, policy, drafts)
+        return _charged(settlement, policy, failed=outcome.failure.kind != REFUSED)
     if isinstance(outcome, Lapsed):
-        return _after_lapse(run, policy, charged=outcome.charged)
+        settlement = _after_lapse(run, policy, charged=outcome.charged)
+        return _charged(settlement, policy, failed=outcome.charged or run.timed_out)
     if isinstance(outcome, Waits):
         return _waiting(run, outcome, drafts)
     move, delay, said = Move.RELEASE, 0, _RELEASED
@@ -168,6 +176,13 @@ def overruled(settlement: Settlement, request: Request | None, attempt: int) -> 
         drafts = settlement.drafts[: settlement.own] + _RELEASED
         return msgspec.structs.replace(settlement, move=Move.RELEASE, drafts=drafts)
     return settlement
+
+
+def _charged(settlement: Settlement, policy: TaskPolicy, *, failed: bool) -> Settlement:
+    """Return it with what the breaker hears: a failure, or nothing."""
+    if policy.breaker is None or not failed:
+        return settlement
+    return msgspec.structs.replace(settlement, charge=Charge(policy.breaker, failed=True))
 
 
 def _waiting(run: Claimed, outcome: Waits, drafts: tuple[Draft, ...]) -> Settlement:

@@ -4,51 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import TypeVar
 
 import msgspec
 
+from laneway.core.breakers import Breaker
+from laneway.core.checks import checked_choice, checked_count, checked_name
 from laneway.core.instants import duration
 from laneway.core.retry import Retry
 from laneway.errors import BadSetting
 
-MOST = 2**63 - 1  # of whatever is counted: what every store can keep
-NAME_LIMIT = 200  # of a lane, user, session or task name, in characters
 PRIORITIES = range(-100, 101)
-
-C = TypeVar("C", bound=StrEnum)
-
-
-def checked_name(name: object, what: str) -> str:
-    """Return `name` if it can name a lane, user, session or task, else say what is wrong with it.
-
-    >>> checked_name("", "session")
-    Traceback (most recent call last):
-    laneway.errors.BadSetting: a session needs a name: text of 1 to 200 characters, not ''
-    """
-    if not isinstance(name, str) or not 0 < len(name) <= NAME_LIMIT:
-        shown = repr(name) if not isinstance(name, str) or not name else f"one of {len(name)}"
-        raise BadSetting(f"a {what} needs a name: text of 1 to {NAME_LIMIT} characters, not {shown}")
-    if "\x00" in name or not name.isprintable():
-        raise BadSetting(f"the {what} name {name!r} has characters that cannot be printed")
-    return name
-
-
-def checked_count(value: object, what: str) -> int:
-    """Return `value` if it is a whole number of 1 or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadSetting(f"{what} is {value!r}; it must be a whole number, 1 or more")
-    if value > MOST:
-        raise BadSetting(f"{what} is too large; it must be at most {MOST}")
-    return value
-
-
-def checked_choice(choices: type[C], value: object, what: str) -> C:
-    """Return the choice that `value` names, or say which there are."""
-    try:
-        return choices(str(value))
-    except ValueError:
-        raise BadSetting.unknown(what, str(value), [choice.value for choice in choices]) from None
 
 
 class WhenFull(StrEnum):
@@ -226,10 +191,17 @@ class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):
     timeout: int | None = None  # microseconds
     retry: Retry = Retry()
     max_crashes: int = 3
+    breaker: Breaker | None = None
 
     @classmethod
     def of(
-        cls, *, lane: str, timeout: timedelta | float | None, retry: Retry | int | None, max_crashes: int
+        cls,
+        *,
+        lane: str,
+        timeout: timedelta | float | None,
+        retry: Retry | int | None,
+        max_crashes: int,
+        breaker: Breaker | None = None,
     ) -> TaskPolicy:
         """Return the policy for what a user wrote at `@app.task`."""
         length = None if timeout is None else duration(timeout, "timeout")
@@ -239,9 +211,12 @@ class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):
             retry = Retry(attempts=retry)
         if retry is not None and not isinstance(retry, Retry):
             raise BadSetting(f"retry is {retry!r}; it must be a Retry, a number of attempts, or None for no retry")
+        if breaker is not None and not isinstance(breaker, Breaker):
+            raise BadSetting(f"breaker is {breaker!r}; it must be a Breaker, such as Breaker(5, open_for=60), or None")
         return cls(
             lane=checked_name(lane, "lane"),
             timeout=length,
             retry=Retry(attempts=1) if retry is None else retry,
             max_crashes=checked_count(max_crashes, "max_crashes"),
+            breaker=breaker,
         )

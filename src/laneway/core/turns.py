@@ -34,8 +34,10 @@ HEAD_START = 1000  # turns a step of priority is worth
 FRESH = 0  # never claimed, never parked
 AGAIN = 1  # claimed before: holds its session place, does not count as waiting
 BACK = 2  # brought back from its user's parked set
-ASIDE = 4  # parked because the claiming worker does not know the task; keeps its rank
+ASIDE = 4  # parked because the claiming worker does not know the task, or by a breaker; keeps its rank
 STILL = 8  # parked because its session is paused: in no order, and not counted as waiting for a turn
+BROKEN = 16  # set aside by a breaker: that of its task
+BROKEN_USER = 32  # set aside by a breaker: that of its task and user
 
 OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 
@@ -176,7 +178,7 @@ class LaneBook:
 
     def set_back(self, run: Placed) -> None:
         """Put a run that was set aside into the ready order again, at the rank it had."""
-        run.kind &= ~ASIDE
+        run.kind &= ~(ASIDE | BROKEN | BROKEN_USER)
         self.paces[run.priority].ready += 1
 
     def start(self, run: Placed) -> None:

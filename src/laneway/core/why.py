@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from laneway.core.circuits import FOREVER, holder
 from laneway.core.instants import instant
 from laneway.core.memos import Wait
 from laneway.core.policy import Lane
@@ -17,6 +18,14 @@ from laneway.core.run import Gate, Reason
 from laneway.core.states import RunState
 
 SHOWN = 10  # ids of runs that hold a gate
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """A circuit that lets nothing start: its key, until when it is open, and its probe if that is under way."""
+
+    key: str
+    until: int | None
+    probe: str | None = None
 
 
 class Waiting(msgspec.Struct, kw_only=True):
@@ -37,6 +46,7 @@ class Waiting(msgspec.Struct, kw_only=True):
     session_paused: bool = False
     before: Sequence[str] = ()  # of its session, for whose end, start or resumption it waits; empty once it is admitted
     task_paused: bool = False
+    breakers: Sequence[Holding] = ()
     known: int = 0  # live workers that know the task
     open_to: int = 0  # of them, those that the lane's limit per worker lets take one more
     fit: int = 0  # of those, the ones that are not short of memory
@@ -82,6 +92,12 @@ def _in_lane(run: Waiting) -> Iterable[Reason]:
     lane = f"lane {run.lane.name}"
     if run.task_paused:
         yield Reason(Gate.PAUSED, f"task {run.task}")
+    for open_ in run.breakers:
+        # What a probe comes to, or an operator does, comes at no known time.
+        known = open_.probe is None and open_.until is not None and open_.until < FOREVER
+        opens_at = instant(open_.until) if known and open_.until is not None else None
+        runs = () if open_.probe is None else (open_.probe,)
+        yield Reason(Gate.BREAKER_OPEN, holder(open_.key), opens_at=opens_at, runs=runs)
     if run.lane_paused:
         yield Reason(Gate.PAUSED, lane)
     if len(run.lane_active) >= run.lane.limit:

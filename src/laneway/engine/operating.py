@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from laneway.core.arrivals import Stopped
+from laneway.core.checks import checked_count, checked_name
 from laneway.core.load import throttled
-from laneway.core.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy, checked_count, checked_name
+from laneway.core.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy
 from laneway.engine.client import Client
 from laneway.engine.control import Control
 from laneway.engine.ids import new_run_id
@@ -206,7 +207,10 @@ class Tasks(Desk):
         return self.registry.get(name)
 
     async def list(self) -> List[TaskState]:
-        """Return the tasks that live workers know, that are paused or disabled, or that have runs set aside."""
+        """Return the tasks that live workers know, that are paused or disabled, or that have runs set aside.
+
+        Also those that failed under their breakers: `circuits` says how these stand.
+        """
         store = await self._opened()
         return await self._client.repeated(store.tasks)
 
@@ -223,8 +227,19 @@ class Tasks(Desk):
         await self._disable(name, disabled=True)
 
     async def enable(self, name: str) -> None:
-        """Accept runs of a disabled task again."""
+        """Accept runs of a disabled task again, and close its breaker."""
         await self._disable(name, disabled=False)
+
+    async def close_breaker(self, name: str, user: str | None = None) -> None:
+        """Close the task's breaker, or that of one of its users: what waits for it starts at once.
+
+        The user "" stands for runs without one. A task that its breaker disabled stays disabled until it is enabled.
+        """
+        checked_name(name, "task")
+        if user:
+            checked_name(user, "user")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.close_breaker(name, user))
 
     async def _disable(self, name: str, *, disabled: bool) -> None:
         checked_name(name, "task")

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from laneway.core.checks import checked_name
 from laneway.core.instants import duration, micros
-from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy, checked_name
+from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
 from laneway.core.run import NewRun, Ties
 from laneway.engine.context import carried
 from laneway.engine.ids import new_run_id

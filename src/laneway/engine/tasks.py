@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from laneway.core.checks import checked_count, checked_name
 from laneway.core.instants import SECOND, duration
-from laneway.core.policy import TaskPolicy, checked_count, checked_name
+from laneway.core.policy import TaskPolicy
 from laneway.core.run import Receipt
 from laneway.engine.beginning import Beginning
 from laneway.engine.context import Context

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
+from laneway.core.checks import checked_count
 from laneway.core.instants import LONGEST, SECOND, duration
-from laneway.core.policy import checked_count
 from laneway.core.status import Status, StuckRun
 from laneway.engine.allowance import Allowance
 from laneway.engine.finding import refuse_inside_child

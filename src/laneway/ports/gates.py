@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
+from laneway.core.breakers import Circuit, Phase
+from laneway.core.circuits import FOREVER, named
+from laneway.core.instants import instant
 from laneway.core.run import Reason
 
 
@@ -19,14 +23,44 @@ class Held(StrEnum):
     TASK = "task"
 
 
+class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the breaker of a task stands, or that of one of its users; the user "" stands for runs without one.
+
+    `opens_at` is when one run is tried, where that is known; `probing` says that this is going on, and `parked` counts
+    the runs that a claim found waiting for it.
+    """
+
+    user: str | None = None
+    phase: Phase = Phase.CLOSED
+    failures: int = 0  # in a row
+    opens_at: datetime | None = None
+    probing: bool = False
+    parked: int = 0
+
+    @classmethod
+    def of(cls, key: str, circuit: Circuit, now: int, parked: int) -> CircuitState:
+        """Return how a circuit stands at that time."""
+        phase = circuit.phase(now)
+        known = phase is Phase.OPEN and circuit.until is not None and circuit.until < FOREVER
+        return cls(
+            user=named(key)[1],
+            phase=phase,
+            failures=circuit.failures,
+            opens_at=instant(circuit.until) if known and circuit.until is not None else None,
+            probing=circuit.probe is not None,
+            parked=parked,
+        )
+
+
 class TaskState(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that live workers know, or that an operator has paused or disabled, or that has runs set aside."""
+    """A task that live workers know, that is paused or disabled, that has runs set aside, or failed under a breaker."""
 
     name: str
     paused: bool = False
     disabled: bool = False
     workers: int = 0  # live ones that know it
     aside: int = 0  # runs that a claim has set aside
+    circuits: tuple[CircuitState, ...] = ()  # of its breaker; those that are closed and count nothing are not kept
 
 
 class Depths(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +84,14 @@ class GateStore(Protocol):
         ...
 
     async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse new runs of the task (`task_disabled`), or not any more. What was accepted is kept and goes on."""
+        """Refuse new runs of the task (`task_disabled`), or not any more. What was accepted is kept and goes on.
+
+        Enabling a task closes its circuit.
+        """
+        ...
+
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        """Close the task's circuit, or that of one of its users. What waits for it may start at once."""
         ...
 
     async def tasks(self) -> list[TaskState]:

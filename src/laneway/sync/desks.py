@@ -159,5 +159,9 @@ class SyncTasks(SyncDesk):
         self._call(lambda: self._twin.disable(name))
 
     def enable(self, name: str) -> None:
-        """Accept runs of a disabled task again."""
+        """Accept runs of a disabled task again, and close its breaker."""
         self._call(lambda: self._twin.enable(name))
+
+    def close_breaker(self, name: str, user: str | None = None) -> None:
+        """Close the task's breaker, or that of one of its users."""
+        self._call(lambda: self._twin.close_breaker(name, user))

@@ -141,6 +141,7 @@ OPERATIONS = st.one_of(
     _verb("hold", HELD, held=SELDOM),
     _verb("hold", HELD, held=SELDOM),
     _verb("disable", st.tuples(st.sampled_from(TASKS)), disabled=SELDOM),
+    _verb("close_breaker", st.sampled_from([("work", "ann"), ("work", ""), ("scan",), ("mail",), ("work",)])),
     _verb(
         "set_session", st.tuples(st.sampled_from(SESSIONS), RULES), throttled=st.sampled_from([None, None, True, False])
     ),
@@ -153,6 +154,7 @@ WEIGHTS = {
     "flood": 3,
     "step": 6,
     "finish": 8,
+    "break": 4,
     "wait": 6,
     "advance": 3,
     "renew_all": 2,
@@ -196,6 +198,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([None] * 6 + [True, False]),
     ),
     "finish": st.tuples(WHO, st.integers(0, 6), st.booleans()),
+    "break": st.tuples(WHO, SHAPES, st.integers(1, 6), st.booleans()),
     "wait": st.tuples(WHO, st.lists(WAITS, min_size=1, max_size=3), st.integers(1, 5)),
     "advance": st.tuples(st.sampled_from([0.000001, 0.5, 1, 2, 5, 5, 7, 8, 16, 60])),
     "renew_all": st.tuples(),

@@ -124,6 +124,9 @@ class ManyDoors:
     async def disable(self, task: str, *, disabled: bool) -> None:
         await self._next().disable(task, disabled=disabled)
 
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        await self._next().close_breaker(task, user)
+
     async def tasks(self) -> list[TaskState]:
         return await self._next().tasks()
 

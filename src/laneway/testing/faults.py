@@ -141,6 +141,9 @@ class LossyStore:
     async def disable(self, task: str, *, disabled: bool) -> None:
         await self._call("disable", lambda: self.store.disable(task, disabled=disabled))
 
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        await self._call("close_breaker", lambda: self.store.close_breaker(task, user))
+
     async def tasks(self) -> list[TaskState]:
         return await self._call("tasks", self.store.tasks)
 

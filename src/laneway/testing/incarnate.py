@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laneway.core.breakers import Breaker
 from laneway.core.liveness import Incarnation, ProcessMark
 from laneway.core.memos import Wait
 from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, Waits, settle
@@ -12,7 +13,11 @@ from laneway.testing.hand import new_run
 from laneway.testing.leaving import child_of, follow_up
 from laneway.testing.waiting import question, waits
 
-POLICY = TaskPolicy()
+POLICIES = {
+    "work": TaskPolicy(breaker=Breaker(2, open_for=5, per="user")),
+    "mail": TaskPolicy(breaker=Breaker(1, open_for=2)),
+    "scan": TaskPolicy(breaker=Breaker(1, open_for=5, disable=True)),
+}
 DEEPEST = 3  # a run with so many parents above it neither calls nor leaves anything
 
 
@@ -79,4 +84,4 @@ def _left(run: Claimed) -> tuple[NewRun, ...]:
 
 def result_of(run: Claimed, outcome: Outcome, read: int = 0, throttled: bool | None = None) -> Result:
     """Return what a worker's step says of a run that ended so, with so many messages of its inbox read."""
-    return Result(run.number, run.fence, settle(run, outcome, POLICY), read, throttled)
+    return Result(run.number, run.fence, settle(run, outcome, POLICIES[run.task]), read, throttled)

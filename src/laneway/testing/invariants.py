@@ -8,12 +8,13 @@ from itertools import pairwise
 
 import msgspec
 
+from laneway.core.breakers import Phase
 from laneway.core.events import DONE, STARTED, TRIMMED, Event
 from laneway.core.liveness import WorkerInfo
 from laneway.core.policy import NO_RULE, Lane
 from laneway.core.run import NewRun, Request, Run, RunFilter
 from laneway.core.states import RunState
-from laneway.ports.gates import Held
+from laneway.ports.gates import Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
@@ -166,6 +167,8 @@ async def _open_all(store: Store) -> None:
         await store.set_lane(msgspec.structs.replace(lane.lane, worker_limit=None))
     for task in await store.tasks():
         await store.hold(Held.TASK, task.name, held=False)
+        for circuit in task.circuits:
+            await store.close_breaker(task.name, circuit.user)
     for user in await store.users(limit=10_000):
         await store.hold(Held.USER, user.user, held=False)
     for session in await store.sessions(limit=10_000):
@@ -205,7 +208,10 @@ async def _check_lanes(store: Store, runs: list[Run]) -> None:
     assert {state.lane.name: state.active for state in states if state.active} == active
     assert {state.lane.name: state.pending for state in states if state.pending} == pending
     assert all(0 <= state.ready <= pending[state.lane.name] for state in states), states
-    check_somebody_is_awake(states, await store.workers())
+    workers = await store.workers()
+    check_somebody_is_awake(states, workers)
+    if all(_is_open(state) for state in states if state.pending):
+        check_nobody_sleeps_behind_a_breaker(await store.tasks(), workers)
 
 
 def check_somebody_is_awake(lanes: Iterable[LaneState], workers: Sequence[WorkerInfo]) -> None:
@@ -216,9 +222,24 @@ def check_somebody_is_awake(lanes: Iterable[LaneState], workers: Sequence[Worker
 
 
 def _has_work(state: LaneState) -> bool:
+    return state.ready > 0 and _is_open(state)
+
+
+def _is_open(state: LaneState) -> bool:
     # Of a lane with a limit per worker nobody may be able to take more.
-    room = not state.paused and state.active < state.lane.limit and state.lane.worker_limit is None
-    return state.ready > 0 and room
+    return not state.paused and state.active < state.lane.limit and state.lane.worker_limit is None
+
+
+def check_nobody_sleeps_behind_a_breaker(tasks: Iterable[TaskState], workers: Sequence[WorkerInfo]) -> None:
+    """Assert that not everybody rests who knows a task of which runs wait for a circuit that is closed.
+
+    One that is half open is tried by whoever was told when.
+    """
+    for task in tasks:
+        left = any(circuit.parked and circuit.phase is Phase.CLOSED for circuit in task.circuits)
+        knowing = [worker for worker in workers if not worker.left and task.name in worker.incarnation.tasks]
+        if left and knowing and not task.paused:
+            assert not all(worker.idle for worker in knowing), (task, workers)
 
 
 async def _check_workers(store: Store, runs: list[Run]) -> None:

@@ -45,7 +45,7 @@ from laneway.testing.waiting import step_memo
 StoreFactory = Callable[[FakeClock], AbstractAsyncContextManager[Store]]
 T = TypeVar("T")
 
-FIRM = (Gate.NOT_DUE, Gate.PAUSED, Gate.LANE_FULL, Gate.USER_AT_CAP)
+FIRM = (Gate.NOT_DUE, Gate.PAUSED, Gate.LANE_FULL, Gate.USER_AT_CAP, Gate.BREAKER_OPEN)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -115,6 +115,15 @@ class StoreMachine(RuleBasedStateMachine):
     async def _finish(self, who: int, room: int, park: bool) -> None:
         worker = self._worker(who)
         await self._step(who, ["succeed", "heed"] * len(worker.held), room, park)
+
+    async def _break(self, who: int, shape: Shape, room: int, park: bool) -> None:
+        """Let everything fail that a worker holds, with more of it to come."""
+        await self._submit([shape] * 3)
+        worker = self._worker(who)
+        if not worker.held:
+            await self._make_step(worker, room=room)
+        if worker in self.workers:
+            await self._step(who, ["fail"] * len(worker.held), room, park)
 
     async def _wait(self, who: int, outcomes: list[str], room: int) -> None:
         worker = self._worker(who)

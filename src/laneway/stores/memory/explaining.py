@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from laneway.core.circuits import key_of, named
 from laneway.core.flow import Shelf
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
 from laneway.core.states import RunState
 from laneway.core.turns import AGAIN, LaneBook
-from laneway.core.why import Waiting, reasons
-from laneway.ports.gates import Depths, TaskState
+from laneway.core.why import Holding, Waiting, reasons
+from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
@@ -77,7 +78,8 @@ class Explaining:
         kept = self._kept
         alive = [worker.incarnation.tasks for worker in kept.workers.values() if not self._is_dead(worker)]
         aside = kept.heaps.asides()
-        names = {*kept.paused_tasks, *kept.disabled_tasks, *aside}.union(*alive)
+        circuits = self._circuits()
+        names = {*kept.paused_tasks, *kept.disabled_tasks, *aside, *circuits}.union(*alive)
         return [
             TaskState(
                 name=name,
@@ -85,9 +87,30 @@ class Explaining:
                 disabled=name in kept.disabled_tasks,
                 workers=sum(name in tasks for tasks in alive),
                 aside=aside.get(name, 0),
+                circuits=tuple(circuits.get(name, ())),
             )
             for name in sorted(names)
         ]
+
+    def _circuits(self) -> dict[str, list[CircuitState]]:
+        """Return the circuits that are open or count failures, or have runs parked, by task."""
+        kept, now = self._kept, self._kept.clock.now()
+        parked = {key for keys in kept.heaps.broken.values() for key in keys}
+        found: dict[str, list[CircuitState]] = {}
+        for key in sorted({*kept.circuits.keys, *parked}):
+            state = CircuitState.of(key, kept.circuits.get(key), now, kept.heaps.parked_by(key))
+            found.setdefault(named(key)[0], []).append(state)
+        return found
+
+    def _breakers(self, run: Record, now: int) -> list[Holding]:
+        """Return the circuits that keep the run from starting."""
+        found = []
+        for key in (run.task, key_of(run.task, run.user or "")):
+            circuit = self._kept.circuits.get(key)
+            if not circuit.lets_start(now):
+                probe = None if circuit.probe is None else self._kept.numbered(circuit.probe[0]).id
+                found.append(Holding(key, circuit.until, probe))
+        return found
 
     def depths(self) -> Depths:
         """Count; see `GateStore`."""
@@ -124,6 +147,7 @@ class Explaining:
             session_paused=run.session in kept.paused_sessions,
             before=[] if session is None else self._before(run, session),
             task_paused=run.task in kept.paused_tasks,
+            breakers=self._breakers(run, now),
             known=len(knowing),
             open_to=len(open_to),
             fit=sum(not worker.short for worker in open_to),

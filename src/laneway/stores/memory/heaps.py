@@ -9,9 +9,8 @@ from heapq import heappop, heappush, nsmallest
 from itertools import chain, count
 
 from laneway.core.audit import DUE, HELD, PARKED, READY
-from laneway.core.flow import Shelf
+from laneway.core.flow import BREAKER, NO_GATES, TASK, Shelf, gate_of
 from laneway.core.states import RunState
-from laneway.core.turns import ASIDE, STILL
 from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
@@ -95,6 +94,7 @@ class Heaps:
         self._due = Order()
         self._deadlines: list[tuple[int, int, Record]] = []
         self._aside: dict[str, set[str]] = {}  # per lane: tasks that have a parked set
+        self.broken: dict[str, set[str]] = {}  # per lane: keys of circuits that have a parked set
         self._spots = count(1)
 
     def put_ready(self, run: Record) -> None:
@@ -105,18 +105,18 @@ class Heaps:
         run.shelf, run.spot = _READY, next(self._spots)
         order.put((run.rank, run.number, run.spot, run))
 
-    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Record | None]:
-        """Return what takes the first of the lane's ready order and of the parked sets of these tasks."""
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], Record | None]:
+        """Return what takes the first of the lane's ready order and of the parked sets of these tasks and gates."""
         order = self._ready.get(lane)
         if order is None:
             order = self._ready[lane] = Order()
-        aside = self._aside.get(lane)
-        if not aside or aside.isdisjoint(tasks):
+        aside = self._aside.get(lane, NO_GATES)
+        if not gates and aside.isdisjoint(tasks):
             return order.take
-        return partial(self._take_merged, lane, order, aside, tasks)
+        return partial(self._take_merged, lane, order, aside, tasks, gates)
 
-    def _take_merged(self, lane: str, order: Order, aside: Set[str], tasks: Set[str]) -> Record | None:
-        gate = self._first_gate(order.first(), lane, aside & tasks)
+    def _take_merged(self, lane: str, order: Order, aside: Set[str], tasks: Set[str], gates: Set[str]) -> Record | None:
+        gate = self._first_gate(order.first(), lane, [*(TASK + task for task in aside & tasks), *gates])
         return order.take() if gate is None else self.take_parked(lane, gate)
 
     def put_parked(self, run: Record, gate: str) -> None:
@@ -126,8 +126,10 @@ class Heaps:
             order = self._parked[run.lane, gate] = Order()
         run.shelf, run.spot = _PARKED, next(self._spots)
         order.put((run.rank, run.number, run.spot, run))
-        if run.kind & ASIDE:
+        if gate.startswith(TASK):
             self._aside.setdefault(run.lane, set()).add(run.task)
+        elif gate.startswith(BREAKER):
+            self.broken.setdefault(run.lane, set()).add(gate.removeprefix(BREAKER))
 
     def take_parked(self, lane: str, gate: str) -> Record:
         """Take the first of a parked set."""
@@ -246,10 +248,14 @@ class Heaps:
         """Return how many runs are set aside, by task."""
         counts: dict[str, int] = {}
         for (_, gate), order in self._parked.items():
-            if gate.startswith("task:"):
-                task = gate.removeprefix("task:")
+            if gate.startswith(TASK):
+                task = gate.removeprefix(TASK)
                 counts[task] = counts.get(task, 0) + len(list(order))
         return counts
+
+    def parked_by(self, key: str) -> int:
+        """Return how many runs the circuit of that key has parked, in all lanes."""
+        return sum(len(list(order)) for (_, gate), order in self._parked.items() if gate == BREAKER + key)
 
     def aside_in(self, lanes: Iterable[str]) -> set[str]:
         """Return the tasks of which runs are set aside in these lanes."""
@@ -258,8 +264,13 @@ class Heaps:
     def _forget_if_empty(self, order: Order, lane: str, gate: str, last: Record) -> None:
         if order.is_empty:
             del self._parked[lane, gate]
-            if gate.startswith("task:"):
+            if gate.startswith(TASK):
                 self._aside[lane].discard(last.task)
+            elif gate.startswith(BREAKER):
+                keys = self.broken[lane]
+                keys.discard(gate.removeprefix(BREAKER))
+                if not keys:
+                    del self.broken[lane]
 
     def everything(self) -> Iterator[tuple[str, str | None, Record]]:
         """Go through all runs: the shelf, the gate if it is parked, the run."""
@@ -271,22 +282,20 @@ class Heaps:
     def parked_sets(self) -> Iterator[tuple[tuple[str, str], int]]:
         """Go through the parked sets a claim can find: lane and gate, and how many runs."""
         for (lane, gate), order in self._parked.items():
-            task = gate.removeprefix("task:")
-            if task == gate or task in self._aside[lane]:
+            found, name = True, gate.partition(":")[2]
+            if gate.startswith(TASK):
+                found = name in self._aside[lane]
+            elif gate.startswith(BREAKER):
+                found = name in self.broken.get(lane, ())
+            if found:
                 yield (lane, gate), len(list(order))
 
-    def _first_gate(self, ready: Ranked | None, lane: str, tasks: Set[str]) -> str | None:
+    def _first_gate(self, ready: Ranked | None, lane: str, gates: Iterable[str]) -> str | None:
         """Return the gate behind which the first run waits, None if it is in the ready order."""
         first, found = ready, None
-        for gate in [f"task:{task}" for task in tasks]:
-            head = self._parked[lane, gate].first()
+        for gate in gates:
+            order = self._parked.get((lane, gate))
+            head = None if order is None else order.first()
             if head is not None and (first is None or head < first):
                 first, found = head, gate
         return found
-
-
-def gate_of(run: Record) -> str:
-    """Return the gate behind which a parked run waits."""
-    if run.kind & STILL:
-        return f"session:{run.session}"
-    return f"task:{run.task}" if run.kind & ASIDE else f"user:{run.user}"

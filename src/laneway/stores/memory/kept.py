@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count
 
+from laneway.core.circuits import FOREVER, Circuits
 from laneway.core.events import Draft
 from laneway.core.flow import Flow
 from laneway.core.keys import KeyEntry
@@ -47,7 +48,8 @@ class Kept:
         self.said = False  # events were written that watchers were not told of
         self.sessions = Sessions(self)
         self.heaps = Heaps()
-        self.flow: Flow[Record] = Flow(self.heaps, self.lanes, self.sessions)
+        self.circuits = Circuits()
+        self.flow: Flow[Record] = Flow(self.heaps, self.lanes, self.sessions, self.circuits)
         self.put_lanes(DEFAULT_LANES)
 
     def known(self, run_id: str) -> Record:
@@ -64,6 +66,15 @@ class Kept:
     def leased(self) -> Iterator[Record]:
         """Go through the runs that are running."""
         return (run for worker in self.workers.values() for run in worker.leases.values())
+
+    def next_due(self, now: int) -> int | None:
+        """Return when the next future run is due, a question is answered too late, or a circuit is tried again."""
+        soonest = self.heaps.next_due()
+        for key in {key for keys in self.heaps.broken.values() for key in keys}:
+            until = self.circuits.get(key).until
+            if until is not None and now < until < FOREVER and (soonest is None or until < soonest):
+                soonest = until
+        return soonest
 
     def put_lanes(self, lanes: Iterable[Lane]) -> list[str]:
         """Take note of what is declared; return the names of the lanes that changed."""

@@ -32,6 +32,7 @@ class Leases:
         refused = []
         log = Batch(0, now, (), None)  # the newest; the next run's may be the same
         leases, requested, free = worker.leases, self.requested, self._flow.free
+        guarded = self._kept.circuits.tasks
         for result in results:
             number = result.number
             run = leases.get(number)
@@ -54,6 +55,8 @@ class Leases:
                 run.attempt, run.crashes = settlement.attempt, settlement.crashes
                 run.failure, run.reason = settlement.failure, settlement.reason
             free(run)
+            if settlement.charge is not None or (guarded and run.task in guarded):
+                self._tell_breaker(run, settlement, now)
             if settlement.own and streams(settlement.drafts):
                 self._kept.transient.add(run)
             if settlement.move is _SUCCEED and run.session is None and _is_alone(run, settlement):
@@ -98,6 +101,10 @@ class Leases:
         else:
             run.state, run.request = _PAUSED, None
             self._kept.say(run, (draft(events.PAUSED, {}),), now)
+
+    def _tell_breaker(self, run: Record, settlement: Settlement, now: int) -> None:
+        if self._kept.circuits.end(run, settlement.charge, now, succeeded=settlement.move is _SUCCEED):
+            self._kept.disabled_tasks.add(run.task)
 
     @staticmethod
     def _overruled(run: Record, settlement: Settlement) -> Settlement:

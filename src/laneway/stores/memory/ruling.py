@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laneway.core.breakers import CLOSED
 from laneway.core.flow import Shelf
 from laneway.core.policy import NO_RULE, Lane, Rule
 from laneway.core.states import RunState
@@ -80,6 +81,12 @@ class Ruling:
     def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
         _put(self._kept.disabled_tasks, task, disabled)
+        if not disabled:
+            self.close_breaker(task)
+
+    def close_breaker(self, key: str) -> None:
+        """Close a circuit; see `GateStore`."""
+        self._kept.circuits.put(key, CLOSED)
 
     def _hold_session(self, name: str, *, held: bool) -> None:
         kept = self._kept

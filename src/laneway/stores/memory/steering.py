@@ -153,6 +153,7 @@ class Steering:
     def _end(self, run: Record, before: RunState, now: int) -> None:
         if before is RunState.RUNNING:
             self._flow.free(run)
+            self._kept.circuits.end(run, None, now)
         self._endings.close(run, now)
         self._flow.end(run)
         run.worker, run.lapsed = None, False

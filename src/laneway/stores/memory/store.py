@@ -21,6 +21,7 @@ import msgspec
 from laneway.core import control
 from laneway.core.arrivals import Stopped, stop, stop_all
 from laneway.core.audit import Finding
+from laneway.core.circuits import key_of
 from laneway.core.flow import MOST_MOVES
 from laneway.core.liveness import Incarnation
 from laneway.core.policy import Lane, Rule
@@ -194,6 +195,11 @@ class MemoryStore(Reading):
         with self._changed():
             self._ruling.disable(task, disabled=disabled)
 
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        """Close a circuit; see `GateStore`."""
+        with self._changed():
+            self._ruling.close_breaker(key_of(task, user))
+
     # Events
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
@@ -223,7 +229,7 @@ class MemoryStore(Reading):
             refused = self._leases.write(worker, step, now)
             refused += self._leases.settle(worker, step.results, now)
             claimed, more = self._claim(worker, step.room, now)
-            next_due = self._heaps.next_due()
+            next_due = self._kept.next_due(now)
             due_in = None if next_due is None else max(0, next_due - now)
             requests = self._leases.requests(worker)
             worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests)
@@ -317,7 +323,8 @@ class MemoryStore(Reading):
             for name, book in self._lanes.items()
             if book.lane.worker_limit is not None
         }
-        started, more = self._flow.claim(self._heaps.lanes_with_work(tasks), room, tasks, worker.call, spare)
+        lanes = self._flow.with_broken(self._heaps.lanes_with_work(tasks), tasks, now)
+        started, more = self._flow.claim(lanes, room, tasks, worker.call, spare, now)
         me, leases, claimed = worker.incarnation.id, worker.leases, list[Claimed]()
         first = Batch(1, now, worker.started, None)
         for run in started:

@@ -11,6 +11,7 @@ from laneway.core.audit import (
     ADMITTED,
     ASKING,
     LEASE,
+    NO_PROBE,
     OUTSIDE,
     PAUSED,
     WAITING,
@@ -23,7 +24,8 @@ from laneway.core.audit import (
     miscounted,
     recount,
 )
-from laneway.core.flow import Flow, Shelf
+from laneway.core.circuits import holder
+from laneway.core.flow import BREAKER, TASK, Flow, Shelf
 from laneway.core.keys import KEPT
 from laneway.core.states import RunState
 from laneway.core.trimming import Chunk, trimmed
@@ -97,7 +99,18 @@ def check(kept: Kept, *, repair: bool) -> list[Finding]:
             flow.let_go_on(session, ())
             if flow.sessions[session].idle:
                 flow.sessions.emptied(session)
-    return [miscounted(*difference) for difference in wrong]
+    return [miscounted(*difference) for difference in wrong] + list(_without_lease(kept, repair=repair))
+
+
+def _without_lease(kept: Kept, *, repair: bool) -> Iterator[Finding]:
+    """Find the circuits whose probe nobody executes: they would let nothing start for good."""
+    leases = {(run.number, run.fence) for run in kept.leased()}
+    for key in sorted(kept.circuits.keys):
+        circuit = kept.circuits.get(key)
+        if circuit.probe is not None and circuit.probe not in leases:
+            yield Finding(f"the breaker of {holder(key)}", NO_PROBE)
+            if repair:
+                kept.circuits.put(key, circuit.let_go(*circuit.probe))
 
 
 def _spots(kept: Kept) -> Iterator[Spot]:
@@ -135,8 +148,10 @@ def _stored(flow: Flow[Record], heaps: Heaps) -> Iterator[tuple[Key, int]]:
     for session, counts in flow.sessions.items():
         yield from ((("session", session, name), count) for name, count in counted(counts).items())
     for (lane, gate), runs in heaps.parked_sets():
-        if gate.startswith("task:"):
-            yield ("aside", lane, gate.removeprefix("task:"), "runs"), runs
+        if gate.startswith(TASK):
+            yield ("aside", lane, gate.removeprefix(TASK), "runs"), runs
+        elif gate.startswith(BREAKER):
+            yield ("broken", lane, gate.removeprefix(BREAKER), "runs"), runs
 
 
 def _set(flow: Flow[Record], key: Key, count: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from laneway.core.circuits import named
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.workers import Worker
 
@@ -22,10 +25,20 @@ class Waking:
         aside = {
             name: tasks - self._kept.paused_tasks for name in open_ if (tasks := self._kept.heaps.aside_in([name]))
         }
+        for lane, tasks in self._let_start(open_):
+            aside.setdefault(lane, set()).update(tasks - self._kept.paused_tasks)
         for worker in idle:
             if self._takes_some(worker, left) or self._takes_aside(worker, aside):
                 self._wake(worker)
         self._wake_for_due(idle)
+
+    def _let_start(self, lanes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+        """Go through the lanes in which runs wait that their breakers let start by now, with their tasks."""
+        broken, now = self._kept.heaps.broken, self._kept.clock.now()
+        for lane in lanes if broken else ():
+            keys = [key for key in broken.get(lane, ()) if self._kept.circuits.get(key).lets_start(now)]
+            if keys:
+                yield lane, {named(key)[0] for key in keys}
 
     def _takes_some(self, worker: Worker, left: dict[str, int]) -> bool:
         """Tell whether the worker may take one of what is left to be started, and count it as taken."""
@@ -46,7 +59,7 @@ class Waking:
 
     def _wake_for_due(self, idle: list[Worker]) -> None:
         # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-        next_due = self._kept.heaps.next_due()
+        next_due = self._kept.next_due(self._kept.clock.now())
         if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
             self._wake(idle[0])
 

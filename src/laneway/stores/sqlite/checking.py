@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from laneway.core.audit import (
     ADMITTED,
+    NO_PROBE,
     OUTSIDE,
     Counts,
     Finding,
@@ -54,6 +55,7 @@ RULES = (
     Rule("find_late", "it does not wait, but has a question to be answered in time", ("unask",)),
     Rule("find_stranded", "it is pending, but in no place where a claim would meet it", ("put_due",)),
     Rule("find_unheld", "it holds leases, but is not known, so nobody takes over from it", ("bury",)),
+    Rule("find_unprobed", NO_PROBE, ("unprobe",)),
     Rule(
         "find_orphans",
         "there are results or events of it, but no run",
@@ -86,7 +88,7 @@ def repair(db: sqlite3.Connection, effects: Effects, now: int) -> list[Finding]:
             _mend(db, rule)
         _mend_counts(db)
         _let_go_on(db, now)
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
     return findings
 
 
@@ -101,7 +103,7 @@ def _mend_counts(db: sqlite3.Connection) -> None:
     for (kind, *owner, name), _, count in wrong:
         if kind != "session":
             db.execute(_SQL[f"set_{kind}_{name}"], (count, *owner))
-    for table in ("turns", "seats", "asides"):
+    for table in ("turns", "seats", "asides", "broken"):
         db.execute(_SQL[f"tidy_{table}"])
     _list_again(db, {str(key[1]) for key, _, _ in wrong if key[0] == "session"})
 
@@ -145,7 +147,7 @@ def _spot(books: Mapping[str, SessionBook], spot: Spot) -> Spot:
 
 
 def _stored(db: sqlite3.Connection) -> Counts:
-    tables = ("lanes", "paces", "turns", "seats", "asides")
+    tables = ("lanes", "paces", "turns", "seats", "asides", "broken")
     stored: dict[Key, int] = {
         tuple(key): count for table in tables for *key, count in db.execute(_SQL[f"count_{table}"])
     }

@@ -178,4 +178,4 @@ def _write(transaction: Transaction, effects: Effects) -> None:
     """Write the counts, and wake whoever can start what goes on."""
     transaction.write()
     if transaction.glance.resting:
-        wake_for_work(transaction.db, effects)
+        wake_for_work(transaction.db, effects, transaction.now)

@@ -13,7 +13,7 @@ from laneway.core.policy import Lane
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.users import UserState
-from laneway.stores.sqlite import reading
+from laneway.stores.sqlite import circuits, reading
 from laneway.stores.sqlite.counts import counts
 from laneway.stores.sqlite.ledgers import lane_of
 from laneway.stores.sqlite.rules import disabled_tasks, paused
@@ -59,6 +59,7 @@ def tasks(db: sqlite3.Connection, now: int) -> list[TaskState]:
     held, disabled = paused(db, Held.TASK), disabled_tasks(db)
     aside: dict[str, int] = dict(db.execute(_SQL["asides"]).fetchall())
     known = [worker.tasks for worker in alive(db, now)]
+    states = circuits.states(db, now)
     return [
         TaskState(
             name=name,
@@ -66,8 +67,9 @@ def tasks(db: sqlite3.Connection, now: int) -> list[TaskState]:
             disabled=name in disabled,
             workers=sum(name in tasks for tasks in known),
             aside=aside.get(name, 0),
+            circuits=tuple(states.get(name, ())),
         )
-        for name in sorted({*held, *disabled, *aside}.union(*known))
+        for name in sorted({*held, *disabled, *aside, *states}.union(*known))
     ]
 
 

@@ -41,18 +41,18 @@ def reclaim(
         if left or other in gone or heartbeat.lapsed(renewed_at, lease, now):
             db.execute(_SQL["bury"], (other,))
             _hand_over(db, other, incarnation, limit)
-    wake_for_work(db, effects)
+    wake_for_work(db, effects, now)
     lapsed = [as_claimed(row) for row in db.execute(_SQL["lapsed"], (incarnation,))]
     [[more]] = db.execute(_SQL["unburied"])
     return ReclaimReply(lapsed, bool(more))
 
 
-def leave(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:
+def leave(db: sqlite3.Connection, effects: Effects, incarnation: str, now: int) -> None:
     """Say good-bye; see `WorkerStore.leave`."""
     db.execute(_SQL["bury"], (incarnation,))
     db.execute(_SQL["forget"], (incarnation,))
     # The one that leaves may have been woken for work that it did not take.
-    wake_for_work(db, effects)
+    wake_for_work(db, effects, now)
 
 
 def is_dead(db: sqlite3.Connection, incarnation: str, now: int) -> bool:

@@ -34,6 +34,7 @@ class Placing:
             self._wait_no_more(run)
         elif run.holder is not None:
             flow.free(run)
+            self._transaction.circuits.end(run, None, self._now)
             liveness.lose(self._db, run.holder, run.number)
 
     def move(self, run: Steered, state: RunState) -> None:

@@ -65,5 +65,5 @@ def submit_plain(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRu
     db.execute(_SET_PACE, (lane, priority, pace.v, pace.ready))
     db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
     if resting:
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
     return [Receipt(_ACCEPTED, new.id, None, before or None) for before, new in enumerate(batch, pending)]

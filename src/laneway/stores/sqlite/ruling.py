@@ -16,7 +16,7 @@ from laneway.core.states import RunState
 from laneway.core.turns import STILL
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
-from laneway.stores.sqlite import steered
+from laneway.stores.sqlite import circuits, steered
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.rules import ruled_sessions
 from laneway.stores.sqlite.statements import Row, as_json, load
@@ -89,21 +89,29 @@ def hold(db: sqlite3.Connection, effects: Effects, what: Held, name: str, now: i
     if what is Held.LANE:
         _refuse_unknown(db, name)
         db.execute(_SQL["pause_lane"], (held, name))
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
         return
     if not db.execute(_SQL["pause" if held else "resume"], (what.value, name)).rowcount:
         return
     if what is Held.TASK:
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
     elif what is Held.USER:
         _let_user_go_on(db, effects, name, now)
     else:
         _change(db, effects, now, lambda transaction: _hold_session(transaction, name, held=held))
 
 
-def disable(db: sqlite3.Connection, task: str, *, disabled: bool) -> None:
+def disable(db: sqlite3.Connection, effects: Effects, task: str, now: int, *, disabled: bool) -> None:
     """Refuse a task's new runs, or not any more; see `GateStore.disable`."""
     db.execute(_SQL["disable" if disabled else "enable"], (task,))
+    if not disabled:
+        close_breaker(db, effects, task, None, now)
+
+
+def close_breaker(db: sqlite3.Connection, effects: Effects, task: str, user: str | None, now: int) -> None:
+    """Close a circuit; see `GateStore.close_breaker`."""
+    circuits.close(db, task, user)
+    wake_for_work(db, effects, now)
 
 
 def _lane_rules(db: sqlite3.Connection, names: Iterable[str]) -> list[Row]:
@@ -129,7 +137,7 @@ def _change(db: sqlite3.Connection, effects: Effects, now: int, work: Callable[[
     work(transaction)
     transaction.write()
     if transaction.glance.resting:
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
 
 
 def _reopen(db: sqlite3.Connection, effects: Effects, lanes: Sequence[str], now: int) -> None:

@@ -33,6 +33,7 @@ from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 from laneway.stores.sqlite.transaction import Transaction
 
 _SQL = load("settling")
+_DISABLE = load("ruling")["disable"]
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _PAUSED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.WAITING
 _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
@@ -44,6 +45,7 @@ class Settling:
     def __init__(self, transaction: Transaction, effects: Effects, step: Step, *, behind: bool) -> None:
         self._transaction, self._effects, self._step, self._behind = transaction, effects, step, behind
         self._leases = self._read(step)
+        self._guarded = transaction.circuits.tasks  # a circuit that this very step opens waits for no probe yet
         self._inboxes = Inboxes(transaction)
         self._taken = self._inboxes.counts(self._leases.values())
         self.refused: list[tuple[int, int]] = []
@@ -117,6 +119,9 @@ class Settling:
             read = [Leased(*row) for row in rows]
             leases |= {run.number: run for run in read}
         self._transaction.shelves.expect(leases.values(), read)
+        if self._transaction.glance.circuits:
+            charged = {result.number for result in step.results if result.settlement.charge is not None}
+            self._transaction.circuits.expect([run for number, run in leases.items() if number in charged])
         return leases
 
     def _stands(self, number: int, fence: int) -> bool:
@@ -137,6 +142,8 @@ class Settling:
         if settlement.own and streams(settlement.drafts):
             self._streaming.add(run.number)
         flow.free(run)
+        if settlement.charge is not None or (self._guarded and run.task in self._guarded):
+            self._tell_breaker(run, settlement)
         if result.throttled is not None and run.session is not None:
             flow.throttle(run.session, throttled=result.throttled)
         if run.number in self._taken:
@@ -148,6 +155,12 @@ class Settling:
             self._wait(run, settlement)
         else:
             self._end(run, settlement, state)
+
+    def _tell_breaker(self, run: Leased, settlement: Settlement) -> None:
+        transaction = self._transaction
+        succeeded = settlement.move is _SUCCEED
+        if transaction.circuits.end(run, settlement.charge, transaction.now, succeeded=succeeded):
+            transaction.db.execute(_DISABLE, (run.task,))
 
     def _return(self, run: Leased, settlement: Settlement, state: RunState) -> None:
         due_at = self._transaction.now + settlement.delay

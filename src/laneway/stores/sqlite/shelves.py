@@ -19,13 +19,13 @@ from operator import attrgetter
 
 from laneway.core import flow as core
 from laneway.core.turns import AGAIN
+from laneway.stores.sqlite.brokensets import BrokenSets
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Key, Line, Shelf
 from laneway.stores.sqlite.remembering import Memory
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
 _SQL = load("shelves")
-_TASK = "task:"
 _DEEPEST = 16  # runs to read ahead of one parked set
 # What stands before rank and number in the key of a shelf's table.
 _SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
@@ -43,9 +43,17 @@ class Shelves:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, books: Books, memory: Memory | None, *, aside: bool, resumed: bool
+        self,
+        db: sqlite3.Connection,
+        books: Books,
+        memory: Memory | None,
+        sets: BrokenSets,
+        *,
+        aside: bool,
+        resumed: bool,
     ) -> None:
         self._db, self._books, self._memory, self._resumed = db, books, memory or Memory(), resumed
+        self._sets = sets
         self.page = 8
         self._ready: dict[str, Shelf] = {}
         self._parked: dict[tuple[str, str], Shelf] = {}
@@ -57,31 +65,38 @@ class Shelves:
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
 
+    @property
+    def broken(self) -> Mapping[str, Collection[str]]:
+        """The keys of circuits behind which runs are parked that may start, by lane."""
+        return self._sets.open
+
     def put_ready(self, run: Line) -> None:
         """Put the run into its lane's ready order."""
         (self._ready.get(run.lane) or self._ready_shelf(run.lane)).put(run)
 
-    def taking(self, lane: str, tasks: Set[str]) -> Callable[[], Line | None]:
-        """Return what takes the first of the lane's ready order and of the sets aside for these tasks."""
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], Line | None]:
+        """Return what takes the first of the lane's ready order and of the sets aside for these tasks and gates."""
         shelf = self._ready.get(lane) or self._ready_shelf(lane)
         asides = self._aside().get(lane)
-        return partial(self._take_merged, lane, shelf, asides, tasks) if asides else shelf.take
+        return partial(self._take_merged, lane, shelf, asides or {}, tasks, gates) if asides or gates else shelf.take
 
-    def _take_merged(self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str]) -> Line | None:
-        sets = {task: self._parked_shelf(lane, _TASK + task) for task, runs in asides.items() if runs and task in tasks}
-        firsts = [(key, task) for task, aside in sets.items() if (key := aside.first()) is not None]
+    def _take_merged(
+        self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str], gates: Set[str]
+    ) -> Line | None:
+        names = [*(core.TASK + task for task, runs in asides.items() if runs and task in tasks), *gates]
+        sets = {gate: self._parked_shelf(lane, gate) for gate in names}
+        firsts = [(key, gate) for gate, aside in sets.items() if (key := aside.first()) is not None]
         front = shelf.first()
         if not firsts or (front is not None and front < min(firsts)[0]):
             return shelf.take()
-        task = min(firsts)[1]
-        self._count_aside(lane, task, -1)
-        return sets[task].take()
+        gate = min(firsts)[1]
+        self._count(lane, gate, -1)
+        return sets[gate].take()
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
         self._parked_shelf(run.lane, gate).put(run)
-        if gate.startswith(_TASK):
-            self._count_aside(run.lane, run.task, 1)
+        self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> Line:
         """Take the first of a parked set."""
@@ -116,8 +131,7 @@ class Shelves:
         shelf = core.Shelf(name)
         self._due_removed = self._due_removed or shelf is core.Shelf.DUE
         self._db.execute(_SQL[f"remove_{name}"], (*_SPOTS[shelf](run, gate), run.rank, run.number))
-        if gate.startswith(_TASK):
-            self._count_aside(run.lane, run.task, -1)
+        self._count(run.lane, gate, -1)
         return shelf
 
     def held(self, run: Line) -> int | None:
@@ -187,6 +201,7 @@ class Shelves:
         insert(db, _SQL["put_held"], [(run.session, run.rank, run.number, run.kind, run.paused) for run in held])
         insert(db, _SQL["put_due"], [(run.rank, run.number, run.kind, run.session) for run in self._due])
         self._write_asides()
+        self._sets.write()
         for shelf in chain(self._parked.values(), self._held.values()):
             shelf.written()
         self._memory.parked |= self._parked
@@ -249,6 +264,7 @@ class Shelves:
             count = min(self.page, max(8, self._books.lanes[lane].room()))
             runs = self._lines("ready", (lane, *after, count))
             self._books.fetch(runs)
+            self._sets.expect(runs)
             return runs, len(runs) == count
 
         shelf = self._ready[lane] = Shelf()
@@ -276,6 +292,7 @@ class Shelves:
         runs = self._lines(statement, (*key, *after, count))
         self._memory.count(runs)
         self._books.fetch(runs)
+        self._sets.expect(runs)
         return runs, len(runs) == count
 
     def _lines(self, statement: str, parameters: Row) -> list[Line]:
@@ -296,7 +313,11 @@ class Shelves:
                 self._asides.setdefault(lane, {})[task] = runs
         return self._asides
 
-    def _count_aside(self, lane: str, task: str, change: int) -> None:
-        asides = self._aside().setdefault(lane, {})
-        asides[task] = asides.get(task, 0) + change
-        self._aside_changed.add((lane, task))
+    def _count(self, lane: str, gate: str, change: int) -> None:
+        """Count so many more as parked behind a task or a breaker; users' parked runs are counted by the rules."""
+        if gate.startswith(core.TASK):
+            task, asides = gate.removeprefix(core.TASK), self._aside().setdefault(lane, {})
+            asides[task] = asides.get(task, 0) + change
+            self._aside_changed.add((lane, task))
+        elif gate.startswith(core.BREAKER):
+            self._sets.count(lane, gate.removeprefix(core.BREAKER), change)

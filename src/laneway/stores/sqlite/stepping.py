@@ -58,7 +58,7 @@ def take_step(db: sqlite3.Connection, effects: Effects, step: Step, now: int) ->
     # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
     # let its session go on in a lane that the claim did not look at.
     if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
     effects.events = effects.events or bool(claimed or step.results or step.emitted)
     # What becomes of messages is written by itself, and may be about any run.
     keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
@@ -101,9 +101,10 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
         return [], False
     if transaction.glance.paused:
         known -= paused(transaction.db, Held.TASK)
-    lanes = transaction.shelves.lanes_with_work(known)
+    lanes = transaction.flow.with_broken(transaction.shelves.lanes_with_work(known), known, transaction.now)
     transaction.shelves.page = max(8, min(MOST_MOVES, -(-step.room // max(1, len(lanes)))))
-    started, more = transaction.flow.claim(lanes, step.room, known, turn, _spare(transaction, step, lanes))
+    spare = _spare(transaction, step, lanes)
+    started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
     leases, claimed, memory = list[Row](), list[Claimed](), transaction.memory

@@ -174,7 +174,11 @@ class SQLiteStore:
 
     async def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._write(lambda db, _: ruling.disable(db, task, disabled=disabled))
+        await self._write(lambda db, effects: ruling.disable(db, effects, task, self._clock.now(), disabled=disabled))
+
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        """Close a circuit; see `GateStore`."""
+        await self._write(lambda db, effects: ruling.close_breaker(db, effects, task, user, self._clock.now()))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
@@ -244,7 +248,7 @@ class SQLiteStore:
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation))
+        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation, self._clock.now()))
         self._here.forget(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:

@@ -52,7 +52,7 @@ def submit(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRun], no
         db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
         receipts = _Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
     if transaction.glance.resting:
-        wake_for_work(db, effects)
+        wake_for_work(db, effects, now)
     return receipts
 
 

@@ -13,6 +13,8 @@ import msgspec
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.policy import Arrival
 from laneway.core.turns import AGAIN
+from laneway.stores.sqlite.brokensets import BrokenSets
+from laneway.stores.sqlite.circuits import Circuits
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Line
 from laneway.stores.sqlite.remembering import Memory
@@ -40,6 +42,8 @@ class Glance(NamedTuple):
     paused: bool  # tasks are paused
     disabled: bool  # tasks are disabled
     ruled: bool  # operators have set something of sessions, or paused them
+    circuits: bool  # breakers remember something
+    broken: bool  # runs are parked behind circuits
 
 
 class Transaction:
@@ -59,8 +63,13 @@ class Transaction:
         self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
         self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
         self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
-        self.shelves = Shelves(db, self.books, memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
-        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions)
+        self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
+        self.shelves = self._shelves(memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
+        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
+
+    def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool) -> Shelves:
+        broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
+        return Shelves(self.db, self.books, memory, broken, aside=aside, resumed=resumed)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -87,19 +96,23 @@ class Transaction:
         """Write back what the rules changed."""
         self.shelves.write()
         self.books.write()
+        self.circuits.write()
 
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.due_changed
-        self.shelves = Shelves(self.db, self.books, None, aside=True, resumed=True)
+        self.shelves = self._shelves(None, aside=True, resumed=True)
         self.memory, self.forgot = Memory(), True
         self.flow.shelves = self.shelves
 
     def next_due(self) -> int | None:
-        """Return when the next future run is due, or a question is answered too late, once this is written."""
+        """Return when the next future run is due, or a question is answered too late, once this is written.
+
+        Also when a circuit is tried again behind which runs are parked.
+        """
         due_at, until = self.glance.due_at, self.glance.until
-        if not self.rescheduled and not self.shelves.due_changed:
+        if not self.rescheduled and not self.shelves.due_changed and not self.circuits.rescheduled:
             return due_at if until is None or (due_at is not None and due_at < until) else until
-        [[soonest]] = self.db.execute(_SQL["next_due"]).fetchall()
+        [[soonest]] = self.db.execute(_SQL["next_due"], (self.now,)).fetchall()
         return None if soonest is None else int(soonest)

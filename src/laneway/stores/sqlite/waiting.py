@@ -11,7 +11,7 @@ from laneway.core.states import RunState
 from laneway.core.why import Waiting, reasons
 from laneway.errors import UnknownRun
 from laneway.ports.gates import Held
-from laneway.stores.sqlite import waits
+from laneway.stores.sqlite import circuits, waits
 from laneway.stores.sqlite.explaining import alive
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.rules import paused
@@ -32,6 +32,7 @@ def why(db: sqlite3.Connection, run_id: str, now: int) -> list[Reason]:
     book = books.lanes[lane]
     run = Waiting(state=RunState(state), now=now, due_at=due_at, task=task, lane=book.lane, user=user, session=session)
     run.lane_paused, run.task_paused = book.paused, task in paused(db, Held.TASK)
+    run.breakers = circuits.holding(db, task, user, now)
     run.wait = None if wait is None else waits.opened(wait)
     _add_active(db, run)
     _add_workers(db, run)

@@ -33,9 +33,9 @@ class _Resting(NamedTuple):
 class _Work:
     """What could start now. A worker that executes as many runs of a lane as one may is not woken for that lane."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, now: int) -> None:
         startable = db.execute(_SQL["startable"]).fetchall()
-        self._aside: list[tuple[str, int | None, str]] = db.execute(_SQL["asides"]).fetchall()
+        self._aside: list[tuple[str, int | None, str]] = db.execute(_SQL["asides"], (now,)).fetchall()
         self._left = {lane: runs for lane, runs, _ in startable}
         found = [(lane, most) for lane, _, most in startable] + [(lane, most) for lane, most, _ in self._aside]
         self._limits = {lane: most for lane, most in found if most is not None}
@@ -57,13 +57,13 @@ class _Work:
         return most is None or self._executed.get((worker.id, lane), 0) < most
 
 
-def wake_for_work(db: sqlite3.Connection, effects: Effects) -> None:
+def wake_for_work(db: sqlite3.Connection, effects: Effects, now: int) -> None:
     """Choose as many as can start something, and all that know a task set aside where there is room."""
     idle = [_Resting(*row) for row in db.execute(_SQL["idle"])]
     if idle:
-        work = _Work(db)
+        work = _Work(db, now)
         chosen = [worker for worker in idle if work.is_for(worker)]
-        _wake(db, effects, chosen or _for_due(db, idle))
+        _wake(db, effects, chosen or _for_due(db, idle, now))
 
 
 def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> None:
@@ -72,9 +72,9 @@ def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> N
         effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
 
 
-def _for_due(db: sqlite3.Connection, idle: list[_Resting]) -> list[_Resting]:
+def _for_due(db: sqlite3.Connection, idle: list[_Resting], now: int) -> list[_Resting]:
     # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-    [[soonest]] = db.execute(_NEXT_DUE).fetchall()
+    [[soonest]] = db.execute(_NEXT_DUE, (now,)).fetchall()
     if soonest is None or any(worker.told is not None and worker.told <= soonest for worker in idle):
         return []
     return idle[:1]

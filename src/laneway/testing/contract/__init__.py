@@ -19,6 +19,8 @@ from __future__ import annotations
 from laneway.testing.contract.answering import WhileWaitingAnswer
 from laneway.testing.contract.arrivals import Arrivals
 from laneway.testing.contract.bounds import Bounds
+from laneway.testing.contract.breakers import Breakers
+from laneway.testing.contract.breaking import BreakersAndOperators, UserBreakers
 from laneway.testing.contract.calls import Calls
 from laneway.testing.contract.caps import Caps
 from laneway.testing.contract.checkpoints import Checkpoints, Requests, TimeOuts
@@ -109,5 +111,8 @@ class StoreContract(
     WhileWaitingCancel,
     WhileWaitingQueue,
     WhileWaitingAnswer,
+    Breakers,
+    UserBreakers,
+    BreakersAndOperators,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

@@ -51,6 +51,11 @@ WHERE coalesce(state, 'pending') = 'pending' AND run.number NOT IN (
 -- Find holders of leases that are no known incarnation, so that nobody would take over from them. It reads all leases.
 SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELECT id FROM worker);
 
+-- name: find_unprobed
+-- Find circuits that wait for a run which nobody executes under that lease. It reads the table.
+SELECT 'the breaker of task ' || replace(key, char(10), ' of user '), key FROM circuit LEFT JOIN lease ON lease.number = probe
+WHERE probe IS NOT NULL AND lease.fence IS NOT circuit.fence;
+
 -- name: find_orphans
 -- Find results, events, messages and what attempts left of runs that are not there. It reads the history.
 SELECT DISTINCT 'run number ' || number, number FROM (
@@ -114,6 +119,10 @@ UPDATE wait SET until = NULL, request = NULL WHERE number = ?;
 -- name: put_due
 -- Index: the primary key.
 INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
+
+-- name: unprobe
+-- Index: the primary key.
+UPDATE circuit SET probe = NULL, fence = NULL WHERE key = ?;
 
 -- name: bury
 -- Make an unknown holder known as one that left, so that the next reclaim takes over from it. Index: the unique id.
@@ -211,6 +220,10 @@ UNION ALL SELECT 'seat', lane, user, 'out', out FROM seat;
 -- It reads the table.
 SELECT 'aside', lane, task, 'runs', runs FROM aside;
 
+-- name: count_broken
+-- It reads the table.
+SELECT 'broken', lane, key, 'runs', runs FROM broken;
+
 -- name: set_lane_active
 -- Each of the following writes one count, given first, under its key. Index: the primary key.
 UPDATE lane SET active = ?1 WHERE name = ?2;
@@ -252,6 +265,14 @@ SELECT min(rank), max(rank) FROM held WHERE session = ?;
 -- name: set_aside_runs
 -- Index: the primary key.
 INSERT INTO aside (lane, task, runs) VALUES (?2, ?3, ?1) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
+
+-- name: set_broken_runs
+-- Index: the primary key.
+INSERT INTO broken (lane, key, runs) VALUES (?2, ?3, ?1) ON CONFLICT (lane, key) DO UPDATE SET runs = excluded.runs;
+
+-- name: tidy_broken
+-- It reads the table.
+DELETE FROM broken WHERE runs = 0;
 
 -- name: tidy_turns
 -- It reads the table.

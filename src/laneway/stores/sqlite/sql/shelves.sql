@@ -107,12 +107,16 @@ SELECT 'due', '', rank, kind FROM due WHERE rank = ?7 AND number = ?1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND rank = ?6 AND number = ?1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = ?5 AND rank = ?6 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked
-WHERE lane = ?2 AND gate IN ('user:' || ?3, 'task:' || ?4) AND rank = ?6 AND number = ?1
+WHERE lane = ?2 AND gate IN ('user:' || ?3, 'task:' || ?4, 'breaker:' || ?4, 'breaker:' || ?4 || char(10) || coalesce(?3, ''))
+    AND rank = ?6 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked
 WHERE lane = ?2 AND gate = 'session:' || ?5 AND rank = 0 AND number = ?1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = ?5 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'user:' || ?3 AND number = ?1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'task:' || ?4 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = ?2 AND gate = 'breaker:' || ?4 AND number = ?1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = ?2 AND gate = 'breaker:' || ?4 || char(10) || coalesce(?3, '') AND number = ?1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND number = ?1
 LIMIT 1;
 

@@ -5,8 +5,8 @@
 -- too late, whether runs are set aside, whether any worker but
 -- the one who asks rests, whether anything is requested of that one's runs, whether runs that were never started have a
 -- log (they were resumed, or took messages), whether there are messages, and whether some are of runs that have not ended;
--- then what operators have set: of users, paused tasks, disabled ones, and of sessions. The counter is behind the newest
--- run until runs are pruned.
+-- then what operators have set: of users, paused tasks, disabled ones, and of sessions; then whether there are circuits,
+-- and whether runs are parked behind any. The counter is behind the newest run until runs are pruned.
 -- Index: primary keys, wait_until, worker_idle, lease_requested, outcome_resumed and message_open.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
@@ -17,13 +17,16 @@ SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(ra
     (SELECT min(number) FROM message INDEXED BY message_open WHERE open) IS NOT NULL,
     (SELECT min(user) FROM cap) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'user'),
     EXISTS (SELECT 1 FROM paused WHERE what = 'task'), (SELECT min(task) FROM disabled) IS NOT NULL,
-    (SELECT min(name) FROM session_rule) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'session')
+    (SELECT min(name) FROM session_rule) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'session'),
+    (SELECT min(key) FROM circuit) IS NOT NULL, (SELECT min(lane) FROM broken) IS NOT NULL
 FROM counter WHERE one = 1;
 
 -- name: next_due
--- Tell when the next future run is due, or the next question is answered too late. Index: the primary key, and
--- wait_until.
+-- Tell when the next future run is due, the next question is answered too late, or the next circuit behind which runs are
+-- parked is tried again. Index: the primary keys, and wait_until; it reads broken, a row per lane and circuit that has some.
 SELECT min(soonest) FROM (
     SELECT min(rank) AS soonest FROM due
     UNION ALL SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL
+    UNION ALL SELECT min(until) FROM broken CROSS JOIN circuit ON circuit.key = broken.key
+    WHERE until > ? AND until < 9223372036854775807
 );

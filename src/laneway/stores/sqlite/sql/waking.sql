@@ -12,9 +12,15 @@ JOIN lane ON lane.name = lane WHERE active < "limit" AND NOT paused;
 
 -- name: asides
 -- Name the tasks that are not paused and have runs set aside in lanes with room, with those lanes and their limits per
--- worker. It reads aside, a row per lane and task.
+-- worker; then those of which runs are parked behind circuits that let them start by now. It reads aside and broken, a
+-- row per lane and task, or per lane and circuit.
 SELECT aside.lane, worker_limit, task FROM aside JOIN lane ON lane.name = aside.lane
-WHERE active < "limit" AND NOT paused AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = task);
+WHERE active < "limit" AND NOT paused AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = task)
+UNION ALL
+SELECT broken.lane, worker_limit, substr(broken.key, 1, instr(broken.key || char(10), char(10)) - 1) AS of
+FROM broken CROSS JOIN lane ON lane.name = broken.lane LEFT JOIN circuit ON circuit.key = broken.key
+WHERE (until IS NULL OR (until <= ?1 AND probe IS NULL)) AND active < "limit" AND NOT paused
+    AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = of);
 
 -- name: executed
 -- Count what each incarnation executes, per lane. It reads all leases: only a limit per worker makes it matter.

@@ -1,0 +1,45 @@
+-- The circuits of tasks' breakers, and what is parked behind them.
+
+-- name: circuits
+-- Read these circuits. Index: the primary key.
+SELECT circuit.key, failures, until, probe, fence FROM json_each(?) AS wanted CROSS JOIN circuit ON circuit.key = wanted.value;
+
+-- name: tasks
+-- Name the tasks of which a circuit is not closed. Index: circuit_open, which covers it; it reads all that are not closed.
+SELECT DISTINCT task FROM circuit INDEXED BY circuit_open WHERE until IS NOT NULL;
+
+-- name: put
+-- Write a circuit. Index: the primary key.
+INSERT INTO circuit (key, task, failures, until, probe, fence) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET failures = excluded.failures, until = excluded.until, probe = excluded.probe,
+    fence = excluded.fence;
+
+-- name: drop
+-- Forget a circuit. Index: the primary key.
+DELETE FROM circuit WHERE key = ?;
+
+-- name: open
+-- Name, per lane, the circuits behind which runs are parked that may start by now. It reads broken, a row per lane and
+-- circuit that has some, and the primary key of circuit.
+SELECT lane, broken.key FROM broken LEFT JOIN circuit ON circuit.key = broken.key
+WHERE until IS NULL OR (until <= ? AND probe IS NULL);
+
+-- name: count
+-- Count so many more runs as parked behind a circuit in a lane. Index: the primary key.
+INSERT INTO broken (lane, key, runs) VALUES (?, ?, ?) ON CONFLICT (lane, key) DO UPDATE SET runs = runs + excluded.runs;
+
+-- name: uncount
+-- Forget a count that is down to nothing. Index: the primary key.
+DELETE FROM broken WHERE lane = ? AND key = ? AND runs = 0;
+
+-- name: all
+-- Read all circuits, those also that are closed and have runs parked, and how many these are. It reads both tables.
+SELECT key, coalesce(failures, 0), until, probe, fence, coalesce(runs, 0)
+FROM (SELECT key FROM circuit UNION SELECT key FROM broken) LEFT JOIN circuit USING (key)
+LEFT JOIN (SELECT key, sum(runs) AS runs FROM broken GROUP BY key) USING (key) ORDER BY key;
+
+-- name: holding
+-- Read these circuits, and the ids of their probes. Index: the primary keys.
+SELECT circuit.key, failures, until, probe, fence, run.id
+FROM json_each(?) AS wanted CROSS JOIN circuit ON circuit.key = wanted.value LEFT JOIN run ON run.number = probe
+ORDER BY wanted.key;
