@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from laneway.core.breakers import Breaker
     from laneway.core.events import Event
+    from laneway.core.jobs.job import Job
     from laneway.core.policy import Lane, SessionPolicy
     from laneway.core.retry import Retry
     from laneway.core.run import Reason, Receipt, Run
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         BadArguments,
         BadSetting,
         GiveUp,
+        JobChanged,
+        JobExists,
         KeyConflict,
         LanewayError,
         NotWaiting,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
         Snooze,
         StepsChanged,
         StoreUnavailable,
+        UnknownJob,
         UnknownLane,
         UnknownRun,
         UnknownTask,
@@ -63,6 +67,9 @@ __all__ = [
     "Every",
     "Except",
     "GiveUp",
+    "Job",
+    "JobChanged",
+    "JobExists",
     "KeyConflict",
     "Lane",
     "LanewayError",
@@ -81,6 +88,7 @@ __all__ = [
     "StepsChanged",
     "StoreUnavailable",
     "Submission",
+    "UnknownJob",
     "UnknownLane",
     "UnknownRun",
     "UnknownTask",
@@ -91,6 +99,7 @@ __all__ = [
 _NAMES = {
     "core.breakers": ("Breaker",),
     "core.events": ("Event",),
+    "core.jobs.job": ("Job",),
     "core.policy": ("Lane", "SessionPolicy"),
     "core.retry": ("Retry",),
     "core.run": ("Reason", "Receipt", "Run"),
@@ -100,6 +109,8 @@ _NAMES = {
         "BadArguments",
         "BadSetting",
         "GiveUp",
+        "JobChanged",
+        "JobExists",
         "KeyConflict",
         "LanewayError",
         "NotWaiting",
@@ -109,6 +120,7 @@ _NAMES = {
         "Snooze",
         "StepsChanged",
         "StoreUnavailable",
+        "UnknownJob",
         "UnknownLane",
         "UnknownRun",
         "UnknownTask",

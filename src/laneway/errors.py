@@ -9,6 +9,9 @@ LanewayError
 │   ├── UnknownTask          no such task is registered
 │   ├── UnknownRun           no such run (or a prefix that fits several)
 │   ├── UnknownLane          no such lane
+│   ├── UnknownJob           no such job (or a name that several have)
+│   ├── JobExists            a job of that name is there already
+│   ├── JobChanged           somebody else keeps changing the job; look at it and try again
 │   ├── KeyConflict          the key was used with other arguments
 │   ├── WrongState           the run's state does not allow this
 │   ├── NotWaiting           the run waits for no such answer (any more)
@@ -102,6 +105,36 @@ class UnknownLane(UsageError):
         known = sorted(known)
         hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
         super().__init__(f"unknown lane {name!r}{hint}")
+        self.name = name
+
+
+class UnknownJob(UsageError):
+    """No job has that name or id, or several have."""
+
+    def __init__(self, name: str, known: Iterable[str] = (), matches: int = 0, *, by_id: bool = False) -> None:
+        if matches and by_id:
+            why = f"{matches} jobs have an id that begins with {name!r}, give more of it"
+        elif matches:
+            why = f"{matches} jobs are named {name!r}; say which by its owner or by its id"
+        else:
+            why = f"no job {name!r}{did_you_mean(name, known)}"
+        super().__init__(why)
+        self.name, self.matches = name, matches
+
+
+class JobExists(UsageError):
+    """A job of that name is there already, of the same owner; `job_id` is its id."""
+
+    def __init__(self, name: str, job_id: str) -> None:
+        super().__init__(f"there is a job {name!r} already; change that one, or use another name")
+        self.name, self.job_id = name, job_id
+
+
+class JobChanged(UsageError):
+    """The job was changed by somebody else, again and again, while it was to be changed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"job {name!r} is being changed by others; look at it and try again")
         self.name = name
 
 

@@ -12,6 +12,7 @@ from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
 from laneway.core.instants import SECOND, duration
 from laneway.core.liveness import LEASE, RENEW_EVERY
 from laneway.core.retention import KEEP, Retention, kept_for
+from laneway.core.schedules.zones import checked_zone
 from laneway.core.states import RunState
 from laneway.errors import BadSetting
 
@@ -42,6 +43,7 @@ class Settings:
     result_limit: int = RESULT_LIMIT  # bytes of JSON
     max_children: int = 10  # runs that one may submit when it succeeds, and as many that it may call
     max_depth: int = 3  # generations of such runs
+    tz: str = "UTC"  # of jobs whose schedule names no time zone, and whose owner has none
     keep_deltas: timedelta | float | None = 3600  # since a run's end; then streamed text goes; None or 0: for ever
     retention: Retention = KEEP  # since a run's end; by state: {"failed": timedelta(days=30)}; None or 0: for ever
 
@@ -60,6 +62,8 @@ class Settings:
                 raise BadSetting(f"{name} is {value!r}; it must be a number, 0 or more")
         object.__setattr__(self, "keep_deltas", duration(self.keep_deltas or 0, "keep_deltas") / SECOND or None)
         kept_for(self.retention)
+        if checked_zone(self.tz) is None:
+            raise BadSetting("tz is None; it must be the name of a time zone")
         if self.renew_every * 2 > self.lease:
             raise BadSetting(
                 f"renew_every is {self.renew_every} s and lease {self.lease} s;"

@@ -22,7 +22,6 @@ SYNONYMS = {
     "broker": "Store",
     "execution": "Run",
     "helper": "what it does",
-    "job": "Run (a Job is a schedule's link to a task, in jobs.py)",
     "manager": "what it does",
     "pool": "Lane",
     "queue": "Lane",
@@ -111,8 +110,8 @@ def test_what_is_impure_is_found(planted: str) -> None:
     [
         ("def put_in_queue(): ...", "Lane"),
         ("class RedisBroker: ...", "Store"),
-        ("def f(job_id): ...", "Run"),
-        ("jobs = []", "Run"),
+        ("def f(actor_id): ...", "Task"),
+        ("executions = []", "Run"),
         ("self.backend = 1", "Store"),
         ("class LaneManager: ...", "what it does"),
     ],

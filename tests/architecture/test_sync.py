@@ -53,7 +53,7 @@ def held(app: Scheduler) -> dict[str, Any]:
 def test_what_a_scheduler_holds_and_is_awaited_has_a_blocking_twin_too() -> None:
     app = Scheduler("memory://")
 
-    assert sorted(held(app)) == ["lanes", "sessions", "tasks", "users", "workers"]
+    assert sorted(held(app)) == ["jobs", "lanes", "sessions", "tasks", "users", "workers"]
     for name, value in held(app).items():
         twin = type(getattr(app.sync, name))
         for call in awaited(type(value)):

@@ -12,8 +12,8 @@ from laneway.testing import FakeClock, ManyDoors, StoreContract
 
 class TestSQLiteStore(StoreContract):
     @pytest.fixture
-    async def store(self, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Store]:
-        store = SQLiteStore(tmp_path / "laneway.db", clock)
+    async def store(self, clock: FakeClock, sqlite_file: Path) -> AsyncIterator[Store]:
+        store = SQLiteStore(sqlite_file, clock)
         await store.open()
         yield store
         await store.close()
@@ -21,8 +21,8 @@ class TestSQLiteStore(StoreContract):
 
 class TestTwoSQLiteStoresOnOneFile(StoreContract):
     @pytest.fixture
-    async def store(self, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Store]:
-        store = ManyDoors(*(SQLiteStore(tmp_path / "laneway.db", clock) for _ in range(2)))
+    async def store(self, clock: FakeClock, sqlite_file: Path) -> AsyncIterator[Store]:
+        store = ManyDoors(*(SQLiteStore(sqlite_file, clock) for _ in range(2)))
         await store.open()
         yield store
         await store.close()

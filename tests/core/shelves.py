@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from operator import attrgetter
 
-from laneway.core.flow import BREAKER, NO_GATES, Entry, Flow, Shelf
+from laneway.core.flow import Flow
 from laneway.core.policy import Arrival, Lane, Rule
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import BREAKER, NO_GATES, Entry, Shelf
 from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turn
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from laneway.core.breakers import CLOSED, Breaker, Circuit, Phase
 from laneway.core.circuits import FOREVER, Charge, Circuits, key_of
-from laneway.core.flow import Entry
 from laneway.core.instants import SECOND
 from laneway.core.outcome import (
     Cancelled,
@@ -23,6 +22,7 @@ from laneway.core.outcome import (
 )
 from laneway.core.policy import Lane, TaskPolicy
 from laneway.core.run import Claimed, Failure, Request
+from laneway.core.shelves import Entry
 from tests.core.shelves import Floor, Item
 
 MINUTE = 60 * SECOND
@@ -195,3 +195,19 @@ def test_a_claim_moves_a_bounded_number_aside() -> None:
 
     assert (started, more) == ([], True)
     assert sum(run.shelf == "breaker:work" for run in runs) == 500
+
+
+def test_the_tasks_of_open_circuits_are_found_once_and_not_for_every_claim() -> None:
+    circuits = Circuits()
+    for user in "abc":
+        circuits.put(key_of("mail", user), Circuit(failures=2, until=MINUTE))
+
+    first = circuits.tasks
+    circuits.put(key_of("mail", "a"), Circuit(failures=2, until=MINUTE, probe=(1, 1)))
+    circuits.put(key_of("work", "a"), Circuit(failures=1))
+    same = circuits.tasks
+    for user in "abc":
+        circuits.put(key_of("mail", user), CLOSED)
+
+    assert first is same == {"mail"}
+    assert circuits.tasks == set()

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway import AnyOf, At, BadSetting, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
+from laneway.core.instants import instant, micros
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.base import whole_seconds
 from laneway.core.schedules.daily import WallSchedule
@@ -94,6 +95,24 @@ def test_an_interval_from_the_end_counts_from_the_instant_asked_about() -> None:
 def test_an_anchor_is_given_once() -> None:
     assert Every(60).anchored(ANCHOR) == Every(60, anchor=ANCHOR)
     assert Every(60, anchor=START).anchored(ANCHOR) == Every(60, anchor=START)
+
+
+@given(
+    period=st.integers(1, 10**9),
+    anchor=st.none() | st.integers(0, 4 * 10**15),
+    after=st.integers(0, 4 * 10**15) | st.integers(250 * 10**15, 260 * 10**15),
+    ends=st.booleans(),
+)
+def test_a_period_answers_in_numbers_what_it_answers_in_datetimes(
+    period: int, anchor: int | None, after: int, ends: bool
+) -> None:
+    counted_from = None if anchor is None else instant(anchor)
+    rule = Every(timedelta(microseconds=period), anchor=counted_from, after="end" if ends else "start")
+    at = min(after, micros(datetime(9998, 1, 1, tzinfo=UTC)))
+
+    fire = rule.next_after(instant(at))
+
+    assert rule.following(at) == (None if fire is None else micros(fire))
 
 
 @given(st.text(max_size=20), st.integers(0, 10**6))

@@ -281,7 +281,8 @@ def test_a_throttled_session_admits_one_whatever_its_rule(throttled: bool) -> No
 
 
 def test_a_window_is_found_by_task_and_user_and_closed_by_number() -> None:
-    book = SessionBook(windows=[Window("mail", "ann", 1, 9), Window("mail", None, 2, 9)])
+    book = SessionBook()
+    book.windows = [Window("mail", "ann", 1, 9), Window("mail", None, 2, 9)]
 
     found = [book.window(*key) for key in [("mail", "ann"), ("mail", None), ("mail", "bob"), ("scan", "ann")]]
     assert [window and window.number for window in found] == [1, 2, None, None]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway.core.policy import Lane
-from laneway.core.turns import HEAD_START
+from laneway.core.turns import HEAD_START, LaneBook, Ledger, Pace, Seat, Turn
 from tests.core.shelves import Floor, Item
 
 WIDE = 1_000_000
@@ -402,3 +402,14 @@ def test_a_burst_of_mixed_priorities_delays_a_fresh_user_by_the_head_start_at_mo
 
     for (_, priority), turns in waited.items():
         assert turns <= max(0, priority - fresh_at) * HEAD_START + 2
+
+
+@pytest.mark.parametrize("last", [0, 10, 11, 500])
+def test_a_turn_that_nobody_waits_for_gives_the_tag_that_a_new_one_gives(last: int) -> None:
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turns["ann", 0] = Turn(last, waiting=0)
+    book = LaneBook(Lane("main"), {0: Pace(v=10, ready=1)}, turns, Ledger(Seat))
+
+    ranks = [book.enter_fresh("ann", 0), book.enter_fresh("bob", 0)]
+
+    assert ranks == [11, 11]

@@ -13,6 +13,8 @@ from laneway import Scheduler
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
+from tests.engine.desking import with_tasks
+from tests.engine.jobbing import Started
 from tests.engine.support import WatchedStore, scheduler_on
 from tests.engine.telling import WAYS, Teller, register
 
@@ -38,8 +40,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(params=STORES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return address(request.param, tmp_path)
+def url(request: pytest.FixtureRequest, sqlite_file: Path) -> str:
+    return address(request.param, sqlite_file.parent)
 
 
 @pytest_asyncio.fixture
@@ -47,6 +49,25 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
     """A scheduler on a store of its own, one of each kind in turn, on the clock moved by hand."""
     async with Scheduler(url, clock=clock) as app:
         yield app
+
+
+@pytest_asyncio.fixture
+async def jobs_app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
+    """A scheduler with tasks for jobs, on each store that keeps them."""
+    async with with_tasks(Scheduler(url, clock=clock)) as app:
+        yield app
+
+
+@pytest.fixture
+def started() -> Started:
+    """Notes of what jobs start."""
+    return Started()
+
+
+@pytest.fixture
+def worker(app: Scheduler, started: Started) -> Scheduler:
+    """A scheduler whose task `work` notes its starts."""
+    return started.on(app)
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from laneway import Event, Receipt, Run, Scheduler
+from laneway.core.jobs.planning import created
+from laneway.core.jobs.record import FireRecord, JobRecord
+from laneway.core.schedules import Schedule
 from laneway.core.states import RunState
 from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.client import Client
@@ -19,6 +22,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, LossyStore
 from laneway.testing.faults import Fault
+from laneway.testing.jobs import all_fires, spec_of
 
 T = TypeVar("T")
 IN_TIME = 10.0  # real seconds after which a signal that should have come is missed
@@ -179,3 +183,23 @@ class Heard(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
+
+
+async def add_job(on: Scheduler, name: str, schedule: Schedule, *, zone: str = "UTC", **said: Any) -> JobRecord:
+    """Make a job of the task `work` as of now; return it as it is kept."""
+    store = await on.open()
+    spec = spec_of(schedule, **{"name": name, "task": "work"} | said)
+    return await store.add_job(created(name, spec, on._clock.now(), zone))
+
+
+async def fires_of(on: Scheduler, name: str) -> list[FireRecord]:
+    """Return the records of a job, oldest first."""
+    return await all_fires(await on.open(), name)
+
+
+async def passes(clock: FakeClock, seconds: float, *, step: float = 1.0) -> None:
+    """Let time pass, and give stores and deciders that work in threads the time that they need."""
+    end = clock.monotonic() + seconds
+    while clock.monotonic() < end:
+        await clock.advance(min(step, end - clock.monotonic()))
+        await asyncio.sleep(0.002)

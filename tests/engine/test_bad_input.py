@@ -249,9 +249,12 @@ def test_the_address_comes_from_the_argument_then_the_environment(monkeypatch: p
                 "unknown setting 'zzz'; it can be"
                 " args_limit, busy_timeout, concurrency, grace, keep_deltas, lease, max_children, max_depth,"
                 " max_pressure, min_memory,"
-                " renew_every, result_limit, retention, stall_after, stuck_drain, submit_timeout"
+                " renew_every, result_limit, retention, stall_after, stuck_drain, submit_timeout, tz"
             ),
         ),
+        ({"tz": "Berlin"}, "unknown time zone 'Berlin', did you mean 'Europe/Berlin'?"),
+        ({"tz": None}, "tz is None; it must be the name of a time zone"),
+        ({"tz": 2}, "tz is 2; it must be the name of a time zone, such as 'Europe/Berlin'"),
         ({"concurrency": 0}, "concurrency is 0; it must be a whole number, 1 or more"),
         ({"concurrency": 2.5}, "concurrency is 2.5; it must be a whole number, 1 or more"),
         ({"concurrency": True}, "concurrency is True; it must be a whole number, 1 or more"),

@@ -51,7 +51,7 @@ def test_a_variable_that_names_no_lane_is_reported_and_ignored(
     [
         ("", {"LANEWAY_LANE_MAIN": "0"}, "LANEWAY_LANE_MAIN is '0'; it must be a whole number, 1 or more"),
         ("", {"LANEWAY_LANE_MAIN": "many"}, "LANEWAY_LANE_MAIN is 'many'; it must be a whole number, 1 or more"),
-        ("[lanes.main]\nlimit = 0", {}, "Lane('main').limit is 0; it must be a whole number, 1 or more"),
+        ("[lanes.main]\nlimit = 0", {}, "laneway.toml: Lane('main').limit is 0; it must be a whole number, 1 or more"),
         ("[lanes.main]\nlimt = 5", {}, "did you mean 'limit'?"),
         ("[lanes]\nmain = 5", {}, "write each lane as a table: [lanes.main], and below it limit = 40"),
         ("[lanes", {}, "laneway.toml is not TOML: "),

@@ -108,8 +108,8 @@ def test_two_schedulers_may_each_have_a_task_of_the_same_name(app: Scheduler) ->
         (
             {"zzz": 5},
             (
-                "unknown option of @app.task 'zzz'; it can be before_start, breaker, events, lane, max_crashes, merge,"
-                " name, process, retry, timeout, transient, transient_tries, transient_wait, validate"
+                "unknown option of @app.task 'zzz'; it can be before_start, breaker, events, job, lane, max_crashes,"
+                " merge, name, process, retry, schedule, timeout, transient, transient_tries, transient_wait, validate"
             ),
         ),
         ({"timeout": -1}, "timeout is -1; it must be 0 or more (seconds or a timedelta)"),
@@ -143,7 +143,7 @@ def test_a_wrong_option_is_refused_with_what_to_change(app: Scheduler, options: 
 
 @pytest.mark.parametrize(
     "option",
-    ["activity", "schedule", "key"],
+    ["activity", "key"],
 )
 def test_an_option_of_a_later_laneway_is_refused_not_ignored(app: Scheduler, option: str) -> None:
     later: dict[str, Any] = {option: True}

@@ -30,6 +30,8 @@ async def test_a_scheduler_that_works_says_what_it_executes_and_that_its_service
     assert status.tasks == {"hold": 2}
     assert [(service.name, service.alive, service.restarts) for service in status.services] == [
         ("watchdog", True, 0),
+        ("ticker", True, 0),
+        ("file", True, 0),
         ("renewer", True, 0),
         ("reclaimer", True, 0),
         ("pruner", True, 0),

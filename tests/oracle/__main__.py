@@ -55,13 +55,13 @@ def main() -> int:
     print(f"{len(corpus())} rules, {len(wanted)} histories, {changes} changes of a clock", flush=True)
     with ProcessPoolExecutor(given.processes) as processes:
         for done, tally in enumerate(processes.map(ask_all, work, range(len(work))), start=1):
+            if tally.mismatches and len(total.mismatches) < SHOWN:
+                print(*tally.mismatches[: SHOWN - len(total.mismatches)], sep="\n", flush=True)
             total.add(tally)
             if done % 50 == 0 or done == len(work):
                 passed = time.monotonic() - start
                 wrong = len(total.mismatches)
                 print(f"{done}/{len(work)}: {total.cases:,} cases, {wrong} mismatches, {passed:.0f} s", flush=True)
-    for line in total.mismatches[:SHOWN]:
-        print(line)
     print(f"{total.cases:,} cases, {total.answers:,} answers compared, {len(total.mismatches)} mismatches")
     return 1 if total.mismatches else 0
 

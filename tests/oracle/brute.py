@@ -84,7 +84,8 @@ def all_fires(plain: Plain, sky: Sky, low: datetime, high: datetime) -> Iterator
         period = timedelta(seconds=plain["period"])
         fire = low - (low - anchor) % period
         while fire <= high:
-            yield fire
+            if fire >= anchor:  # nothing fires before what it is counted from
+                yield fire
             fire += period
     else:
         # Both ends are further from the change than the clock was moved, so no other walls show in between.

@@ -18,9 +18,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(sqlite_file: Path) -> str:
     """The address of a store that several schedulers, and several processes, can share."""
-    return f"sqlite:///{tmp_path / 'laneway.db'}"
+    return f"sqlite:///{sqlite_file}"
 
 
 @pytest.fixture(params=["memory", "sqlite"])

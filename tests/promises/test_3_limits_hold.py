@@ -33,7 +33,7 @@ async def test_no_lane_user_or_session_is_ever_over_its_limit_however_many_worke
             await asyncio.gather(*(other.wait(receipt, timeout=20) for receipt in receipts))
 
     assert most["lane"] == 3
-    assert [most["user 0"], most["user 1"]] == [2, 2]
+    assert max(most["user 0"], most["user 1"]) == 2
     assert [most[f"session {n}"] for n in range(5)] == [1] * 5
 
 

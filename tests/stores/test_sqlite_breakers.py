@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from laneway.core.breakers import Breaker, Phase
+from laneway.core.circuits import key_of
 from laneway.core.policy import TaskPolicy
 from laneway.core.retry import Retry
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.circuits import Circuits
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
+from tests.stores.tracing import counted
 
 POLICY = TaskPolicy(retry=Retry(attempts=1), breaker=Breaker(2, open_for=60))
 
@@ -102,3 +105,18 @@ async def test_it_is_kept_when_the_file_is_opened_again(path: Path, store: SQLit
     await clock.advance(60)
     assert len(await hand.claim(9)) == 1
     await again.close()
+
+
+def test_finding_what_is_guarded_costs_the_same_however_many_users_have_an_open_circuit(
+    db: sqlite3.Connection,
+) -> None:
+    spent = []
+    for users in (range(3), range(3, 3000)):
+        for task in ("mail", "work"):
+            rows = [(key_of(task, str(user)), task) for user in users]
+            db.executemany("INSERT INTO circuit (key, task, failures, until) VALUES (?, ?, 2, 60)", rows)
+        with counted(db) as count:
+            assert Circuits(db, any_=True, parked=False).tasks == {"mail", "work"}
+        spent.append(count[0])
+
+    assert spent[1] <= spent[0] + 10

@@ -18,10 +18,10 @@ STATEMENTS = [(file, name) for file in FILES for name in load(file)]
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
-SMALL |= {"circuit", "broken"}  # what failed lately under a breaker, and waits for it
+SMALL |= {"broken", "guarded"}  # what waits for a breaker, and the tasks that are found to have one open
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
 LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users"), ("control", "unended")}
-LONG |= {("checking", name) for name in load("checking")}
+LONG |= {("checking", name) for name in load("checking")} | {("circuits", "all")}
 # Only asked of a lane that drops its oldest, and is full.
 LONG |= {("arriving", "oldest")}
 LONG |= {("explaining", "users"), ("explaining", "depths")}
@@ -108,7 +108,7 @@ def test_what_has_ended_is_not_read_to_find_what_has_not(db: sqlite3.Connection)
 def test_a_step_glances_at_indexes_only(db: sqlite3.Connection) -> None:
     used = {match[1] for step in plan(db, load("transaction")["glance"]) if (match := re.search(r"INDEX (\w+)", step))}
 
-    assert used == {"wait_until", "worker_idle", "lease_requested", "outcome_resumed", "message_open"}
+    assert used == {"wait_until", "worker_idle", "lease_requested", "outcome_resumed", "message_open", "job_due"}
 
 
 @pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])

@@ -1,4 +1,4 @@
-"""Seeing which statements a piece of work executes."""
+"""Seeing which statements a piece of work executes, and what they cost."""
 
 from __future__ import annotations
 
@@ -14,3 +14,16 @@ def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
     db.set_trace_callback(lambda text: None if "FROM counter" in text else texts.append(text))
     yield texts
     db.set_trace_callback(None)
+
+
+@contextmanager
+def counted(db: sqlite3.Connection) -> Iterator[list[int]]:
+    """Count the instructions that SQLite executes."""
+    count = [0]
+
+    def tick() -> None:
+        count[0] += 1
+
+    db.set_progress_handler(tick, 1)
+    yield count
+    db.set_progress_handler(None, 1)

@@ -12,11 +12,12 @@ from typing import Generic, Protocol, TypeVar
 
 from laneway.core import keys
 from laneway.core.arrivals import Decision, Floor, Known, decide
-from laneway.core.flow import MOST_MOVES, Flow, Pending
+from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.keys import KeyEntry
 from laneway.core.policy import PLAIN, Arrival, WhenFull
 from laneway.core.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.sessions import SessionBook, Window
+from laneway.core.shelves import Pending
 from laneway.core.states import RunState
 
 E = TypeVar("E", bound=Pending)
@@ -80,8 +81,8 @@ class Acceptance(Generic[E, K]):
         receipt = self._of_key(new, lane) if new.key is not None else None
         if receipt is not None:
             return receipt
-        # Who tries a run again by hand passes every bound; a task that is disabled takes nothing new all the same.
-        if (not new.inside or new.retry_of is not None) and self._intake.is_disabled(new.task):
+        # Who tries a run again by hand, and a job's fire, pass every bound; a disabled task takes neither all the same.
+        if (not new.inside or new.retry_of is not None or _is_fire(new)) and self._intake.is_disabled(new.task):
             return self._refused(new, lane, Why.TASK_DISABLED)
         if new.session is not None and not new.later:
             return self._of_session(new, new.session, lane, now)
@@ -207,6 +208,10 @@ class Acceptance(Generic[E, K]):
             return self._flow.join(run, new.arrival, head=head)
         self._flow.join(run)
         return ahead
+
+
+def _is_fire(new: NewRun) -> bool:
+    return new.ties is not None and new.ties.job is not None
 
 
 def note(lane: str, new: NewRun) -> str | None:

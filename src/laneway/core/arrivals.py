@@ -5,21 +5,22 @@ does to the other runs what was decided, through the store's `Floor`. Both run i
 
 **Which rule first**: an open debounce window of the same task and user takes the message; then, while a run of the same
 user waits for an answer, the session's `while_waiting`; then the mode; then the cap. A message for later, and one that
-the engine makes, only waits its turn. One that brings follow-ups of its own (`then`, `on_failure`) is not taken by
-another run, which would lose them: it becomes a run.
+the engine makes, only waits its turn; a job's fire goes by the job's overlap rule. One that brings follow-ups of its
+own (`then`, `on_failure`) is not taken by another run, which would lose them: it becomes a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from laneway.core.flow import Pending
+from laneway.core.jobs.tie import Overlap
 from laneway.core.policy import PLAIN, Mode, WhileWaiting
 from laneway.core.run import Message, NewRun, ReceiptOutcome, Request, Ties, Why
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import Pending
 from laneway.core.states import RunState
 
 
@@ -100,6 +101,9 @@ def decide(floor: Floor[K], book: SessionBook, new: NewRun) -> Decision[K]:
     """Return what a message does to its session; `book` has taken note of its arrival."""
     arrival, session = new.arrival or PLAIN, new.session
     assert session is not None
+    overlap = None if new.ties is None or new.ties.job is None else new.ties.job.overlap
+    if overlap is not None and not new.later:
+        return _by_overlap(floor, book, new, session, overlap)
     if new.inside or new.later:
         return Decision()
     window = book.window(new.task, new.user)
@@ -137,17 +141,39 @@ def _by_mode(floor: Floor[K], book: SessionBook, new: NewRun, session: str) -> D
         if taker is not None:
             return Decision(outcome=ReceiptOutcome.STEERED, taker=taker)
     if mode is Mode.INTERRUPT:
-        queued = floor.queued(session) if book.queued else ()
-        active = floor.active(session) if book.active else ()
-        return Decision(drops=queued, cancels=active, interrupts=True, window=arrival.debounce > 0)
+        return _interrupting(floor, book, session, opens=arrival.debounce > 0)
     return None
+
+
+def _interrupting(floor: Floor[K], book: SessionBook, session: str, *, opens: bool = False) -> Decision[K]:
+    queued = floor.queued(session) if book.queued else ()
+    active = floor.active(session) if book.active else ()
+    return Decision(drops=queued, cancels=active, interrupts=True, window=opens)
+
+
+def _by_overlap(floor: Floor[K], book: SessionBook, new: NewRun, session: str, overlap: Overlap) -> Decision[K]:
+    if overlap is Overlap.INTERRUPT:
+        return _interrupting(floor, book, session)
+    if overlap is Overlap.SKIP and (book.admitted or book.outside or book.held):
+        return Decision(outcome=ReceiptOutcome.REFUSED, reason=Why.SESSION_BUSY)
+    if overlap is Overlap.QUEUE and book.queued and any(map(_is_of(new), floor.queued(session))):
+        return Decision(outcome=ReceiptOutcome.REFUSED, reason=Why.SESSION_FULL)
+    return Decision()
+
+
+def _is_of(new: NewRun) -> Callable[[Known], bool]:
+    """Return what tells whether a run is of the same job."""
+    job = (new.ties or Ties()).job
+    return lambda run: (
+        run.ties is not None and run.ties.job is not None and job is not None and run.ties.job.id == job.id
+    )
 
 
 def _by_cap(floor: Floor[K], book: SessionBook, session: str, *, opens: bool) -> Decision[K]:
     if book.queued < book.cap:
         return Decision(window=opens)
-    # What runs have left behind is outside the cap: no message displaces it, and it keeps none out.
-    messages = [run for run in floor.queued(session) if run.ties is None or run.ties.parent is None]
+    # What runs have left behind, and jobs, is outside the cap: no message displaces it, and it keeps none out.
+    messages = [run for run in floor.queued(session) if run.ties is None or _is_message(run.ties)]
     surplus = len(messages) + 1 - book.cap
     if surplus > 0 and not book.drops_old:
         return Decision(outcome=ReceiptOutcome.REFUSED, reason=Why.SESSION_FULL)
@@ -202,6 +228,10 @@ def _run_of(message: Message, session: str | None) -> NewRun:
         priority=message.priority,
         inside=True,
     )
+
+
+def _is_message(ties: Ties) -> bool:
+    return ties.parent is None and ties.job is None
 
 
 def _brings_others(new: NewRun) -> bool:

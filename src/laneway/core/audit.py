@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.flow import BREAKER
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import BREAKER
 from laneway.core.turns import AGAIN, BACK, OUT, STILL
 
 Key = tuple[str | int | None, ...]  # what is counted, whose it is, the name of the count: ("lane", "main", "active")

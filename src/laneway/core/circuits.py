@@ -75,11 +75,14 @@ class Circuits:
     def __init__(self) -> None:
         self._kept: dict[str, Circuit] = {}
         self._open: set[str] = set()
+        self._guarded: frozenset[str] | None = NOBODY  # as of the last look
 
     @property
     def tasks(self) -> Set[str]:
         """The tasks of which a circuit is not closed: only their runs need be asked about."""
-        return {named(key)[0] for key in self._open} if self._open else NOBODY
+        if self._guarded is None:
+            self._guarded = frozenset(named(key)[0] for key in self._open)
+        return self._guarded
 
     @property
     def keys(self) -> Set[str]:
@@ -96,10 +99,9 @@ class Circuits:
             self._kept.pop(key, None)
         else:
             self._kept[key] = circuit
-        if circuit.until is None:
-            self._open.discard(key)
-        else:
-            self._open.add(key)
+        if (circuit.until is None) is (key in self._open):
+            self._open ^= {key}
+            self._guarded = None
 
     def holds(self, task: str, user: str | None, now: int) -> str | None:
         """Return the key of the circuit that keeps such a run from starting, if one does."""

@@ -33,6 +33,7 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     process: ProcessMark
     tasks: frozenset[str]
+    jobs: frozenset[str] = frozenset()  # names of those that its code declares
     lease: int = LEASE
     concurrency: int = 1
 
@@ -46,6 +47,10 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     idle: bool
     left: bool = False
     short: bool = False  # of memory: it takes no runs
+
+    def is_up(self, now: int) -> bool:
+        """Tell whether it has renewed within its lease. One that died without a word is listed, and is not up."""
+        return not self.left and abs(now - self.renewed_at) <= self.incarnation.lease
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

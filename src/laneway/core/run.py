@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from laneway.core.jobs.tie import JobTie
 from laneway.core.memos import Wait
 from laneway.core.policy import Arrival
 from laneway.core.states import TERMINAL, RunState
@@ -67,6 +68,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.ties is None else self.ties.parent
 
     @property
+    def job(self) -> JobTie | None:
+        """The job that started it, and for what time."""
+        return None if self.ties is None else self.ties.job
+
+    @property
     def ended(self) -> bool:
         """Tell whether the run is in a terminal state."""
         return self.state in TERMINAL
@@ -97,12 +103,12 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.delay > 0 or self.due_at is not None
 
 
-class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What ties a run to others; most have none.
 
     `parent` left it behind or, if there is a `call`, waits for it under that name. `session` is one that it names
     without taking a place in it. `trace` are texts that go along with it and all that it leaves behind. `then` and
-    `on_failure` are follow-ups, written by whoever ends it: their ids are made then.
+    `on_failure` are follow-ups, written by whoever ends it: their ids are made then. `job` is the job that started it.
     """
 
     parent: str | None = None
@@ -114,6 +120,7 @@ class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: dict[str, str] = {}
     then: tuple[NewRun, ...] = ()
     on_failure: tuple[NewRun, ...] = ()
+    job: JobTie | None = None
 
 
 class MessageKind(StrEnum):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.policy import DEFAULT_RULE, NO_RULE, Arrival, Drop, Rule
+from laneway.core.policy import DEFAULT_RULE, NO_RULE, Arrival, Drop
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
@@ -28,24 +28,54 @@ class Window(msgspec.Struct, frozen=True, gc=False):
     until: int
 
 
-class SessionBook(msgspec.Struct, eq=False, gc=False):
-    """What is known of one session. Idle when nothing is active, queued or in a window; then it need not be kept."""
+class SessionBook:
+    """What is known of one session. Idle when nothing is active, queued or in a window; then it need not be kept.
 
-    admitted: list[int] = []  # runs that hold a place, by admission
-    unstarted: int = 0  # the one of them that has not started, if any
-    held: int = 0
-    back: int = 0  # of the held, those that were started before: they are the first
-    joined: int = 0  # the last place given
-    front: int = 0  # the first place given to one that came back
-    outside: list[int] = []  # runs that were started and stepped out
-    asking: list[int] = []  # of all these, the ones that wait for an answer
-    windows: list[Window] = []
-    given: Rule = NO_RULE  # by messages
-    ruled: Rule = NO_RULE  # by an operator: wins, and is kept when the session is idle
-    rule: Rule = DEFAULT_RULE  # what holds
-    throttled: bool = False
-    paused: bool = False  # by an operator
-    alone: bool = False  # the next must wait until nothing is admitted: it interrupted them
+    No Struct, for the reason given in `core.turns`.
+    """
+
+    __slots__ = (
+        "admitted",
+        "alone",
+        "asking",
+        "back",
+        "front",
+        "given",
+        "held",
+        "joined",
+        "outside",
+        "paused",
+        "rule",
+        "ruled",
+        "throttled",
+        "unstarted",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        admitted: list[int] | None = None,
+        unstarted: int = 0,
+        held: int = 0,
+        back: int = 0,
+        joined: int = 0,
+        front: int = 0,
+    ) -> None:
+        self.admitted = [] if admitted is None else admitted  # runs that hold a place, by admission
+        self.unstarted = unstarted  # the one of them that has not started, if any
+        self.held = held
+        self.back = back  # of the held, those that were started before: they are the first
+        self.joined = joined  # the last place given
+        self.front = front  # the first place given to one that came back
+        self.outside: list[int] = []  # runs that were started and stepped out
+        self.asking: list[int] = []  # of all these, the ones that wait for an answer
+        self.windows: list[Window] = []
+        self.given = NO_RULE  # by messages
+        self.ruled = NO_RULE  # by an operator: wins, and is kept when the session is idle
+        self.rule = DEFAULT_RULE  # what holds
+        self.throttled = False
+        self.paused = False  # by an operator
+        self.alone = False  # the next must wait until nothing is admitted: it interrupted them
 
     @property
     def idle(self) -> bool:
@@ -124,10 +154,16 @@ class SessionBook(msgspec.Struct, eq=False, gc=False):
         self.unstarted = number
         self.alone = False
 
-    def admit_back(self, number: int) -> None:
-        """Count a run that stepped out as admitted again."""
-        self.outside.remove(number)
+    def call_in(self, number: int, *, again: bool) -> None:
+        """Count a held run as admitted: one that stepped out (`again`), or one that has not started."""
+        self.held -= 1
         self.admitted.append(number)
+        if again:
+            self.back -= 1
+            self.outside.remove(number)
+        else:
+            self.unstarted = number
+            self.alone = False
 
     def step_out(self, number: int) -> None:
         """Count a run that waits for its next attempt as holding no place."""

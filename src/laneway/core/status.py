@@ -39,7 +39,11 @@ class StuckRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler in this process, at this moment. `tasks` counts the handlers that are being executed, by task."""
+    """A scheduler in this process, at this moment. `tasks` counts the handlers that are being executed, by task.
+
+    `file_error` is what is wrong with `laneway.toml`: what it says is not heeded then.
+    `bad_jobs` are those that are due and that this process cannot fire, by name, and why.
+    """
 
     running: bool
     services: tuple[ServiceHealth, ...] = ()
@@ -47,6 +51,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
     stuck: tuple[StuckRun, ...] = ()
     loop_lag: LoopLag = NO_LAG
+    file_error: str | None = None
+    bad_jobs: Mapping[str, str] = {}
 
     @classmethod
     def of(
@@ -57,6 +63,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         stuck: Iterable[StuckRun] = (),
         loop_lag: LoopLag = NO_LAG,
         last_error: str | None = None,
+        file_error: str | None = None,
+        bad_jobs: Mapping[str, str] | None = None,
     ) -> Status:
         """Return the status of a scheduler that works; `executing` names the task of each handler under way.
 
@@ -70,6 +78,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             stuck=tuple(stuck),
             loop_lag=loop_lag,
             last_error=last_error,
+            file_error=file_error,
+            bad_jobs=bad_jobs or {},
         )
 
     @property

@@ -80,7 +80,8 @@ class StepReply(msgspec.Struct, frozen=True):
     `refused` names, by run number and fence, the results and events that were not written because the lease is not the
     worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
     at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker executes, told
-    with every answer until the run is settled or the request taken back.
+    with every answer until the run is settled or the request taken back. `fires_in` is how long until a job is
+    due, counted from `now`; of a repeated step, as it is when it is repeated.
     """
 
     claimed: list[Claimed] = []
@@ -89,6 +90,7 @@ class StepReply(msgspec.Struct, frozen=True):
     more: bool = False
     now: int = 0
     requests: list[Requested] = []
+    fires_in: int | None = None
 
 
 class RenewReply(msgspec.Struct, frozen=True):

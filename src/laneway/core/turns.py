@@ -143,12 +143,13 @@ class LaneBook:
 
     def enter(self, run: Placed) -> None:
         """Give the run its place in the ready order: sets `run.rank`."""
-        if run.kind == FRESH:
-            run.rank = self.enter_fresh(run.user, run.priority)
-        else:
-            pace = self._pace(run.priority)
-            pace.ready += 1
-            run.rank = pace.v + 1 - HEAD_START * run.priority
+        priority = run.priority
+        pace = self.paces.get(priority)
+        if pace is None or not pace.ready:
+            pace = self._pace(priority)
+        pace.ready += 1
+        tag = self._first_tag(run.user, priority, pace.v) if run.kind == FRESH else pace.v + 1
+        run.rank = tag - HEAD_START * priority
 
     def enter_fresh(self, user: str | None, priority: int, count: int = 1) -> int:
         """Give so many first-time runs of this user their places in the ready order; return the first one's rank.
@@ -163,7 +164,11 @@ class LaneBook:
 
     def enter_parked(self, run: Placed) -> None:
         """Give a first-time run its place in its user's parked set: sets `run.rank`."""
-        run.rank = self._first_tag(run.user, run.priority, self._pace(run.priority).v) - HEAD_START * run.priority
+        priority = run.priority
+        pace = self.paces.get(priority)
+        if pace is None or not pace.ready:
+            pace = self._pace(priority)
+        run.rank = self._first_tag(run.user, priority, pace.v) - HEAD_START * priority
 
     def leave(self, run: Placed) -> None:
         """Take the run out of the ready order, for whatever reason."""

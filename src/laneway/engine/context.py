@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from laneway.core import codec, events
 from laneway.core.events import Draft, drafted
+from laneway.core.jobs.tie import JobTie
 from laneway.core.run import Claimed
 from laneway.engine.inbox import Inbox
 from laneway.engine.keeping import Keeper, Keeping
@@ -86,6 +87,11 @@ class Context(Keeping):
     def parent(self) -> str | None:
         """The id of the run that left this one behind, or called it, if one did."""
         return None if self._run.ties is None else self._run.ties.parent
+
+    @property
+    def job(self) -> JobTie | None:
+        """The job that started the run: its `id` and `name`, and for what time (`nominal_at`); None if none did."""
+        return None if self._run.ties is None else self._run.ties.job
 
     @property
     def trace(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.core import codec
 from laneway.core.liveness import WorkerInfo
-from laneway.core.run import NewRun, Receipt, Run, RunFilter
+from laneway.core.run import NewRun, Receipt, Run, RunFilter, Ties
 from laneway.core.states import RunState
 from laneway.engine.client import Client
 from laneway.engine.ids import new_run_id
@@ -74,8 +74,7 @@ class Control:
             priority=old.priority,
             retry_of=old.id,
             inside=True,
-            # Nobody waits for it, whatever the old one was.
-            ties=None if old.ties is None else msgspec.structs.replace(old.ties, call=None, tries=0, session=None),
+            ties=None if old.ties is None else _untied(old.ties),
         )
         return await self._client.submit(again)
 
@@ -111,3 +110,9 @@ class Workers:
         """Return the incarnations that are alive, and those that left and still hold leases; oldest first."""
         store = await self._opened()
         return await self._client.repeated(store.workers)
+
+
+def _untied(ties: Ties) -> Ties:
+    """Return the ties of a run for one that repeats it: nobody waits for that, and it is no live fire of a job."""
+    job = None if ties.job is None else msgspec.structs.replace(ties.job, overlap=None, by_hand=True)
+    return msgspec.structs.replace(ties, call=None, tries=0, session=None, job=job)

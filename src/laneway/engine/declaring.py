@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,24 +10,31 @@ from typing import Any
 import msgspec
 
 from laneway.core.policy import DEFAULT_LANES, Lane
+from laneway.engine.tomlfile import contents, tables
 from laneway.errors import BadSetting
 
 log = logging.getLogger("laneway")
 
-FILE = "laneway.toml"
+EXAMPLE = "[lanes.main], and below it limit = 40"
 PREFIX = "LANEWAY_LANE_"
 _FIELDS = [field for field in Lane.__struct_fields__ if field != "name"]
 
 
-def declared(code: Iterable[Lane], environment: Mapping[str, str], file: Path) -> tuple[Lane, ...]:
-    """Return the lanes that are declared anywhere, each as the last word about it says."""
+def declared(
+    code: Iterable[Lane], environment: Mapping[str, str], file: Path, found: Mapping[str, Any] | None = None
+) -> tuple[Lane, ...]:
+    """Return the lanes that are declared anywhere, each as the last word about it says.
+
+    `found` is what the file says, if somebody has read it already.
+    """
     given = tuple(code)
     for lane in given:
         if not isinstance(lane, Lane):
             raise BadSetting(f"lanes takes Lane objects, not {lane!r}")
     lanes = {lane.name: lane for lane in given}
     known = {lane.name: lane for lane in DEFAULT_LANES} | lanes
-    for name, fields in _in_file(file).items():
+    said = contents(file) or {} if found is None else found
+    for name, fields in tables(said, "lanes", file, EXAMPLE).items():
         lanes[name] = known[name] = _changed(known.get(name) or Lane(name), fields, str(file))
     for variable, value in sorted(environment.items()):
         if variable.startswith(PREFIX):
@@ -41,27 +46,21 @@ def declared(code: Iterable[Lane], environment: Mapping[str, str], file: Path) -
     return tuple(lanes.values())
 
 
-def _in_file(file: Path) -> Mapping[str, Mapping[str, Any]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        if not os.path.exists(file):  # noqa: PTH110  # Path's own raises where nobody may look
-            return {}
-        raise BadSetting(f"{file} cannot be read: {error}") from error
-    try:
-        lanes = tomllib.loads(text).get("lanes", {})
-    except tomllib.TOMLDecodeError as error:
-        raise BadSetting(f"{file} is not TOML: {error}") from error
-    if not isinstance(lanes, dict) or not all(isinstance(fields, dict) for fields in lanes.values()):
-        raise BadSetting(f"{file}: write each lane as a table: [lanes.main], and below it limit = 40")
-    return lanes
+def redeclared(before: Iterable[Lane], now: Iterable[Lane]) -> tuple[Lane, ...]:
+    """Return what to declare when this was declared before: a default lane that nobody mentions now is itself again."""
+    lanes = {lane.name: lane for lane in now}
+    forgotten = {lane.name for lane in before} - set(lanes)
+    return (*lanes.values(), *(lane for lane in DEFAULT_LANES if lane.name in forgotten))
 
 
 def _changed(lane: Lane, fields: Mapping[str, Any], where: str) -> Lane:
     for field in fields:
         if field not in _FIELDS:
             raise BadSetting.unknown(f"field of lane {lane.name!r} in {where}:", field, _FIELDS)
-    return msgspec.structs.replace(lane, **fields)
+    try:
+        return msgspec.structs.replace(lane, **fields)
+    except BadSetting as error:
+        raise BadSetting(f"{where}: {error}") from None
 
 
 def _named(shouted: str, known: Mapping[str, Lane]) -> Lane | None:

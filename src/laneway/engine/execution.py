@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from laneway.core.events import Draft, condensed
+from laneway.core.jobs.record import terms
+from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Request
 from laneway.engine.children import ChildExecution
 from laneway.engine.inbox import Inbox
@@ -49,6 +51,12 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     trail: Trail | None = None  # of a handler that can leave one
     enough: int = ENOUGH  # events that do not wait for more
     over: bool = False  # it was settled, or lost: what its handler still says is nobody's business
+
+    @property
+    def policy(self) -> TaskPolicy:
+        """The terms of this run: its task's, or its job's."""
+        ties = self.run.ties
+        return self.task.policy if ties is None else terms(self.task.policy, ties)
 
     @property
     def told(self) -> bool:

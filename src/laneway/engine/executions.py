@@ -11,7 +11,9 @@ from typing import Any
 from laneway.core import events
 from laneway.core.events import draft
 from laneway.core.instants import SECOND
+from laneway.core.jobs.record import terms
 from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, Snoozed, settle
+from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
 from laneway.core.step import Requested, Result
@@ -128,14 +130,14 @@ class Executions:
             is_simple = not (run.messages or run.memos or task.is_hooked or run.prepared is not None)
             execute = simply if is_simple else carefully
             execution.handle = spawn(execute(execution), loop=loop, name=run.id)
-            timeout = task.policy.timeout
+            timeout = task.policy.timeout if run.ties is None else execution.policy.timeout
             if timeout is not None:
                 self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
 
     def give_back(self, claimed: Iterable[Claimed]) -> None:
         """Release claimed runs that were not started: they came when the worker was already stopping."""
         for run in claimed:
-            self._settle(run, settle(run, Released(), self._registry.policy(run.task)))
+            self._settle(run, settle(run, Released(), self._terms(run)))
 
     def take_over(self, lapsed: list[Claimed]) -> None:
         """Settle leases of the dead. If one of a dead worker's runs was on its last chance, it alone is charged."""
@@ -149,7 +151,10 @@ class Executions:
                 self._taken_over.add((run.number, run.fence))
                 log.warning("worker %s is gone; its run %s is taken over", worker, run.id)
                 outcome = Lapsed(charged=not poison or run in poison)
-                self._settle(run, settle(run, outcome, self._registry.policy(run.task)))
+                self._settle(run, settle(run, outcome, self._terms(run)))
+
+    def _terms(self, run: Claimed) -> TaskPolicy:
+        return terms(self._registry.policy(run.task), run.ties)
 
     def _claims(self) -> Iterable[Claimed]:
         return (execution.run for execution in self._running.values() if execution.run.crashes)
@@ -285,7 +290,8 @@ class Executions:
         return overdue
 
     def _ended(self, execution: Execution, outcome: Outcome) -> None:
-        run, policy = execution.run, execution.task.policy
+        run = execution.run
+        policy = execution.task.policy if run.ties is None else execution.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
         execution.handle, execution.over = None, True
         if policy.timeout is not None:

@@ -285,7 +285,7 @@ class Executor:
     def _after_stop(self, execution: Execution) -> Outcome:
         stopped = execution.stopped
         if stopped is Stop.TIMED_OUT:
-            return Failed(timed_out(execution.task.policy))
+            return Failed(timed_out(execution.policy))
         if stopped is Stop.CANCELLED:
             return Cancelled()
         return Paused() if stopped is Stop.PAUSED else Released()

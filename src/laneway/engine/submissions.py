@@ -65,7 +65,7 @@ class Checking:
 
     def one(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a submission. Raises UnknownTask, BadArguments or BadSetting."""
-        new = checked(self._known(task), args, options, new_run_id(), self._limit)
+        new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
         return self._finished(new, options)
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
@@ -76,7 +76,7 @@ class Checking:
                     f"a follow-up cannot have {option!r}: it has its parent's user and trace; "
                     f"it can have {', '.join(FOLLOWING)}"
                 )
-        new = self._tied(checked(self._known(task), args, options, "", self._limit), options)
+        new = self._tied(checked(self._registry.known(task), args, options, "", self._limit), options)
         if options.get("session", "") is None:
             return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or Ties(), session=""))
         return new
@@ -88,7 +88,7 @@ class Checking:
         known = same = None
         for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
             if known is None or task is not same:  # most are of one task
-                known, same = self._known(task), task
+                known, same = self._registry.known(task), task
             new = checked(known, args, options, new_id, self._limit)
             batch.append(self._finished(new, options))
         return batch
@@ -124,17 +124,6 @@ class Checking:
         task, args, options = parts_of(item)
         given = {name: value for name, value in options.items() if value not in (0, None)}
         return self.child(task, args, given)
-
-    def _known(self, task: Any) -> Task[..., Any]:
-        if isinstance(task, str):
-            return self._registry.get(task)
-        if not isinstance(task, Task):
-            shown = getattr(task, "__name__", repr(task))
-            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
-        known = self._registry.get(task.name)
-        if known is not task:
-            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
-        return known
 
     def _finished(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         new = self._tied(new, options)

@@ -154,12 +154,28 @@ class Registry:
         self._tasks[task.name] = task
         task.registry = self
 
+    def forget(self, task: Task[..., Any]) -> None:
+        """Take a task out again."""
+        del self._tasks[task.name]
+
     def get(self, name: str) -> Task[..., Any]:
         """Return the task of that name, or raise UnknownTask."""
         try:
             return self._tasks[name]
         except KeyError:
             raise UnknownTask(name, self._tasks) from None
+
+    def known(self, task: object) -> Task[..., Any]:
+        """Return the task that a caller means, by itself or by its name, if it is registered here."""
+        if isinstance(task, str):
+            return self.get(task)
+        if not isinstance(task, Task):
+            shown = getattr(task, "__name__", repr(task))
+            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
+        known = self.get(task.name)
+        if known is not task:
+            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
+        return known
 
     def policy(self, name: str) -> TaskPolicy:
         """Return the policy of a task, or the default one for a task that only others know."""

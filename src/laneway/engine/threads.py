@@ -7,6 +7,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
@@ -38,6 +41,16 @@ async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
         await ended
     finally:
         stopped.set()
+
+
+async def answered_on_thread(name: str, ask: Callable[[], T]) -> T:
+    """Return what `ask` returns, called on a daemon thread of its own.
+
+    The loop's own threads are few, and handlers may hold them all.
+    """
+    said: list[T] = []
+    await on_thread(name, lambda _: said.append(ask()))
+    return said[0]
 
 
 def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:

@@ -37,7 +37,9 @@ from laneway.core.status import Status, StuckRun
 from laneway.core.step import Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions
+from laneway.engine.filewatch import FileWatch
 from laneway.engine.ids import new_run_id
+from laneway.engine.knowing import Knowing
 from laneway.engine.memory import MemoryGate
 from laneway.engine.processes import mark
 from laneway.engine.pruner import Pruner
@@ -49,6 +51,7 @@ from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
 from laneway.engine.telling import Telling
 from laneway.engine.threads import from_thread
+from laneway.engine.ticker import Ticker
 from laneway.engine.watchdog import Watchdog
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.ports.clock import Clock
@@ -83,9 +86,13 @@ class Worker:
         stuck: Callable[[StuckRun], None] | None = None,
         load: Callable[[str], bool | None] = lambda _: None,
         subscribers: Subscribers | None = None,
+        knowing: Knowing | None = None,
+        file: FileWatch | None = None,
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
+        self._knowing = Knowing() if knowing is None else knowing
+        self._file = file
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
@@ -95,6 +102,7 @@ class Worker:
             registry, clock, settings, self._bell, self._messages, self._recall, self._telling, load
         )
         self._executions.stuck.heard = stuck
+        self._ticker = Ticker(store, clock, self._knowing)
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
         self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
@@ -127,6 +135,8 @@ class Worker:
             stuck=self._executions.stuck.runs(),
             loop_lag=self._watchdog.lag,
             last_error=self._supervisor.last_error,
+            file_error=None if self._file is None else self._file.problem,
+            bad_jobs=self._ticker.bad,
         )
 
     async def run(self, *, until_drained: bool = False, ready: Callable[[], None] | None = None) -> None:
@@ -195,6 +205,12 @@ class Worker:
                 self._opening = False
                 self._executions.executor.resources = resources
                 self._incarnation = await self._register()
+                if self._file is not None:
+                    await self._file.begin()
+                if not until_drained:
+                    self._supervisor.add("ticker", self._ticker.run)
+                if self._file is not None and not until_drained:
+                    self._supervisor.add("file", self._file.run)
                 if ready is not None:
                     self._outside.copy().run(ready)  # it is no handler, and may wait for a stop
                 while not await self._life(until_drained=until_drained):
@@ -224,7 +240,7 @@ class Worker:
         self._supervisor.add("pruner", pruner.run)
         try:
             await reclaimer.look(read=True)
-            await self._work(reclaimer, until_drained=until_drained)
+            await (self._drain(reclaimer) if until_drained else self._work(reclaimer))
             await self._leave()
             return True
         except LeaseLost:
@@ -239,6 +255,7 @@ class Worker:
             host=socket.gethostname(),
             process=mark(),
             tasks=self._registry.names,
+            jobs=frozenset(self._knowing.declared),
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
@@ -254,7 +271,14 @@ class Worker:
 
     # The loop
 
-    async def _work(self, reclaimer: Reclaimer, *, until_drained: bool) -> None:
+    async def _drain(self, reclaimer: Reclaimer) -> None:
+        await self._answered(self._ticker.fire)
+        await self._work(reclaimer, until_drained=True)
+        # Once more, and not for ever: a job may be due again each time that its run has ended.
+        if not self._stopping and await self._answered(self._ticker.fire) > 0:
+            await self._work(reclaimer, until_drained=True)
+
+    async def _work(self, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
         executions = self._executions
         while True:
             reply = await self._step()
@@ -294,6 +318,8 @@ class Worker:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
+        if reply.fires_in is not None:
+            self._ticker.hear(reply.fires_in, self._asked_at)
         if self._telling.waiting:
             self._telling.answered(results, reply)
         for number, fence in reply.refused:

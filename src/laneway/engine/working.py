@@ -13,7 +13,9 @@ from laneway.core.checks import checked_count
 from laneway.core.instants import LONGEST, SECOND, duration
 from laneway.core.status import Status, StuckRun
 from laneway.engine.allowance import Allowance
+from laneway.engine.filewatch import FileWatch
 from laneway.engine.finding import refuse_inside_child
+from laneway.engine.knowing import Knowing
 from laneway.engine.resources import Resources
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.tasks import Registry
@@ -38,8 +40,10 @@ class Working:
         settings: Settings,
         load: Callable[[str], bool | None],
         subscribers: Subscribers,
+        knowing: Knowing,
+        file: FileWatch | None = None,
     ) -> None:
-        self._load, self._subscribers = load, subscribers
+        self._load, self._subscribers, self._knowing, self._file = load, subscribers, knowing, file
         self._open, self._is_open = open_, is_open
         self._tasks, self._resources, self._clock, self._settings = tasks, resources, clock, settings
         self.worker: Worker | None = None
@@ -67,7 +71,7 @@ class Working:
         settings = self._settings if concurrency is None else replace(self._settings, concurrency=concurrency)
         self._loop = loop
         try:
-            with_what = (self._resources, stuck, self._load, self._subscribers)
+            with_what = (self._resources, stuck, self._load, self._subscribers, self._knowing, self._file)
             allowed = self._allowed(store, attempts)
             worker = Worker(allowed, self._tasks, self._clock, settings, *with_what)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))

@@ -7,6 +7,7 @@ from typing import Protocol
 from laneway.ports.control import ControlStore
 from laneway.ports.events import EventStore
 from laneway.ports.gates import GateStore
+from laneway.ports.jobs import JobStore
 from laneway.ports.lanes import LaneStore
 from laneway.ports.memos import MemoStore
 from laneway.ports.runs import RunStore
@@ -26,6 +27,7 @@ class Store(
     GateStore,
     EventStore,
     WorkerStore,
+    JobStore,
     UpkeepStore,
     Protocol,
 ):

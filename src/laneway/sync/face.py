@@ -22,6 +22,7 @@ from laneway.errors import BadSetting
 from laneway.ports.gates import Depths
 from laneway.ports.store import Store
 from laneway.sync.desks import SyncLanes, SyncSessions, SyncTasks, SyncUsers, SyncWorkers
+from laneway.sync.jobs import SyncJobs
 from laneway.sync.life import Hook
 from laneway.sync.thread import LoopThread
 
@@ -184,6 +185,11 @@ class Sync(Generic[AnyTask, Submission]):
     def tasks(self) -> SyncTasks:
         """The tasks."""
         return SyncTasks(self._scheduler.tasks, self._call)
+
+    @property
+    def jobs(self) -> SyncJobs:
+        """The jobs."""
+        return SyncJobs(self._scheduler.jobs, self._call)
 
     @property
     def workers(self) -> SyncWorkers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -232,6 +233,9 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "keep": st.tuples(WHO, WHICH, st.lists(st.sampled_from(["one", "two", "three"]), min_size=1, max_size=3)),
     "overdue": st.tuples(WHO, WHICH),
 }
-COMMANDS = st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]).flatmap(
-    lambda name: st.tuples(st.just(name), ARGUMENTS[name])
-)
+
+
+def chosen(weights: Mapping[str, int], arguments: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Return commands, each as often as it weighs, with what it is given."""
+    names = [name for name, weight in weights.items() for _ in range(weight)]
+    return st.sampled_from(names).flatmap(lambda name: st.tuples(st.just(name), arguments[name]))

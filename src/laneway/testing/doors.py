@@ -8,6 +8,8 @@ from itertools import cycle
 from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
 from laneway.core.events import Event
+from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.liveness import Incarnation, WorkerInfo
 from laneway.core.memos import Recall
 from laneway.core.policy import Lane, Rule
@@ -16,6 +18,7 @@ from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
+from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
@@ -162,6 +165,30 @@ class ManyDoors:
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._next().workers()
+
+    async def add_job(self, job: JobRecord) -> JobRecord:
+        return await self._next().add_job(job)
+
+    async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
+        return await self._next().jobs(wanted, limit=limit, after=after)
+
+    async def change_job(self, job: JobRecord) -> JobRecord | None:
+        return await self._next().change_job(job)
+
+    async def remove_job(self, job_id: str) -> bool:
+        return await self._next().remove_job(job_id)
+
+    async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
+        return await self._next().due_jobs(limit=limit, after=after)
+
+    async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
+        return await self._next().fire(firings)
+
+    async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
+        return await self._next().fires(job_id, limit=limit, before=before)
+
+    async def restart_time(self) -> None:
+        await self._next().restart_time()
 
     def look(self) -> bool:
         return any(store.look() for store in self.stores)

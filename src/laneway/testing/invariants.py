@@ -20,6 +20,7 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand
+from laneway.testing.jobs import check_jobs
 
 PAGE = 500
 HEIR = "heir of all"
@@ -36,7 +37,7 @@ async def all_runs(store: Store, wanted: RunFilter | None = None) -> list[Run]:
 
 
 async def check_invariants(store: Store, *, logs: bool = True) -> None:
-    """Assert that what the store says of its runs, lanes, sessions, workers and (`logs`) events agrees.
+    """Assert that what the store says of its runs, lanes, sessions, workers, jobs and (`logs`) events agrees.
 
     It only reads, so it can follow any command. That what may start can also be claimed, `check_drains` shows.
     """
@@ -44,6 +45,7 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
     await check_counts(store, runs)
     assert await store.check() == []
     await check_waits(store, runs)
+    await check_jobs(store, runs)
     for run in runs if logs else ():
         await check_log(store, run)
 
@@ -99,8 +101,13 @@ async def check_waits(store: Store, runs: Sequence[Run]) -> None:
 
 
 def is_called(run: Run) -> bool:
-    """Tell whether another run called this one: it names a session, and takes no place in it."""
+    """Tell whether another run called this one."""
     return run.ties is not None and run.ties.call is not None
+
+
+def has_no_place(run: Run) -> bool:
+    """Tell whether the run names a session and takes no place in it, as one that is called, or a fire beside others."""
+    return run.ties is not None and bool(run.ties.session)
 
 
 def check_numbers(events: Sequence[Event], after: int = 0) -> None:
@@ -252,7 +259,7 @@ async def _check_workers(store: Store, runs: list[Run]) -> None:
 async def _check_sessions(store: Store, runs: list[Run]) -> None:
     by_session: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        if run.session is not None and not is_called(run):
+        if run.session is not None and not has_no_place(run):
             by_session[run.session].append(run)
     for name, members in by_session.items():
         _check_session(await store.session(name), members)

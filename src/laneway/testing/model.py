@@ -6,9 +6,9 @@ A store author writes:
         assert compare_with_memory(my_store, examples=105, steps=100) >= 10_000
 
 where `my_store(clock)` is an async context manager that gives an open, empty store on that clock. Each *command* is
-sent to both; the answers, then every run, lane, session and worker and every new event must be the same. Which resting
-workers are woken is the store's own affair, so it is not compared; that nobody sleeps while there is work is checked.
-At the end of every example the whole logs are compared, and the store must bring everything to its end.
+sent to both; the answers, then every run, lane, session, worker and job and every new event must be the same. Which
+resting workers are woken is the store's own affair, so it is not compared; that nobody sleeps while there is work is
+checked. At the end of every example the whole logs are compared, and the store must bring everything to its end.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from laneway.core.step import Emitted, RenewReply, Result, Saved, Step, StepRepl
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
+from laneway.testing import commands, jobmodel
 from laneway.testing.clock import FakeClock
-from laneway.testing.commands import COMMANDS, TASKS, Shape
+from laneway.testing.commands import TASKS, Shape
 from laneway.testing.hand import Fields, new_run
 from laneway.testing.incarnate import Incarnate, result_of
-from laneway.testing.invariants import all_runs, is_called
+from laneway.testing.invariants import all_runs, has_no_place
+from laneway.testing.jobmodel import JobCommands
 from laneway.testing.pair import Pair, plain_reclaim, plain_renewal, plain_step
 from laneway.testing.waiting import step_memo
 
@@ -48,7 +50,10 @@ T = TypeVar("T")
 FIRM = (Gate.NOT_DUE, Gate.PAUSED, Gate.LANE_FULL, Gate.USER_AT_CAP, Gate.BREAKER_OPEN)
 
 
-class StoreMachine(RuleBasedStateMachine):
+COMMANDS = commands.chosen(commands.WEIGHTS | jobmodel.WEIGHTS, commands.ARGUMENTS | jobmodel.ARGUMENTS)
+
+
+class StoreMachine(JobCommands, RuleBasedStateMachine):
     """Random commands, sent to a store and to memory."""
 
     factory: ClassVar[StoreFactory]
@@ -74,6 +79,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._do(self._declare_lanes([Lane("team", 3), Lane("tight", 3, 1)]))
         self._do(self._register(TASKS))
         self._do(self._register(TASKS[:2]))
+        self._do(self._make_job({"rule": "each 5", "name": "first"}))
 
     @rule(command=COMMANDS)
     def do(self, command: tuple[str, tuple[Any, ...]]) -> None:
@@ -244,7 +250,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     async def _reply(self, which: int, policy: SessionPolicy, key: str | None) -> None:
         """Send a message to the session of a run that asks, mostly of its own user."""
-        asking = [run for run in await self._asking() if run.session is not None and not is_called(run)]
+        asking = [run for run in await self._asking() if run.session is not None and not has_no_place(run)]
         run = _pick(asking, which)
         if run is not None:
             user, self.named = run.user if which % 4 else "bob", self.named + 1
@@ -388,7 +394,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _check_session_order(self, claimed: Run, runs: Iterable[Run], now: int) -> None:
         for run in runs:
             waits = run.session == claimed.session and run.fence == 0 and not run.ended and run.due_at <= instant(now)
-            if waits and not is_called(run) and run.id not in self.moved and claimed.id not in self.moved:
+            if waits and not has_no_place(run) and run.id not in self.moved and claimed.id not in self.moved:
                 assert (claimed.due_at, claimed.number) < (run.due_at, run.number), (claimed, run)
 
     # Small things

@@ -7,26 +7,28 @@ from functools import partial
 from typing import Any, TypeVar
 
 from laneway.core.events import ANSWERED, MERGED, STEERED, Event
+from laneway.core.jobs.record import FireRecord
 from laneway.core.liveness import WorkerInfo
 from laneway.core.memos import Recall
 from laneway.core.run import Run
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, StepReply
-from laneway.errors import BadSetting, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState
+from laneway.errors import BadSetting, JobExists, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.commands import SESSIONS
 from laneway.testing.invariants import all_runs, check_counts, check_drains, check_somebody_is_awake, check_waits
+from laneway.testing.jobs import all_fires, all_jobs, check_jobs
 
 EVERY = 8  # of so many runs that have not ended, one is asked after each command why it waits
 
 NOTHING = Recall()
 
 T = TypeVar("T")
-Refusal = BadSetting | LeaseLost | NotWaiting | UnknownLane | UnknownRun | WrongState
+Refusal = BadSetting | JobExists | LeaseLost | NotWaiting | UnknownLane | UnknownRun | WrongState
 
-_REFUSALS = (BadSetting, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState)
+_REFUSALS = (BadSetting, JobExists, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState)
 
 
 class Pair:
@@ -59,6 +61,7 @@ class Pair:
         await check_counts(self.memory, runs)
         assert await self.memory.check() == []
         await check_waits(self.memory, runs)
+        await self._compare_jobs(runs)
         for run in runs:
             await self._compare_new_events(run)
             await self._compare_kept(run)
@@ -75,6 +78,12 @@ class Pair:
         """Compare no more logs of runs that were deleted."""
         left = {run.id for run in await all_runs(self.memory)}
         self._seen = {run_id: events for run_id, events in self._seen.items() if run_id in left}
+
+    async def _compare_jobs(self, runs: list[Run]) -> None:
+        jobs = await self.same(all_jobs) or []
+        await check_jobs(self.memory, runs)
+        for job in jobs[self._turn % 2 :: 2]:
+            await self.same(partial(_records, job.id))
 
     async def _compare_new_events(self, run: Run) -> None:
         after = self._seen.setdefault(run.id, 0)
@@ -111,7 +120,7 @@ class Pair:
 
 def plain_step(reply: StepReply) -> object:
     """Return what is compared of a step's reply."""
-    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests
+    return reply.claimed, sorted(reply.refused), reply.due_in, reply.more, reply.now, reply.requests, reply.fires_in
 
 
 def plain_renewal(reply: RenewReply) -> object:
@@ -133,6 +142,7 @@ _VIEWS: list[tuple[Callable[[Store], Awaitable[Any]], Callable[[Any], object] | 
     (lambda store: store.users(limit=1000), None),
     (lambda store: store.tasks(), None),
     (lambda store: store.depths(), None),
+    (lambda store: store.due_jobs(limit=2), None),
     (lambda store: store.count(), None),
     (lambda store: store.workers(), _plain_workers),
 ]
@@ -154,6 +164,10 @@ async def _answer(call: Callable[[Store], Awaitable[T]], store: Store) -> T | Re
 
 async def _whole_log(run_id: str, store: Store) -> list[Event]:
     return await store.events(run_id, limit=100_000)
+
+
+async def _records(job_id: str, store: Store) -> list[FireRecord]:
+    return await all_fires(store, job_id)
 
 
 async def _session(name: str, store: Store) -> SessionState | None:

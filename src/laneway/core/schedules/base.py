@@ -30,6 +30,11 @@ class Schedule(ABC):
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the first fire strictly later than `instant` (aware), in UTC; None if there is none any more."""
 
+    def following(self, at: int, tz: str | None = None) -> int | None:
+        """Return the same in microseconds since 1970: the first fire later than `at`."""
+        fire = self.next_after(EPOCH + at * MICRO, tz)
+        return None if fire is None else (fire - EPOCH) // MICRO
+
     @abstractmethod
     def describe(self) -> str:
         """Return the rule in words."""

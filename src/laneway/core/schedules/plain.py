@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from laneway.core.instants import EPOCH, LONGEST, duration
+from laneway.core.instants import EPOCH, LONGEST, duration, micros
 from laneway.core.retry import share
 from laneway.core.schedules.base import MICRO, SECOND, Schedule, aware, in_zone
 from laneway.core.schedules.phrases import length_of_time
@@ -15,6 +15,7 @@ from laneway.errors import BadSetting
 
 LAST_YEAR = 9998
 _LATEST = EPOCH + timedelta(seconds=LATEST)
+_LAST_ASKED = LATEST * 1_000_000 - LONGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Every(Schedule):
     jitter: timedelta | float = 0
     after: Literal["start", "end"] = "start"
     tz: str | None = None
+    _length: int = field(init=False, repr=False, compare=False)  # period and anchor in microseconds
+    _anchored_at: int | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         period, jitter = duration(self.period, "period"), duration(self.jitter, "jitter")
@@ -97,6 +100,8 @@ class Every(Schedule):
         object.__setattr__(self, "jitter", jitter * MICRO)
         if self.anchor is not None:
             object.__setattr__(self, "anchor", self.anchor.astimezone(UTC))
+        object.__setattr__(self, "_length", period)
+        object.__setattr__(self, "_anchored_at", None if self.anchor is None else micros(self.anchor))
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the first fire strictly later than `instant`; the anchor itself is one."""
@@ -109,6 +114,17 @@ class Every(Schedule):
         if self.anchor is not None and instant - anchor < timedelta(0):
             return anchor
         return anchor + ((instant - anchor) // self.period + 1) * self.period
+
+    def following(self, at: int, tz: str | None = None) -> int | None:
+        """Return the first fire later than `at`; without a datetime, because jobs of a period are asked very often."""
+        if at > _LAST_ASKED:
+            return None
+        length, anchor = self._length, self._anchored_at
+        if self.after == "end":
+            return at + length
+        if anchor is not None and at < anchor:
+            return anchor
+        return at + length - (at - (anchor or 0)) % length
 
     def anchored(self, anchor: datetime) -> Every:
         """Return the same rule counted from `anchor`, unless it has an anchor already."""

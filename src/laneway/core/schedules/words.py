@@ -52,6 +52,18 @@ def read(text: str, tz: str | None = None) -> Schedule:
     raise BadSetting(f"{text!r} is no schedule; write it as in {FORMS}")
 
 
+def period(text: str) -> float | None:
+    """Return the seconds of a length of time such as `90s` or `1h30m`; None if it is none.
+
+    >>> period("1h30m"), period("soon")
+    (5400.0, None)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
 def _is_cron(first: str, rest: list[str]) -> bool:
     # Words that cron does not know in its first field are a schedule gone wrong, not a cron rule.
     return first.startswith("@") or first[:1] in set("*0123456789") or len(rest) in (4, 5)
@@ -68,13 +80,12 @@ def _at(words: list[str], tz: str | None) -> Schedule:
 
 
 def _every(words: list[str], tz: str | None) -> Schedule:
-    text = "".join(words)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    seconds = period("".join(words))
+    if seconds is None:
         raise BadSetting(
             f"every {' '.join(words)!r}: this is no period; write it as in 'every 30m', 'every 1h30m', 'every 2d'"
         )
-    return Every(sum(float(number) * _UNITS[unit] for number, unit in parts), tz=tz)
+    return Every(seconds, tz=tz)
 
 
 def _daily(words: list[str], tz: str | None) -> Schedule:

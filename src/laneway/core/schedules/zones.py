@@ -80,6 +80,10 @@ class Zone:
             offset = change.after
         return offset
 
+    def local(self, instant: datetime) -> datetime:
+        """Return an instant as a clock on the wall shows it."""
+        return instant.astimezone(self._info)
+
     def calm(self, at: int) -> int | None:
         """Return the offset that holds at an instant if it is easy to see that no change is near it, else None."""
         number, passed = divmod(at, CHUNK)

@@ -22,7 +22,7 @@ class Accepting:
 
     def __init__(self, kept: Kept, steering: Steering, inboxes: Inboxes, endings: Endings) -> None:
         self._kept, self._steering, self._inboxes = kept, steering, inboxes
-        endings.accept = self.accept
+        endings.accept, kept.jobs.accept = self.accept, self.fire
         self._acceptance: Acceptance[Record, Record] = Acceptance(kept.flow, steering, self)
         self._now = 0  # of the submission under way
 
@@ -31,6 +31,10 @@ class Accepting:
         self._now = now
         lane = new.lane if new.lane in self._kept.lanes else MAIN
         return self._again(new) or self._acceptance.accept(new, lane, now)
+
+    def fire(self, new: NewRun, now: int) -> Receipt | None:
+        """Return what became of a job's fire, None if its run is known; see `JobStore.fire`."""
+        return None if new.id in self._kept.by_id else self.accept(new, now)
 
     def _again(self, new: NewRun) -> Receipt | None:
         taker = self._kept.takers.get(new.id)

@@ -35,6 +35,8 @@ class Endings:
             self._cancel_called(run)
         if run.ties is not None and run.ties.call is not None:
             self._tell_parent(run, now)
+        if run.ties is not None and run.ties.job is not None:
+            self._kept.jobs.hear(run, now)
 
     def _cancel_called(self, run: Record) -> None:
         for run_id in run.wait.called if run.wait is not None else ():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laneway.core.circuits import key_of, named
-from laneway.core.flow import Shelf
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.core.turns import AGAIN, LaneBook
 from laneway.core.why import Holding, Waiting, reasons

@@ -9,12 +9,12 @@ from heapq import heappop, heappush, nsmallest
 from itertools import chain, count
 
 from laneway.core.audit import DUE, HELD, PARKED, READY
-from laneway.core.flow import BREAKER, NO_GATES, TASK, Shelf, gate_of
+from laneway.core.shelves import BREAKER, NO_GATES, TASK, Shelf, gate_of
 from laneway.core.states import RunState
 from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
-
+_PAUSED = RunState.PAUSED
 
 Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
 
@@ -22,63 +22,66 @@ Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
 class Order:
     """Runs by rank. It is fast for what mostly happens: they come in order, and then no heap is needed.
 
-    A run that is taken out before its turn leaves its entry behind: the entry's spot is not the run's any more.
+    A run that is taken out before its turn leaves its entry behind: the entry's spot is not the run's any more. While
+    there is something in its `line`, and nothing `stale`, it is not empty.
     """
 
-    __slots__ = ("_heap", "_line", "stale")
+    __slots__ = ("_heap", "line", "stale")
 
     def __init__(self) -> None:
-        self._line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
+        self.line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
         self._heap: list[Ranked] = []  # everything else
         self.stale = False  # entries were left behind
 
     def __iter__(self) -> Iterator[Record]:
         """Go through it, in no order."""
-        return (run for _, _, spot, run in chain(self._line, self._heap) if run.spot == spot)
+        return (run for _, _, spot, run in chain(self.line, self._heap) if run.spot == spot)
 
     def sorted(self) -> list[Record]:
         """Return all of it, in order."""
-        entries = sorted(item for item in chain(self._line, self._heap) if item[3].spot == item[2])
+        entries = sorted(item for item in chain(self.line, self._heap) if item[3].spot == item[2])
         return [run for _, _, _, run in entries]
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
-        if not self._line or item > self._line[-1]:
-            self._line.append(item)
+        if not self.line or item > self.line[-1]:
+            self.line.append(item)
         else:
             heappush(self._heap, item)
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there is nothing in it."""
-        return self.first() is None if self.stale else not (self._line or self._heap)
+        return self.first() is None if self.stale else not (self.line or self._heap)
 
     def first(self) -> Ranked | None:
         """Return the first without taking it."""
         while True:
-            if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            if self._heap and (not self.line or self._heap[0] < self.line[0]):
                 item = self._heap[0]
                 if item[2] == item[3].spot:
                     return item
                 heappop(self._heap)
-            elif self._line:
-                item = self._line[0]
+            elif self.line:
+                item = self.line[0]
                 if item[2] == item[3].spot:
                     return item
-                self._line.popleft()
+                self.line.popleft()
             else:
                 return None
 
     def take(self) -> Record | None:
         """Take the first."""
-        line, heap = self._line, self._heap
+        line, heap = self.line, self._heap
         while True:
-            if heap and (not line or heap[0] < line[0]):
-                item = heappop(heap)
-            elif line:
+            if not heap:
+                if not line:
+                    return None
+                item = line.popleft()
+            elif line and line[0] < heap[0]:
                 item = line.popleft()
             else:
-                return None
+                item = heappop(heap)
             run = item[3]
             if run.spot == item[2]:
                 return run
@@ -102,8 +105,8 @@ class Heaps:
         order = self._ready.get(run.lane)
         if order is None:
             order = self._ready[run.lane] = Order()
-        run.shelf, run.spot = _READY, next(self._spots)
-        order.put((run.rank, run.number, run.spot, run))
+        run.shelf, run.spot = _READY, (spot := next(self._spots))
+        order.put((run.rank, run.number, spot, run))
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], Record | None]:
         """Return what takes the first of the lane's ready order and of the parked sets of these tasks and gates."""
@@ -121,11 +124,12 @@ class Heaps:
 
     def put_parked(self, run: Record, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        order = self._parked.get((run.lane, gate))
+        key = run.lane, gate
+        order = self._parked.get(key)
         if order is None:
-            order = self._parked[run.lane, gate] = Order()
-        run.shelf, run.spot = _PARKED, next(self._spots)
-        order.put((run.rank, run.number, run.spot, run))
+            order = self._parked[key] = Order()
+        run.shelf, run.spot = _PARKED, (spot := next(self._spots))
+        order.put((run.rank, run.number, spot, run))
         if gate.startswith(TASK):
             self._aside.setdefault(run.lane, set()).add(run.task)
         elif gate.startswith(BREAKER):
@@ -136,7 +140,8 @@ class Heaps:
         order = self._parked[lane, gate]
         run = order.take()
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
-        self._forget_if_empty(order, lane, gate, run)
+        if order.stale or not order.line:
+            self._forget_if_empty(order, lane, gate, run)
         return run
 
     def put_held(self, run: Record, place: int) -> None:
@@ -153,9 +158,10 @@ class Heaps:
         order = self._held[session]
         run = order.take()
         assert run is not None, f"the counts say that session {session} holds runs back"
-        if order.is_empty:
+        if (order.stale or not order.line) and order.is_empty:
             del self._held[session]
-        run.spot = 0
+        if run.state is _PAUSED:
+            run.spot = 0
         return run
 
     def put_due(self, run: Record) -> None:

@@ -17,6 +17,7 @@ from laneway.core.turns import LaneBook, Ledger, Seat, Turn
 from laneway.errors import UnknownLane, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.stores.memory.heaps import Heaps
+from laneway.stores.memory.jobs import Jobs
 from laneway.stores.memory.records import Batch, Record
 from laneway.stores.memory.workers import Worker
 
@@ -46,6 +47,7 @@ class Kept:
         self.counts: Counter[tuple[str, str]] = Counter()  # by lane: what became of submissions and runs
         self.transient: set[Record] = set()  # the runs with deltas in their logs
         self.said = False  # events were written that watchers were not told of
+        self.jobs = Jobs()
         self.sessions = Sessions(self)
         self.heaps = Heaps()
         self.circuits = Circuits()

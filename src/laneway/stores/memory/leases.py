@@ -31,7 +31,7 @@ class Leases:
         """Write the settlements whose leases stand; return the leases that do not."""
         refused = []
         log = Batch(0, now, (), None)  # the newest; the next run's may be the same
-        leases, requested, free = worker.leases, self.requested, self._flow.free
+        leases, requested, free, end = worker.leases, self.requested, self._flow.free, self._flow.end
         guarded = self._kept.circuits.tasks
         for result in results:
             number = result.number
@@ -42,8 +42,7 @@ class Leases:
             settlement = result.settlement
             if run.request is not None or settlement.move is _PAUSE:
                 settlement = self._overruled(run, settlement)
-            if requested:
-                requested.discard(number)
+            requested.discard(number)
             del leases[number]
             if log.before is not run.log or log.drafts is not settlement.drafts or log.attempt != run.attempt:
                 log = Batch(run.attempt, now, settlement.drafts, run.log)
@@ -59,10 +58,13 @@ class Leases:
                 self._tell_breaker(run, settlement, now)
             if settlement.own and streams(settlement.drafts):
                 self._kept.transient.add(run)
-            if settlement.move is _SUCCEED and run.session is None and _is_alone(run, settlement):
-                run.state, run.ended_at = _SUCCEEDED, now
-            else:
+            concerns_others = run.taken or run.ties is not None or run.wait is not None or settlement.leaves is not None
+            if settlement.move is not _SUCCEED or concerns_others or result.throttled is not None:
                 self._place(run, settlement, result, now)
+                continue
+            run.state, run.ended_at = _SUCCEEDED, now
+            if run.session is not None:
+                end(run)
         return refused
 
     def _place(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
@@ -162,11 +164,6 @@ class Leases:
             if inbox := run.inbox:
                 found.append(Requested(number, run.fence, Request.STEER, len(inbox)))
         return found
-
-
-def _is_alone(run: Record, settlement: Settlement) -> bool:
-    """Tell whether the end of a run concerns no other, as that of most."""
-    return not run.taken and run.ties is None and run.wait is None and settlement.leaves is None
 
 
 def _save(run: Record, saved: Saved) -> None:

@@ -10,13 +10,15 @@ import msgspec
 
 from laneway.core import codec
 from laneway.core.events import Draft, Stamped, counted
-from laneway.core.flow import Shelf
 from laneway.core.instants import instant
 from laneway.core.memos import Memo, Wait
 from laneway.core.policy import Arrival
 from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
+
+_PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is done with it
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -97,7 +99,7 @@ class Record(msgspec.Struct, eq=False, gc=False):
     @property
     def paused(self) -> bool:
         """Whether somebody has paused it."""
-        return self.state is RunState.PAUSED
+        return self.state is _PAUSED
 
     @property
     def stands(self) -> RunState:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laneway.core.breakers import CLOSED
-from laneway.core.flow import Shelf
 from laneway.core.policy import NO_RULE, Lane, Rule
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.core.turns import STILL
 from laneway.ports.gates import Held

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from laneway.core import control, memos
 from laneway.core.control import Change
-from laneway.core.flow import Shelf
 from laneway.core.memos import Memo, MemoKind, Question, Wait
 from laneway.core.run import Why
+from laneway.core.shelves import Shelf
 from laneway.core.states import TERMINAL, RunState
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.kept import Kept

@@ -37,27 +37,25 @@ from laneway.stores.memory import upkeep
 from laneway.stores.memory.accepting import Accepting
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.inboxes import Inboxes
+from laneway.stores.memory.jobkeeping import Jobkeeping
 from laneway.stores.memory.leases import Leases, leased
-from laneway.stores.memory.reading import Reading
 from laneway.stores.memory.records import Batch, Record, fits, run_of
 from laneway.stores.memory.ruling import Ruling
 from laneway.stores.memory.steering import Steering
-from laneway.stores.memory.waking import Waking
 from laneway.stores.memory.workers import Worker
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
-class MemoryStore(Reading):
+class MemoryStore(Jobkeeping):
     """A store in this process's memory."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
-        self._clock, kept = clock, self._kept
-        self._watchers: list[Callable[[], None]] = []
+        kept = self._kept
         self._workers, self._flow, self._heaps, self._lanes = kept.workers, kept.flow, kept.heaps, kept.lanes
-        self._waking, inboxes = Waking(kept), Inboxes(kept)
+        inboxes = Inboxes(kept)
         endings = Endings(kept, inboxes)
         self._leases = Leases(kept, endings)
         self._steering = Steering(kept, self._leases, endings, self._liveness.is_dead)
@@ -200,14 +198,6 @@ class MemoryStore(Reading):
         with self._changed():
             self._ruling.close_breaker(key_of(task, user))
 
-    # Events
-
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` after every write; see `EventStore`."""
-        with self._lock:
-            self._watchers = [*self._watchers, changed]
-        return lambda: self._unwatch(changed)
-
     # Workers
 
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
@@ -232,7 +222,8 @@ class MemoryStore(Reading):
             next_due = self._kept.next_due(now)
             due_in = None if next_due is None else max(0, next_due - now)
             requests = self._leases.requests(worker)
-            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests)
+            fires_in = self._fires_in(now)
+            worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests, fires_in)
             worker.idle = step.park and not more and len(claimed) < step.room
             worker.told, worker.short = next_due, step.short
             self._waking.wake_for_work()
@@ -314,6 +305,10 @@ class MemoryStore(Reading):
             else:
                 self._flow.join(record, record.arrival)
 
+    def _fires_in(self, now: int) -> int | None:
+        soonest = self._kept.jobs.soonest()
+        return None if soonest is None else max(0, soonest - now)
+
     def _claim(self, worker: Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
         if room <= 0:
             return [], False
@@ -352,13 +347,6 @@ class MemoryStore(Reading):
             finally:
                 self._steering.call = ""
 
-    @contextmanager
-    def _changed(self) -> Iterator[None]:
-        with self._lock:
-            yield
-            self._waking.wake_for_work()
-            self._tell_watchers()
-
     def _same_stop(self, call: str) -> Stopped | None:
         changed = [run for run in self._kept.records if run.call == call]
         dropped = [run for run in changed if run.state is RunState.DROPPED]
@@ -367,18 +355,8 @@ class MemoryStore(Reading):
     def _same_answer(self, worker: Worker) -> StepReply:
         # What was cancelled out of its hands meanwhile it need not begin.
         claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
-        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=self._leases.requests(worker))
-
-    # Watchers
-
-    def _tell_watchers(self) -> None:
-        self._kept.said = False
-        for changed in self._watchers:
-            changed()
-
-    def _unwatch(self, changed: Callable[[], None]) -> None:
-        # Race: without the lock, because a watcher may stop itself while it is told; so the list is never changed.
-        self._watchers = [watcher for watcher in self._watchers if watcher is not changed]
+        told, fires_in = self._leases.requests(worker), self._fires_in(worker.reply.now)
+        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=told, fires_in=fires_in)
 
 
 def _stopped(cancelled: Iterable[Record], dropped: Iterable[Record] = ()) -> Stopped:

@@ -25,8 +25,9 @@ from laneway.core.audit import (
     recount,
 )
 from laneway.core.circuits import holder
-from laneway.core.flow import BREAKER, TASK, Flow, Shelf
+from laneway.core.flow import Flow
 from laneway.core.keys import KEPT
+from laneway.core.shelves import BREAKER, TASK, Shelf
 from laneway.core.states import RunState
 from laneway.core.trimming import Chunk, trimmed
 from laneway.core.turns import AGAIN, FRESH, Pace

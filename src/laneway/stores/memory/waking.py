@@ -16,7 +16,13 @@ class Waking:
         self._kept = kept
 
     def wake_for_work(self) -> None:
-        """Wake as many as can start something, and one if nobody knows the next due time."""
+        """Wake as many as can start something, and one if nobody knows the next due time.
+
+        A job that is due sooner than they know concerns all: any of them may be gone by then.
+        """
+        if self._kept.jobs.is_sooner():
+            for worker in self._kept.workers.values():
+                worker.wake()
         idle = [worker for worker in self._kept.workers.values() if worker.idle]
         if not idle:
             return

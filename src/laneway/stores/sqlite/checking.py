@@ -64,6 +64,8 @@ RULES = (
             *("drop_memos", "drop_wait", "drop_transient"),
         ),
     ),
+    Rule("find_mistimed", "it is not found when its state says that it is due", ("time_job",)),
+    Rule("find_stray_fires", "there are records of its fires, but no job", ("drop_fires",)),
     Rule("find_unnumbered", "its events are more or fewer than counted", ("number_lease", "number_outcome")),
 )
 # This follows from counts, so it is mended when those are right: `_let_go_on` does.
@@ -158,5 +160,6 @@ def _stored(db: sqlite3.Connection) -> Counts:
 
 def _sessions(db: sqlite3.Connection) -> Mapping[str, SessionBook]:
     sessions = SessionBooks(db)
-    sessions.fetch([name for (name,) in db.execute(_SQL["sessions"])])
-    return sessions
+    names = [name for (name,) in db.execute(_SQL["sessions"])]
+    sessions.fetch(names)
+    return {name: sessions[name] for name in names}

@@ -1,7 +1,7 @@
-"""Ends of runs that called others, or were called: what their ends do to those.
+"""Ends of runs that called others, were called, or were made by a job: what their ends do to those.
 
-*Crash*: it happens in the transaction that ends the run. So nobody waits for a run that has ended, and nothing is
-executed that nobody waits for any more.
+*Crash*: it happens in the transaction that ends the run. So nobody waits for a run that has ended, nothing is executed
+that nobody waits for any more, and no job waits for an end that has come.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from laneway.core.events import Draft
 from laneway.core.run import Failure
 from laneway.core.states import RunState
 from laneway.stores.sqlite import memos
+from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.logs import Leased
 from laneway.stores.sqlite.steered import Steered
 from laneway.stores.sqlite.transaction import Transaction
@@ -38,10 +39,10 @@ class Beside(Protocol):
 
 
 class Endings:
-    """Cancels what an ended run has called, and tells the run that called it."""
+    """Cancels what an ended run has called, and tells the run that called it and the job that made it."""
 
-    def __init__(self, transaction: Transaction, beside: Beside) -> None:
-        self._transaction, self._beside = transaction, beside
+    def __init__(self, transaction: Transaction, effects: Effects, beside: Beside) -> None:
+        self._transaction, self._effects, self._beside = transaction, effects, beside
 
     def close(
         self,
@@ -59,6 +60,7 @@ class Endings:
                     self._beside.cancel_called(child)
         if run.tied is not None:
             self._tell_parent(run, state, result, reason, failure)
+            self._transaction.jobs.hear(self._effects, run, state, failure)
 
     def _tell_parent(
         self, run: Leased, state: RunState, result: str | None, reason: str | None, failure: Failure | None

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import lru_cache
 from typing import TypeVar
 
-from laneway.core.flow import Pending
 from laneway.core.policy import NO_RULE, Lane, Rule
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import Pending
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.sqlite import rosters
-from laneway.stores.sqlite.remembering import Memory, TurnKey
+from laneway.stores.sqlite.remembering import Known, Memory, TurnKey
 from laneway.stores.sqlite.rules import ruled_sessions
 from laneway.stores.sqlite.statements import Row, as_json, each, insert, load
 
@@ -26,75 +26,67 @@ _SQL = load("ledgers")
 K = TypeVar("K")
 V = TypeVar("V")
 Load = Callable[[set[K]], Iterable[tuple[K, V, Row]]]
-Known = dict[K, tuple[V, Row | None]]
 
 # Remembered, because a lane checks itself when it is made, and there are few.
 lane_of = lru_cache(maxsize=256)(Lane)
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table. `facts` is what of a value is stored; `idle` tells whether it counts nothing.
+    """A ledger over a table. `row_of` is what is stored of a value under its key: None if it counts nothing.
 
-    `known` is what need not be read: values, and their rows as they are stored, if they are.
+    In it is what a rule has asked for, and may have changed. All that was read, or need not be, is in `known`.
     """
 
     def __init__(
-        self,
-        make: Callable[[], V],
-        read: Load[K, V],
-        facts: Callable[[V], Row],
-        idle: Callable[[V], bool],
-        known: Known[K, V],
+        self, make: Callable[[], V], read: Load[K, V], row_of: Callable[[K, V], Row | None], known: Known[K, V]
     ) -> None:
         super().__init__(make)
-        self._read, self._facts, self._idle, self._known = read, facts, idle, known
-        self._was: dict[K, Row | None] = {}
+        self._read, self._row_of = read, row_of
+        self._known, self._rows = known.values, known.rows
 
     def __missing__(self, key: K) -> V:
-        if key in self._known:
-            self[key], self._was[key] = self._known[key]
-        else:
+        value = self._known.get(key)
+        if value is None:
             self.fetch((key,))
-        return self[key]
+            value = self._known[key]
+        self[key] = value
+        return value
 
     def fetch(self, keys: Iterable[K]) -> None:
-        """Load these, those already here or known excepted, in one query."""
+        """Load these, those known excepted, in one query."""
         known = self._known
-        wanted = {key for key in keys if key not in self and key not in known}
+        wanted = {key for key in keys if key not in known}
         if not wanted:
             return
         for key, value, row in self._read(wanted):
-            # A query may bring more than was asked for; what is here already may have changed since.
-            if key not in self:
-                self[key], self._was[key] = known.get(key) or (value, row)
+            # A query may bring more than was asked for; what is known already may have changed since.
+            if key not in known:
+                known[key], self._rows[key] = value, row
         for key in wanted:
-            if key not in self:
-                self[key] = self.made(key)
+            if key not in known:
+                known[key] = self.made(key)
 
     def made(self, key: K) -> V:
         """Return what is not stored."""
         return self._make()
 
     def emptied(self, key: K) -> None:
-        """Begin anew, as if it had been deleted: the row goes when the transaction ends, if it is still idle then."""
-        self[key] = self.made(key)
+        """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
 
-    def changes(self) -> tuple[list[tuple[K, Row]], list[K]]:
-        """Return what must be written, and what must be deleted."""
-        written: list[tuple[K, Row]] = []
+    def changes(self) -> tuple[list[Row], list[K]]:
+        """Return the rows that must be written, and the keys of those that must be deleted."""
+        written: list[Row] = []
         gone: list[K] = []
-        stood, known, facts_of, idle = self._was, self._known, self._facts, self._idle
+        rows, row_of = self._rows, self._row_of
         for key, value in self.items():
-            facts, was = facts_of(value), stood.get(key)
-            if facts == was:
-                known[key] = value, was
-            elif not idle(value):
-                written.append((key, facts))
-                known[key] = value, facts
-            else:
+            row, was = row_of(key, value), rows.get(key)
+            if row is None:
                 if was is not None:
                     gone.append(key)
-                known[key] = value, None
+                    del rows[key]
+            elif row != was:
+                written.append(row)
+                rows[key] = row
         return written, gone
 
 
@@ -165,11 +157,11 @@ class LaneBooks(dict[str, LaneBook]):
         each(db, _SQL["set_runs"], runs)
         insert(db, _SQL["set_pace"], paces)
         for name in self:
-            written, gone = self._turns[name].changes()
-            insert(db, _SQL["set_turn"], [(name, user or "", *rest, *facts) for (user, *rest), facts in written])
+            turns, gone = self._turns[name].changes()
+            insert(db, _SQL["set_turn"], turns)
             each(db, _SQL["drop_turn"], [(name, user or "", priority) for user, priority in gone])
             seats, left = self._seats[name].changes()
-            insert(db, _SQL["set_seat"], [(name, user, *facts) for user, facts in seats])
+            insert(db, _SQL["set_seat"], seats)
             each(db, _SQL["drop_seat"], [(name, user) for user in left])
 
     def _changes(self) -> tuple[list[Row], list[Row]]:
@@ -190,10 +182,12 @@ class LaneBooks(dict[str, LaneBook]):
             users = as_json({user or "" for user, _ in keys})
             self._memory.rows += len(keys)
             for user, priority, last, waiting in self._db.execute(_SQL["turns"], (lane, users)):
-                yield (user or None, priority), Turn(last, waiting), (last, waiting)
+                yield (user or None, priority), Turn(last, waiting), (lane, user, priority, last, waiting)
 
-        known = self._memory.turns.setdefault(lane, {})
-        return StoredLedger(Turn, read, lambda turn: (turn.last, turn.waiting), lambda turn: not turn.waiting, known)
+        def row_of(key: TurnKey, turn: Turn) -> Row | None:
+            return (lane, key[0] or "", key[1], turn.last, turn.waiting) if turn.waiting else None
+
+        return StoredLedger(Turn, read, row_of, self._memory.turns.setdefault(lane, Known()))
 
     def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
         def read(users: set[str]) -> Iterable[tuple[str, Seat, Row]]:
@@ -203,10 +197,13 @@ class LaneBooks(dict[str, LaneBook]):
                 # Nobody is asked about whose seat was not read.
                 self[lane].caps.update(self._db.execute(_SQL["caps"], wanted).fetchall())
             for user, *counts in self._db.execute(_SQL["seats"], wanted):
-                yield user, Seat(*counts), tuple(counts)
+                yield user, Seat(*counts), (lane, user, *counts)
 
-        known = self._memory.seats.setdefault(lane, {})
-        return StoredLedger(Seat, read, _seat_facts, lambda seat: not (seat.active or seat.parked or seat.out), known)
+        def row_of(user: str, seat: Seat) -> Row | None:
+            active, parked, out = seat.active, seat.parked, seat.out
+            return (lane, user, active, parked, out) if active or parked or out else None
+
+        return StoredLedger(Seat, read, row_of, self._memory.seats.setdefault(lane, Known()))
 
 
 class SessionBooks(StoredLedger[str, SessionBook]):
@@ -214,7 +211,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
 
     def __init__(self, db: sqlite3.Connection, memory: Memory | None = None, *, ruled: bool = True) -> None:
         self._memory = memory or Memory()
-        super().__init__(SessionBook, self._stored, rosters.facts, lambda book: book.idle, self._memory.sessions)
+        super().__init__(SessionBook, self._stored, rosters.row_of, self._memory.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
 
@@ -227,20 +224,21 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         was, book = self[key], SessionBook()
         if was.paused or was.ruled != NO_RULE:
             rosters.ruled(book, was.ruled, paused=was.paused)
-        self[key] = book
+        self[key] = self._known[key] = book
 
     def write(self) -> None:
         """Write back what changed."""
         written, gone = self.changes()
-        insert(self._db, _SQL["set_session"], [(name, *facts) for name, facts in written])
+        insert(self._db, _SQL["set_session"], written)
         each(self._db, _SQL["drop_session"], [(name,) for name in gone])
 
     def _stored(self, names: set[str]) -> Iterable[tuple[str, SessionBook, Row]]:
         self._memory.rows += len(names)
         if self._ask:
             self._ruled |= ruled_sessions(self._db, names)
-        for name, *row in self._db.execute(_SQL["sessions"], (as_json(names),)):
-            yield name, self._as_ruled(name, rosters.opened(*row)), tuple(row)
+        for row in self._db.execute(_SQL["sessions"], (as_json(names),)):
+            name = row[0]
+            yield name, self._as_ruled(name, rosters.opened(*row[1:])), row
 
     def _as_ruled(self, name: str, book: SessionBook) -> SessionBook:
         if name in self._ruled:
@@ -283,7 +281,3 @@ class Books:
 
 def _counts(book: LaneBook) -> tuple[Row, dict[int, Row]]:
     return (book.active, book.pending), {priority: (pace.v, pace.ready) for priority, pace in book.paces.items()}
-
-
-def _seat_facts(seat: Seat) -> Row:
-    return seat.active, seat.parked, seat.out

@@ -10,7 +10,7 @@ import msgspec
 from laneway.core.run import NewRun, Ties
 
 Key = tuple[int, int]  # rank, acceptance
-FRONT: Key = (-(2**62), 0)
+_FRONT = (-(2**62), 0, True)
 
 decode_ties = msgspec.json.Decoder(Ties).decode
 
@@ -59,21 +59,23 @@ class Line(msgspec.Struct, eq=False, gc=False):
 class Shelf:
     """An ordered set of runs in a table, read from its front in pages, with what this transaction puts there.
 
-    Whoever uses it sets `read`: (behind which key, the how manieth page) -> its runs, and whether there are more.
+    `key` is what its table knows it by, before rank and acceptance. Whoever uses it sets `read`: (the shelf, behind
+    which rank and acceptance, the how manieth page) -> its runs, and whether there are more.
 
     *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first of the heap is the first of
-    all if it lies before that key, and what was taken from the table is exactly its range up to `taken_to`.
+    all if it does not lie behind that key, and what was taken from the table is exactly its range up to `taken_to`.
     """
 
-    __slots__ = ("_all_read", "_heap", "_pages", "_put", "_read_to", "is_changed", "read", "taken_to")
+    __slots__ = ("_all_read", "_heap", "_pages", "_put", "_read_to", "is_changed", "key", "read", "taken_to")
 
-    read: Callable[[Key, int], tuple[Sequence[Line], bool]]
+    read: Callable[[Shelf, Key, int], tuple[Sequence[Line], bool]]
 
-    def __init__(self) -> None:
+    def __init__(self, key: tuple[str, ...]) -> None:
+        self.key = key
         self._pages = 0
         self._put: list[Line] = []  # not yet in the heap: most transactions only put
         self._heap: list[tuple[int, int, bool, Line]] = []  # rank, acceptance, whether it is put here, the run
-        self._read_to = FRONT
+        self._read_to = _FRONT  # an entry of the heap that was read is not greater than the last that was
         self._all_read = False
         self.is_changed = False  # something was put here
         self.taken_to: Key | None = None
@@ -90,41 +92,44 @@ class Shelf:
 
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
-        heap = self._heap
-        if self._put:
-            for run in self._put:
-                heappush(heap, (run.rank, run.number, True, run))
-            self._put.clear()
-        while not self._all_read and (not heap or heap[0][:2] > self._read_to):
-            rows, more = self.read(self._read_to, self._pages)
-            self._fill(rows, more=more)
-            self._pages += 1
-        return heap[0][:2] if heap else None
+        self._look()
+        return self._heap[0][:2] if self._heap else None
 
     def take(self) -> Line | None:
         """Take the first run."""
         heap = self._heap
-        # What lies before the last that was read is the first of all, without a closer look.
-        if (self._put or not heap or heap[0] > self._read_to) and self.first() is None:
-            return None
+        if self._put or not heap or heap[0] > self._read_to:
+            self._look()
+            if not heap:
+                return None
         rank, number, put_here, run = heappop(heap)
         if not put_here:
             self.taken_to = rank, number
         return run
 
+    def _look(self) -> None:
+        """Bring the first of all to the front of the heap."""
+        heap = self._heap
+        if self._put:
+            for run in self._put:
+                heappush(heap, (run.rank, run.number, True, run))
+            self._put.clear()
+        while not self._all_read and (not heap or heap[0] > self._read_to):
+            rows, more = self.read(self, self._read_to[:2], self._pages)
+            self._fill(rows, more=more)
+            self._pages += 1
+
     def written(self) -> None:
-        """Take note that the table holds what was put here, and not what was taken.
+        """Take note that the table holds what was put here.
 
         What lies behind the key up to which the table was read is forgotten: it is read when its turn comes.
         """
-        self.taken_to = None
-        if self.is_changed:
-            entries = [(rank, number, False, run) for rank, number, _, run in self._heap]
-            entries += [(run.rank, run.number, False, run) for run in self._put]
-            self._heap = entries if self._all_read else [entry for entry in entries if entry[:2] <= self._read_to]
-            heapify(self._heap)
-            self._put.clear()
-            self.is_changed = False
+        entries = [(rank, number, False, run) for rank, number, _, run in self._heap]
+        entries += [(run.rank, run.number, False, run) for run in self._put]
+        self._heap = entries if self._all_read else [entry for entry in entries if entry <= self._read_to]
+        heapify(self._heap)
+        self._put.clear()
+        self.is_changed = False
 
     @property
     def is_new(self) -> bool:
@@ -141,5 +146,5 @@ class Shelf:
             heap += [(run.rank, run.number, False, run) for run in rows]
             if len(heap) > 1:
                 heapify(heap)
-            self._read_to = rows[-1].rank, rows[-1].number
+            self._read_to = rows[-1].rank, rows[-1].number, True
         self._all_read = not more

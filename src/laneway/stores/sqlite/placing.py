@@ -7,7 +7,7 @@ must say where each run is whenever one is moved here: see `Transaction.write_sh
 
 from __future__ import annotations
 
-from laneway.core.flow import Shelf
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.stores.sqlite import liveness, waits
 from laneway.stores.sqlite.steered import Steered

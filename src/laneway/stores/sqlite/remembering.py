@@ -14,7 +14,7 @@ It is bounded by what was read into it: once that is `MOST`, all is forgotten an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import LaneBook, Seat, Turn
@@ -23,9 +23,20 @@ from laneway.stores.sqlite.logs import Leased
 from laneway.stores.sqlite.statements import Row
 
 TurnKey = tuple[str | None, int]  # user, priority
-Known = dict[Any, tuple[Any, Row | None]]  # a value by its key, and its row as it is stored; None: there is none
+K = TypeVar("K")
+V = TypeVar("V")
 
 MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
+
+
+class Known(Generic[K, V]):
+    """Values by their keys, and of those that are stored their rows."""
+
+    __slots__ = ("rows", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[K, V] = {}
+        self.rows: dict[K, Row] = {}
 
 
 class Memory:
@@ -35,9 +46,9 @@ class Memory:
 
     def __init__(self) -> None:
         self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
-        self.turns: dict[str, dict[TurnKey, tuple[Turn, Row | None]]] = {}  # by lane
-        self.seats: dict[str, dict[str, tuple[Seat, Row | None]]] = {}  # by lane
-        self.sessions: dict[str, tuple[SessionBook, Row | None]] = {}
+        self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
+        self.seats: dict[str, Known[str, Seat]] = {}  # by lane
+        self.sessions: Known[str, SessionBook] = Known()
         self.leases: dict[int, Leased] = {}
         self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
         self.held: dict[str, Shelf] = {}

@@ -26,15 +26,18 @@ _numbers = msgspec.json.Decoder(list[int]).decode
 _rest = msgspec.json.Decoder(Rest).decode
 
 
-def facts(book: SessionBook) -> Row:
-    """Return what is stored of a session, behind its name."""
+def row_of(name: str, book: SessionBook) -> Row | None:
+    """Return what is stored of a session: nothing of one that is idle."""
+    admitted, held, given = book.admitted, book.held, book.given
+    if not admitted and book.idle:
+        return None
     rest = None
     if book.outside or book.asking or book.windows:
-        rest = _encoded(Rest(book.outside, book.asking, book.windows, book.given, book.throttled, book.alone))
-    elif book.throttled or book.alone or book.given is not NO_RULE:
-        rest = _short(book.given, book.throttled, book.alone)
-    admitted = f"[{book.admitted[0]}]" if len(book.admitted) == 1 else as_json(book.admitted)
-    return admitted, book.unstarted, book.held, book.back, book.joined, book.front, rest
+        rest = _encoded(Rest(book.outside, book.asking, book.windows, given, book.throttled, book.alone))
+    elif given is not NO_RULE or book.throttled or book.alone:
+        rest = _short(given, book.throttled, book.alone)
+    places = f"[{admitted[0]}]" if len(admitted) == 1 else as_json(admitted)
+    return name, places, book.unstarted, held, book.back, book.joined, book.front, rest
 
 
 def opened(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from laneway.core.flow import Shelf
 from laneway.core.policy import NO_RULE, Lane, Rule
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.core.turns import STILL
 from laneway.errors import UnknownLane

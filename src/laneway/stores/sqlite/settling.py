@@ -58,6 +58,7 @@ class Settling:
         self._memos: list[tuple[int, Memo]] = []
         self._overdue: list[Row] = []
         self._streaming: set[int] = set()  # the numbers of runs that have said deltas
+        self._tied: list[tuple[Leased, RunState, Failure | None]] = []  # ended, and maybe a job made them
 
     def settle(self) -> None:
         """Take note of what goes on, then settle the results; the leases that do not stand are `refused`."""
@@ -105,6 +106,9 @@ class Settling:
         each(db, _SQL["note"], [(run.events, run.number) for run in self._noted if run.number in self._leases])
         self._chunks, self._outcomes, self._successes, self._noted, self._overdue = [], [], [], [], []
         self._saved, self._prepared, self._memos, self._streaming = {}, {}, [], set()
+        if self._tied:
+            self._transaction.jobs.hear_all(self._effects, self._tied)
+            self._tied = []
 
     def _read(self, step: Step) -> dict[int, Leased]:
         numbers = {item.number for items in (step.results, step.emitted, step.saved) for item in items}
@@ -179,6 +183,8 @@ class Settling:
             self._inboxes.close(run, cleared=run.cleared)
         if more:
             self._leaving.end(run, state, settlement)
+        elif run.tied is not None:
+            self._tied.append((run, state, settlement.failure))
         if run.session is not None:
             self._transaction.flow.end(run)
         if more:

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from operator import attrgetter
 
-from laneway.core import flow as core
+from laneway.core import shelves as core
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.brokensets import BrokenSets
 from laneway.stores.sqlite.ledgers import Books
@@ -37,7 +37,7 @@ _SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
 
 
 class Shelves:
-    """Fulfils `core.flow.Shelves`. `page` is how many ready runs to read at once.
+    """Fulfils `core.shelves.Shelves`. `page` is how many ready runs to read at once.
 
     The fronts of parked sets and of what sessions hold back are looked for in `memory` first, and left there.
     """
@@ -151,6 +151,7 @@ class Shelves:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         # Invariant: called before this transaction puts anything there, so the table alone can tell.
         found = self._lines("due", (now, limit + 1))
+        self._memory.count(found)
         runs = found[:limit]
         if runs:
             self._due_taken = runs[-1].rank, runs[-1].number
@@ -203,10 +204,11 @@ class Shelves:
         self._write_asides()
         self._sets.write()
         for shelf in chain(self._parked.values(), self._held.values()):
-            shelf.written()
+            shelf.taken_to = None
+            if shelf.is_changed:
+                shelf.written()
         self._memory.parked |= self._parked
         self._memory.held |= self._held
-        self._memory.count([*held, *(run for _, run in parked)])
 
     def _delete_taken(self) -> None:
         db = self._db
@@ -227,10 +229,13 @@ class Shelves:
     def _expect_parked(self, runs: Collection[Line]) -> None:
         lanes = self._books.lanes
         freed = Counter((run.lane, run.user) for run in runs if run.user is not None)
+        known = self._memory.parked
         gates = [
-            (lane, f"user:{user}")
+            gate
             for lane, user in freed
-            if lanes[lane].seats[user].parked and self._parked_shelf(lane, f"user:{user}").is_new
+            if lanes[lane].seats[user].parked
+            and (gate := (lane, f"user:{user}")) not in known
+            and self._parked_shelf(*gate).is_new
         ]
         if gates:
             # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
@@ -242,9 +247,9 @@ class Shelves:
             self._prime(firsts)
 
     def _expect_held(self, runs: Collection[Line]) -> None:
-        sessions = self._books.sessions
-        names = {run.session for run in runs if run.session and sessions[run.session].held}
-        names = {name for name in names if self._held_shelf(name).is_new}
+        sessions, known = self._books.sessions, self._memory.held
+        unknown = {run.session for run in runs if run.session and run.session not in known}
+        names = {name for name in unknown if sessions[name].held and self._held_shelf(name).is_new}
         if names:
             found = [Line(*row) for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall()]
             self._prime({self._held_shelf(str(run.session)): [run] for run in found})
@@ -259,7 +264,7 @@ class Shelves:
             shelf.prime(found)
 
     def _ready_shelf(self, lane: str) -> Shelf:
-        def read(after: Key, page: int) -> tuple[Sequence[Line], bool]:
+        def read(_: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
             # No more than the lane has room for (and a few that may have to be parked) can be of use.
             count = min(self.page, max(8, self._books.lanes[lane].room()))
             runs = self._lines("ready", (lane, *after, count))
@@ -267,7 +272,7 @@ class Shelves:
             self._sets.expect(runs)
             return runs, len(runs) == count
 
-        shelf = self._ready[lane] = Shelf()
+        shelf = self._ready[lane] = Shelf((lane,))
         shelf.read = read
         return shelf
 
@@ -275,23 +280,31 @@ class Shelves:
         key = lane, gate
         shelf = self._parked.get(key)
         if shelf is None:
-            shelf = self._parked[key] = self._memory.parked.get(key) or Shelf()
-            shelf.read = partial(self._read, "parked", key)
+            shelf = self._parked[key] = self._memory.parked.get(key) or Shelf(key)
+            shelf.read = self._read_parked
         return shelf
 
     def _held_shelf(self, session: str) -> Shelf:
         shelf = self._held.get(session)
         if shelf is None:
-            shelf = self._held[session] = self._memory.held.get(session) or Shelf()
-            shelf.read = partial(self._read, "held", (session,))
+            shelf = self._held[session] = self._memory.held.get(session) or Shelf((session,))
+            shelf.read = self._read_held
         return shelf
 
-    def _read(self, statement: str, key: Row, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def _read_parked(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+        runs, more = self._read("parked", shelf, after, page)
+        self._books.fetch(runs)
+        return runs, more
+
+    def _read_held(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+        # Of those behind the first, one is admitted now and then, mostly of a user who is known: no need to look ahead.
+        return self._read("held", shelf, after, page)
+
+    def _read(self, statement: str, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         # Mostly one run is asked for; who asks for more will ask for many.
         count = 4**page if page < 4 else 256
-        runs = self._lines(statement, (*key, *after, count))
+        runs = self._lines(statement, (*shelf.key, *after, count))
         self._memory.count(runs)
-        self._books.fetch(runs)
         self._sets.expect(runs)
         return runs, len(runs) == count
 

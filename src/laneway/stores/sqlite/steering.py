@@ -55,7 +55,7 @@ class Steering:
         self._db, self._now = transaction.db, transaction.now
         self._beside: set[int] = set()  # the numbers of runs that were changed because another was
         self._abandons = False  # what is called by whom a call abandons, is abandoned
-        self._placing, self.endings = Placing(transaction), Endings(transaction, self)
+        self._placing, self.endings = Placing(transaction), Endings(transaction, effects, self)
 
     # What a session's policy may see and do
 

@@ -20,6 +20,7 @@ from laneway.core.run import Claimed, handed
 from laneway.core.step import Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
+from laneway.stores.sqlite import jobs
 from laneway.stores.sqlite.effects import Effects
 from laneway.stores.sqlite.expiring import begin
 from laneway.stores.sqlite.inboxes import Inboxes
@@ -70,20 +71,25 @@ def _same_answer(
     db: sqlite3.Connection, incarnation: str, call: int, refused: str, due_in: int | None, more: int, now: int
 ) -> StepReply:
     claimed = [as_claimed(row) for row in db.execute(_SQL["claimed"], (incarnation, call))]
-    return StepReply(claimed, _pairs(refused), due_in, bool(more), now, requests(db, incarnation))
+    fires_in = _until(jobs.soonest(db), now)
+    return StepReply(claimed, _pairs(refused), due_in, bool(more), now, requests(db, incarnation), fires_in)
 
 
 def _answer(
     transaction: Transaction, step: Step, claimed: list[Claimed], refused: list[tuple[int, int]], *, more: bool
 ) -> StepReply:
     soonest, now = transaction.next_due(), transaction.now
-    due_in = None if soonest is None else max(0, soonest - now)
+    due_in = _until(soonest, now)
     idle = step.park and not more and len(claimed) < step.room
     kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short)
     transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
     told = transaction.requested or transaction.inboxes
     asked = requests(transaction.db, step.incarnation) if told else []
-    return StepReply(claimed, refused, due_in, more, now, asked)
+    return StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
+
+
+def _until(at: int | None, now: int) -> int | None:
+    return None if at is None else max(0, at - now)
 
 
 def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[str, int]:

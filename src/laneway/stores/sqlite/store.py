@@ -1,18 +1,14 @@
 """The SQLite store: the verbs of `ports.Store` over one file.
 
-Every verb is a piece of work for one of two threads: the writer's, where it runs inside a transaction, or the reader's,
-where it runs in a snapshot. The file alone says what holds, so any number of processes can share it; what a step knew
-is used by the next only while nobody has written in between (`remembering`).
+Every verb is a piece of work for one of two threads (`asking`): the writer's, where it runs inside a transaction, or
+the reader's, where it runs in a snapshot. The file alone says what holds, so any number of processes can share it; what
+a step knew is used by the next only while nobody has written in between (`remembering`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
 
 from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
@@ -24,7 +20,6 @@ from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
 from laneway.errors import LeaseLost, UsageError
-from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
@@ -47,30 +42,11 @@ from laneway.stores.sqlite import (
     trimming,
     waiting,
 )
-from laneway.stores.sqlite.connection import Place
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.presence import Presence
-
-T = TypeVar("T")
+from laneway.stores.sqlite.jobkeeping import Jobkeeping
 
 
-class SQLiteStore:
+class SQLiteStore(Jobkeeping):
     """A store in a SQLite file. `busy_timeout` is how long to wait for another process's lock, in seconds."""
-
-    def __init__(self, path: str | os.PathLike[str], clock: Clock, *, busy_timeout: float = 5.0) -> None:
-        self._place = Place(Path(path).absolute(), busy_timeout)
-        self._clock = clock
-        self._presence = Presence(self._place)
-
-    async def open(self) -> None:
-        """Create or migrate the file; see `Store`."""
-        if self._here.closed:
-            self._presence = Presence(self._place)
-        await self._open()
-
-    async def close(self) -> None:
-        """Let go of the file and the threads; see `Store`."""
-        await asyncio.get_running_loop().run_in_executor(None, self._here.close)
 
     # Runs
 
@@ -281,35 +257,6 @@ class SQLiteStore:
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the file from outside; see `UpkeepStore`."""
         return await asyncio.to_thread(examining.examine, self._place, deep=deep)
-
-    # Threads
-
-    @property
-    def _here(self) -> Presence:
-        # Fork: the parent's threads are not here.
-        if self._presence.pid != os.getpid():
-            self._presence = Presence(self._place)
-        return self._presence
-
-    async def _open(self) -> None:
-        here = self._here
-        await here.writer.write(lambda _, __: None)
-        here.opened = True
-
-    async def _write(
-        self, work: Callable[[sqlite3.Connection, Effects], T], *, durable: bool = True, remembers: bool = False
-    ) -> T:
-        here = self._here
-        answer = await here.writer.write(work, durable=durable, remembers=remembers)
-        here.opened = True
-        return answer
-
-    async def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        here = self._here
-        # The reader never creates the file: a question to a store that was not opened opens it first.
-        if not here.opened:
-            await self._open()
-        return await here.reader.ask(question)
 
 
 def _or_raise(found: Run | UsageError) -> Run:

@@ -3,7 +3,7 @@
 The batch is written in the belief that its ids are new, which the unique index checks for nothing. If one is not, all
 of it is undone and done again, this time with a look at what is there: a repeated submission is rare and may cost more.
 What the index cannot tell, because nothing would be written, or would be before the index is asked, is made sure of
-first: see `_Batch.sure`.
+first: see `Batch.sure`.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def submit(db: sqlite3.Connection, effects: Effects, batch: Sequence[NewRun], no
         return receipts
     transaction = begin(db, effects, now)
     try:
-        receipts = _Batch(transaction, effects, batch).accept()
+        receipts = Batch(transaction, effects, batch).accept()
     except (sqlite3.IntegrityError, _RepeatedError):
         # Invariant: the runs are written before anything else, so they are all there is to undo.
         db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
-        receipts = _Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
+        receipts = Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
     if transaction.glance.resting:
         wake_for_work(db, effects, now)
     return receipts
 
 
-class _Batch:
+class Batch:
     """One batch on its way in. Most runs need no session, no delay and no parked set: they go straight to a lane.
 
     `known` are the receipts of what was submitted before; None while nobody has looked.
@@ -91,7 +91,7 @@ class _Batch:
             self.sure()
         while index < len(batch):
             if self._careful:
-                self._receipts.append(self._accept_carefully(batch[index]))
+                self._receipts.append(self.accept_one(batch[index]))
                 index += 1
             elif self._is_plain(batch[index]):
                 end = self._alike_up_to(index)
@@ -100,9 +100,23 @@ class _Batch:
             else:
                 self._receipts.append(self._arriving.accept(batch[index], self._lanes[batch[index].lane]))
                 index += 1
+        self.write()
+        return self._receipts
+
+    def accept_one(self, new: NewRun) -> Receipt:
+        """Give one of the batch its place and its receipt, once somebody has looked what is `known`."""
+        assert self._known is not None
+        receipt = self._known.get(new.id)
+        if receipt is None:
+            receipt = self._arriving.accept(new, self._lanes[new.lane])
+            if receipt.outcome in _REMEMBERED:
+                self._known[new.id] = msgspec.structs.replace(receipt, position=None)
+        return receipt
+
+    def write(self) -> None:
+        """Write what was accepted, and all that it changed."""
         self._write_runs()
         self._transaction.write()
-        return self._receipts
 
     def sure(self) -> None:
         """Make sure that no id of the batch was seen before, in the store or in the batch; raise if one was."""
@@ -116,15 +130,6 @@ class _Batch:
         self.sure()
         self._write_runs()
         self._transaction.write_shelves()
-
-    def _accept_carefully(self, new: NewRun) -> Receipt:
-        assert self._known is not None
-        receipt = self._known.get(new.id)
-        if receipt is None:
-            receipt = self._arriving.accept(new, self._lanes[new.lane])
-            if receipt.outcome in _REMEMBERED:
-                self._known[new.id] = msgspec.structs.replace(receipt, position=None)
-        return receipt
 
     def _is_plain(self, new: NewRun) -> bool:
         if new.session is not None or new.delay or new.due_at is not None or new.key is not None:

@@ -15,6 +15,7 @@ from laneway.core.policy import Arrival
 from laneway.core.turns import AGAIN
 from laneway.stores.sqlite.brokensets import BrokenSets
 from laneway.stores.sqlite.circuits import Circuits
+from laneway.stores.sqlite.jobbook import JobBook
 from laneway.stores.sqlite.ledgers import Books
 from laneway.stores.sqlite.lines import Line
 from laneway.stores.sqlite.remembering import Memory
@@ -44,6 +45,7 @@ class Glance(NamedTuple):
     ruled: bool  # operators have set something of sessions, or paused them
     circuits: bool  # breakers remember something
     broken: bool  # runs are parked behind circuits
+    fire_at: int | None  # when the first job is due
 
 
 class Transaction:
@@ -65,6 +67,7 @@ class Transaction:
         self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
         self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
         self.shelves = self._shelves(memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
+        self.jobs = JobBook(db, now, self.glance.fire_at)
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
 
     def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool) -> Shelves:
@@ -97,6 +100,7 @@ class Transaction:
         self.shelves.write()
         self.books.write()
         self.circuits.write()
+        self.jobs.write()
 
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
@@ -116,3 +120,7 @@ class Transaction:
             return due_at if until is None or (due_at is not None and due_at < until) else until
         [[soonest]] = self.db.execute(_SQL["next_due"], (self.now,)).fetchall()
         return None if soonest is None else int(soonest)
+
+    def next_fire(self) -> int | None:
+        """Return when the first job is due, once this is written."""
+        return self.jobs.soonest() if self.jobs.is_changed else self.glance.fire_at

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from laneway.core.flow import Shelf
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
+from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
 from laneway.core.why import Waiting, reasons
 from laneway.errors import UnknownRun

@@ -72,6 +72,17 @@ def wake_holder(db: sqlite3.Connection, effects: Effects, incarnation: str) -> N
         effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
 
 
+def wake_for_fire(db: sqlite3.Connection, effects: Effects, fire_at: int | None, soonest: int | None) -> bool:
+    """Choose all workers, whether they rest or not, if a job is due sooner than the soonest that they were told of.
+
+    Return whether it is. It concerns all: any of them may be gone by then.
+    """
+    if fire_at is None or (soonest is not None and soonest <= fire_at):
+        return False
+    effects.wake += [worker for worker in db.execute(_SQL["live"]).fetchall() if worker not in effects.wake]
+    return True
+
+
 def _for_due(db: sqlite3.Connection, idle: list[_Resting], now: int) -> list[_Resting]:
     # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
     [[soonest]] = db.execute(_NEXT_DUE, (now,)).fetchall()

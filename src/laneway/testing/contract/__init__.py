@@ -29,16 +29,24 @@ from laneway.testing.contract.control import Behind, Cancelling
 from laneway.testing.contract.crowds import Crowds
 from laneway.testing.contract.deadlines import Deadlines
 from laneway.testing.contract.due import DueTimes
+from laneway.testing.contract.duejobs import DueJobsInOrder
 from laneway.testing.contract.families import Families
+from laneway.testing.contract.firerecords import FireRecords
+from laneway.testing.contract.firing import JobFires
 from laneway.testing.contract.followups import FollowUps
 from laneway.testing.contract.given import SessionRules
 from laneway.testing.contract.holding import HeldThings, Holding
 from laneway.testing.contract.inboxes import Inboxes
+from laneway.testing.contract.jobends import AfterEnds, JobEnds
+from laneway.testing.contract.jobs import ChangedJobs, Jobs
+from laneway.testing.contract.jobwakes import JobWakes, LostJobReplies
 from laneway.testing.contract.keys import Keys
 from laneway.testing.contract.lanes import Lanes
 from laneway.testing.contract.leases import Leases
 from laneway.testing.contract.logs import Logs
 from laneway.testing.contract.memos import Memos
+from laneway.testing.contract.missed import MadeUpFor
+from laneway.testing.contract.overlap import NamedSessions, Overlaps
 from laneway.testing.contract.passing import Passing
 from laneway.testing.contract.pausing import PausedSessions, Pausing
 from laneway.testing.contract.pruning import Pruning
@@ -114,5 +122,17 @@ class StoreContract(
     Breakers,
     UserBreakers,
     BreakersAndOperators,
+    Jobs,
+    ChangedJobs,
+    DueJobsInOrder,
+    JobFires,
+    FireRecords,
+    Overlaps,
+    NamedSessions,
+    MadeUpFor,
+    JobEnds,
+    AfterEnds,
+    JobWakes,
+    LostJobReplies,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

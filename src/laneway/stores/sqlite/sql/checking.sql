@@ -65,6 +65,22 @@ SELECT DISTINCT 'run number ' || number, number FROM (
     UNION SELECT number FROM transient
 ) WHERE number NOT IN (SELECT number FROM run);
 
+-- name: find_mistimed
+-- Find jobs that are due at another time than their states say. It reads the table.
+SELECT 'job ' || name, id FROM job WHERE fire_at IS NOT state ->> '$.fire_at';
+
+-- name: time_job
+-- Index: the unique id.
+UPDATE job SET fire_at = state ->> '$.fire_at' WHERE id = ?1;
+
+-- name: find_stray_fires
+-- Find records of jobs that are not there. It reads the table.
+SELECT DISTINCT 'job ' || job, job FROM fire WHERE job NOT IN (SELECT id FROM job);
+
+-- name: drop_fires
+-- Index: the primary key.
+DELETE FROM fire WHERE job = ?1;
+
 -- name: find_unnumbered
 -- Find runs whose next event would get a number that is taken, or leave a gap. It reads the history. A mark of trimmed
 -- deltas counts for all that it covers; it never stands in the last chunk of a run that has ended.

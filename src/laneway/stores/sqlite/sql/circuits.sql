@@ -5,8 +5,15 @@
 SELECT circuit.key, failures, until, probe, fence FROM json_each(?) AS wanted CROSS JOIN circuit ON circuit.key = wanted.value;
 
 -- name: tasks
--- Name the tasks of which a circuit is not closed. Index: circuit_open, which covers it; it reads all that are not closed.
-SELECT DISTINCT task FROM circuit INDEXED BY circuit_open WHERE until IS NOT NULL;
+-- Name the tasks of which a circuit is not closed. Index: circuit_open, one look per task, however many of its users
+-- have such a circuit.
+WITH RECURSIVE guarded(task) AS (
+    SELECT min(task) FROM circuit INDEXED BY circuit_open WHERE until IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(task) FROM circuit INDEXED BY circuit_open WHERE until IS NOT NULL AND task > guarded.task)
+    FROM guarded WHERE guarded.task IS NOT NULL
+)
+SELECT task FROM guarded WHERE task IS NOT NULL;
 
 -- name: put
 -- Write a circuit. Index: the primary key.

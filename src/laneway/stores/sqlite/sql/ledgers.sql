@@ -1,4 +1,6 @@
 -- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
+-- A row is written whole, by REPLACE: of a table that is but its primary key, SQLite then puts it where it belongs without
+-- looking at what was there, which is half the work of ON CONFLICT DO UPDATE.
 
 -- name: lane
 -- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
@@ -26,8 +28,7 @@ FROM json_each(?2) AS wanted CROSS JOIN turn ON turn.lane = ?1 AND turn.user = w
 
 -- name: set_turn
 -- Write a user's turn. Index: the primary key.
-INSERT INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (lane, user, priority) DO UPDATE SET last = excluded.last, waiting = excluded.waiting;
+REPLACE INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_turn
 -- Delete the turn of a user who has nothing waiting. Index: the primary key.
@@ -53,8 +54,7 @@ SELECT user FROM seat WHERE lane = ? AND parked > 0;
 
 -- name: set_seat
 -- Write a user's seat. Index: the primary key.
-INSERT INTO seat (lane, user, active, parked, out) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (lane, user) DO UPDATE SET active = excluded.active, parked = excluded.parked, out = excluded.out;
+REPLACE INTO seat (lane, user, active, parked, out) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_seat
 -- Delete the seat of a user who has nothing in the lane. Index: the primary key.
@@ -67,9 +67,7 @@ FROM json_each(?) AS wanted CROSS JOIN session ON session.name = wanted.value;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted, held = excluded.held,
-    back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
+REPLACE INTO session (name, admitted, unstarted, held, back, joined, front, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.

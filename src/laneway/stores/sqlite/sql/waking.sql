@@ -31,6 +31,10 @@ WHERE died IS NULL GROUP BY holder, run.lane;
 -- Read where a wake-up reaches a worker. Index: the unique id.
 SELECT id, socket FROM worker WHERE id = ?;
 
+-- name: live
+-- Read where wake-ups reach the workers that have not left. It reads the table.
+SELECT id, socket FROM worker WHERE NOT "left";
+
 -- name: rouse
 -- End the rest of a worker. Index: the primary key.
 UPDATE worker SET idle = 0 WHERE number = ?;

@@ -1,0 +1,196 @@
+"""Conditions of jobs, and the time zones of their owners: asked when a job is due, and never in the way of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from laneway import DailyAt, Scheduler
+from laneway.core.instants import micros
+from laneway.core.jobs.record import FireKind, Verdict
+from laneway.engine import knowing
+from laneway.testing import FakeClock
+from laneway.testing.jobs import standing
+from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
+from tests.engine.support import WatchedStore, add_job, as_time_passes, passes, scheduler_on, until
+
+
+async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
+    worker: Scheduler, clock: FakeClock, started: Started
+) -> None:
+    opened, store = [False], await worker.open()
+    worker._knowing.conditions["open"] = lambda: opened[0]
+    await add_job(worker, "job", MINUTELY, enabled_when="open")
+
+    async with worker.running():
+        await passes(clock, 180, step=10)
+        await until(lambda: not started.notes)
+        [skipped] = await recorded(worker, "job", 1)
+        while (await counted(worker, "job"))["skipped"] < 3:
+            await passes(clock, 0.01)
+        gated = (await standing(store, "job")).state
+        opened[0] = True
+        await passes(clock, 60, step=10)
+        await until(lambda: len(started) == 1)
+        free = (await standing(store, "job")).state
+
+    assert (skipped.kind, skipped.reason) == (FireKind.SKIPPED, "gated")
+    assert (gated.verdict, gated.skipped, gated.halted) == (Verdict.GATED, 3, None)
+    assert (free.verdict, free.fired) == (None, 1)
+
+
+async def test_a_condition_that_raises_forbids_and_is_told_from_one_that_says_no(
+    worker: Scheduler, clock: FakeClock
+) -> None:
+    worker._knowing.conditions["broken"] = lambda: 1 // 0
+    await add_job(worker, "job", MINUTELY, enabled_when="broken")
+
+    async with worker.running():
+        await clock.advance(60)
+        [skipped] = await recorded(worker, "job", 1)
+
+    assert (skipped.kind, skipped.reason) == (FireKind.SKIPPED, "gating_error")
+    assert (await standing(await worker.open(), "job")).state.verdict is Verdict.GATING_ERROR
+
+
+async def test_a_condition_that_hangs_makes_only_its_own_jobs_late(
+    worker: Scheduler, clock: FakeClock, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knowing, "PATIENCE", 0.3)
+    worker._knowing.conditions["hangs"] = asyncio.Event().wait
+    worker._knowing.conditions["quick"] = lambda: True
+    await add_job(worker, "a", MINUTELY, enabled_when="hangs")
+    await add_job(worker, "b", MINUTELY)
+    await add_job(worker, "c", MINUTELY, enabled_when="quick")
+
+    async with worker.running():
+        await clock.advance(60)
+        await until(lambda: len(started) == 2)  # long before it is given up
+        early = await counted(worker, "a")
+        [skipped] = await recorded(worker, "a", 1)
+
+    assert early == {}
+    assert {at for _, _, at in started.notes} == {START + MINUTE}
+    assert skipped.reason == "gating_error"
+
+
+async def test_a_condition_is_asked_once_for_all_jobs_that_are_due(
+    watched: WatchedStore, clock: FakeClock, started: Started
+) -> None:
+    asked = []
+
+    async def condition() -> bool:
+        asked.append(clock.monotonic())
+        return True
+
+    async with started.on(scheduler_on(watched, clock)) as app:
+        app._knowing.conditions["open"] = condition
+        for nth in range(20):
+            await add_job(app, f"job-{nth}", MINUTELY, enabled_when="open")
+        async with app.running():
+            await clock.advance(60)
+            await until(lambda: len(started) == 20)
+
+    assert asked == [60]
+    assert watched.calls["fire"] == 1
+
+
+async def test_a_process_that_does_not_know_a_condition_leaves_the_job_to_those_that_do(
+    worker: Scheduler, clock: FakeClock, started: Started
+) -> None:
+    await add_job(worker, "job", MINUTELY, enabled_when="elsewhere")
+
+    async with worker.running():
+        await passes(clock, 62)
+        before = await counted(worker, "job")
+        worker._knowing.conditions["elsewhere"] = lambda: True
+        await passes(clock, 2)
+        await until(lambda: len(started) == 1)
+
+    assert (before, started.of("job")) == ({}, [START + MINUTE])
+
+
+async def test_a_drain_asks_conditions_too(worker: Scheduler, clock: FakeClock, started: Started) -> None:
+    worker._knowing.conditions["open"] = lambda: True
+    await add_job(worker, "job", MINUTELY, enabled_when="open")
+    await clock.advance(60)
+
+    await worker.drain()
+
+    assert started.of("job") == [START + MINUTE]
+
+
+async def test_a_store_that_fails_while_a_condition_is_asked_is_asked_again(
+    watched: WatchedStore, clock: FakeClock, started: Started
+) -> None:
+    async with started.on(scheduler_on(watched, clock)) as app:
+        app._knowing.conditions["open"] = lambda: True
+        await add_job(app, "job", MINUTELY, enabled_when="open")
+        await clock.advance(60)
+        watched.fail("fire", 2)
+
+        await as_time_passes(clock, app.drain())
+
+    assert started.of("job") == [START + MINUTE]
+
+
+async def test_the_zone_of_an_owner_is_read_when_the_job_is_due(url: str, clock: FakeClock, started: Started) -> None:
+    zones = {"ann": "UTC"}
+    async with Scheduler(url, clock=clock, owner_zone=zones.get, tz="America/New_York") as app:
+        started.on(app)
+        await add_job(app, "anns", DailyAt(6), owner="ann")
+        await add_job(app, "bobs", DailyAt(6), owner="bob", zone="America/New_York")
+
+        zones["ann"] = "Europe/London"  # the same in winter
+        await clock.advance(timedelta(hours=6))
+        await app.drain()
+        zones["ann"] = "America/Sao_Paulo"  # three hours later
+        await clock.advance(timedelta(hours=5))
+        await app.drain()
+        before = list(started.notes)
+        await clock.advance(timedelta(hours=19))
+        await app.drain()  # 6:00 in London, where she does not live any more
+        moved = (await standing(await app.open(), "anns")).state
+        await clock.advance(timedelta(hours=3))
+        await app.drain()
+
+    times = [START + timedelta(hours=6), START + timedelta(hours=11), START + timedelta(hours=33)]
+    assert before == [("anns", times[0], times[0]), ("bobs", times[1], times[1])]
+    assert (moved.zone, moved.next_at) == ("America/Sao_Paulo", micros(times[2]))
+    assert started.notes == [*before, ("anns", times[2], times[2])]
+
+
+class Undecided:
+    """What says neither yes nor no, as an array of numbers does."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("which of them?")
+
+
+async def leave() -> bool:
+    raise SystemExit(3)
+
+
+async def give_up() -> bool:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("condition", [Undecided, leave, give_up])
+async def test_a_condition_that_says_nothing_forbids_on_record_and_ends_no_worker(
+    worker: Scheduler, clock: FakeClock, started: Started, condition: Callable[[], Any]
+) -> None:
+    worker._knowing.conditions["odd"] = condition
+    await add_job(worker, "gated", MINUTELY, enabled_when="odd")
+    await add_job(worker, "plain", MINUTELY)
+
+    async with worker.running():
+        await passes(clock, 60, step=10)
+        [skipped] = await recorded(worker, "gated", 1)
+        await until(lambda: len(started) == 1)
+
+    assert (skipped.kind, skipped.reason) == (FireKind.SKIPPED, "gating_error")
+    assert started.of("plain") == [START + MINUTE]

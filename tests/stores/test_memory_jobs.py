@@ -1,0 +1,27 @@
+"""What only the memory store has: the places of jobs in the order in which they are due."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.instants import SECOND
+from laneway.core.jobs.planning import with_next
+from laneway.stores.memory.jobs import SPARE, Jobs
+from laneway.testing.clock import START
+from laneway.testing.jobs import new_job
+
+
+def test_a_job_that_is_moved_again_and_again_takes_up_no_more_room() -> None:
+    jobs, job = Jobs(), new_job(START)
+    jobs.add(job, START)
+    later = jobs.add(new_job(START, id="later", name="later"), START)
+
+    for nth in range(1000):
+        planned = with_next(msgspec.structs.replace(job, call=str(nth)), START + (5000 + nth) * SECOND, "UTC")
+        moved = jobs.change(planned, START)
+        assert moved is not None
+        job = moved
+
+    assert len(jobs._coming) <= 2 * 2 + SPARE + 1
+    due = jobs.due(START + 9999 * SECOND, 10, (0, ""))
+    assert [one.id for one in due.jobs] == [later.id, job.id]
