@@ -159,7 +159,7 @@ def test_why_says_how_a_breaker_is_closed_and_that_closes_it(invoke: Invoke, bro
     other = invoke("tasks", "close", "ring", "--user", "ann", "--json")
     again = invoke("tasks", "close", "knock")
 
-    assert told[0].startswith("  the breaker of task knock is open; it tries one run ")
+    assert told[0].startswith("  the breaker of task knock is open; it tries one run at ")
     assert told[0].endswith("; close it now: laneway tasks close knock")
     assert of_ann[0].endswith("; close it now: laneway tasks close ring --user ann")
     assert (closed.exit_code, closed.stdout) == (0, "knock  closed\n")
@@ -168,3 +168,15 @@ def test_why_says_how_a_breaker_is_closed_and_that_closes_it(invoke: Invoke, bro
     for run_id in broken:
         gates = [one["gate"] for one in json.loads(invoke("why", run_id, "--json").stdout)["reasons"]]
         assert gates == ["no_worker"]
+
+
+def test_a_job_says_that_the_breaker_of_its_task_is_open(invoke: Invoke, broken: list[str]) -> None:
+    invoke("jobs", "add", "one", "every 1h", "knock")
+    invoke("jobs", "add", "two", "every 1h", "ring", "--args", '{"name": "x"}', "--owner", "ann")
+    invoke("jobs", "add", "three", "every 1h", "ring", "--args", '{"name": "x"}', "--owner", "cid")
+
+    one, two, three = (json.loads(invoke("jobs", "show", name, "--json").stdout) for name in ("one", "two", "three"))
+
+    assert one["why_not"][0].endswith("knock is open: its runs wait; close it: laneway tasks close knock")
+    assert two["why_not"][0].endswith("close it: laneway tasks close ring --user ann")
+    assert three["why_not"] == ["no worker is up: nobody fires it"]

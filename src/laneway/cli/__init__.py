@@ -21,6 +21,7 @@ COMMANDS = {
     "submit": "Submit a run of TASK and print its id.",
     "drain": "Execute everything of APP that is due, then exit.",
     "runs": "See what became of runs, and control them.",
+    "jobs": "See what fires when; add, edit, enable, run jobs.",
     "preview": "See when a schedule fires, without any store.",
     "why": "Say why a run does not start, and who holds it.",
     "lanes": "See how full lanes are; set limits, pause, resume.",

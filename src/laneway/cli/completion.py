@@ -66,7 +66,7 @@ def runs_argument(*, required: bool = True) -> Callable[[F], F]:
 
 
 def name_argument(noun: str, *, many: bool = False) -> Callable[[F], F]:
-    """Return the argument that names a lane, session, user or task; with `many`, `names`, one or more of them."""
+    """Return the argument that names a lane, session, user, task or job; with `many`, `names`, one or more of them."""
     metavar = noun.upper()
 
     def offered(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
@@ -97,7 +97,11 @@ async def _tasks(scheduler: Scheduler, _: str) -> list[str]:
     return [state.name for state in await scheduler.tasks.list()]
 
 
-_NAMES = {"lane": _lanes, "user": _users, "session": _sessions, "task": _tasks}
+async def _jobs(scheduler: Scheduler, incomplete: str) -> list[str]:
+    return [job.name for job in await scheduler.jobs.list(limit=NAMES, after=(incomplete[:-1], ""))]
+
+
+_NAMES = {"lane": _lanes, "user": _users, "session": _sessions, "task": _tasks, "job": _jobs}
 
 
 def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:

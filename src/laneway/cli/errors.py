@@ -55,8 +55,12 @@ def _read(error: BaseException) -> tuple[str, str | None, int]:
     if isinstance(error, click.ClickException):
         return _uncapitalised(error.format_message()), _usage(error), WRONG_USE
     # Only now: nothing above needs the engine.
-    from laneway.errors import LanewayError
+    from laneway.errors import JobExists, LanewayError
 
+    if isinstance(error, JobExists):
+        import shlex
+
+        return str(error), f"change it: laneway jobs edit {shlex.quote(error.name)} ...", code_of(error)
     if isinstance(error, LanewayError):
         return str(error), None, code_of(error)
     where = _place(error)
@@ -71,6 +75,9 @@ def code_of(error: Exception) -> int:
         (errors.UnknownRun, NOT_FOUND),
         (errors.UnknownTask, NOT_FOUND),
         (errors.UnknownLane, NOT_FOUND),
+        (errors.UnknownJob, NOT_FOUND),
+        (errors.JobExists, CONFLICT),
+        (errors.JobChanged, CONFLICT),
         (errors.WrongState, CONFLICT),
         (errors.NotWaiting, CONFLICT),
         (errors.KeyConflict, CONFLICT),

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+from laneway.cli import fireshow
 from laneway.cli.commands import Command, json_option
 from laneway.cli.errors import FINE, Problem, say
 
 if TYPE_CHECKING:
     from laneway.core.schedules import Schedule
-    from laneway.core.schedules.notes import Note
+    from laneway.core.schedules.previewing import Preview
 
 MOST = 1000
-Fire = tuple[datetime, datetime, "Note | None"]  # in UTC, on the wall, what is strange about it
 
 
-def _zones(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def zones(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return the time zones whose names begin so."""
     from zoneinfo import available_timezones
 
     return [CompletionItem(name) for name in sorted(available_timezones()) if name.startswith(begun)]
@@ -38,7 +39,7 @@ def _zones(_: click.Context, __: click.Parameter, begun: str) -> list[Completion
     ),
 )
 @click.argument("schedule", nargs=-1, required=True)
-@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", shell_complete=_zones, help="The time zone.")
+@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", shell_complete=zones, help="The time zone.")
 @click.option("-n", "count", type=click.IntRange(1, MOST), default=10, show_default=True, metavar="N", help="How many.")
 @click.option("--after", metavar="INSTANT", help="Only those later than this, as in 2027-03-13T12:00.  [default: now]")
 @json_option("the fires")
@@ -48,10 +49,8 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
     SCHEDULE is a cron rule (in quotes; five fields, or six with seconds first), a short form such as @daily, or words:
     every PERIOD, daily TIME, weekly DAYS TIME, monthly DAY TIME, at INSTANT.
     """
-    from itertools import islice
-
-    from laneway.core.schedules.notes import note
     from laneway.core.schedules.plain import Every
+    from laneway.core.schedules.previewing import preview as previewed
     from laneway.core.schedules.zones import zone
 
     zone(tz)
@@ -59,7 +58,7 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
     rule = _read(schedule, tz)
     if isinstance(rule, Every):
         rule = rule.anchored(start)
-    fires = [(fire, _local(fire, tz), note(rule, fire)) for fire in islice(rule.fires(start), count)]
+    fires = previewed(rule, start, tz, count)
     if not fires:
         raise Problem(
             f"it never fires: {rule.describe()} is not after {start.isoformat()}", hint="choose a later instant"
@@ -68,7 +67,7 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
         _print_json(rule, tz, fires)
     else:
         say(rule.describe())
-        _print(fires)
+        fireshow.show(fires)
         if len(fires) < count:
             say("and never again")
     return FINE
@@ -99,40 +98,9 @@ def _instant(text: str, tz: str) -> datetime:
         ) from None
 
 
-def _local(fire: datetime, tz: str) -> datetime:
-    from zoneinfo import ZoneInfo
-
-    return fire.astimezone(UTC if tz == "UTC" else ZoneInfo(tz))
-
-
-def _print_json(rule: Schedule, tz: str, fires: list[Fire]) -> None:
+def _print_json(rule: Schedule, tz: str, fires: list[Preview]) -> None:
     from laneway.cli.output import print_json
     from laneway.core.schedules.form import to_dict
 
-    rows: list[dict[str, Any]] = [
-        {
-            "at": fire.isoformat().replace("+00:00", "Z"),
-            "local": local.isoformat(),
-            "note": {"kind": note.kind, "text": note.text} if note else None,
-        }
-        for fire, local, note in fires
-    ]
+    rows = [fireshow.record(fire) for fire in fires]
     print_json({"v": 1, "schedule": to_dict(rule), "words": rule.describe(), "tz": tz, "fires": rows})
-
-
-def _print(fires: list[Fire]) -> None:
-    from laneway.cli.tables import show
-
-    rows = [
-        (
-            local.strftime("%a %Y-%m-%d %H:%M:%S"),
-            local.strftime("%Z"),
-            f"{fire:%Y-%m-%dT%H:%M:%SZ}",
-            note.kind if note else "",
-        )
-        for fire, local, note in fires
-    ]
-    show(("local", "zone", "utc", "clock"), rows)
-    for _, local, note in fires:
-        if note:
-            click.echo(f"{note.kind} on {local:%Y-%m-%d}: {note.text}")

@@ -128,7 +128,7 @@ def _breaker(reason: Reason, run: Run, now: datetime) -> str:
         return (
             f"the breaker of {reason.holder} has opened for good; accept and start again: laneway tasks enable {task}"
         )
-    tried = f"it tries one run {phrases.moment(reason.opens_at, now)}"
+    tried = f"it tries one run at {phrases.moment(reason.opens_at, now)}"
     whose = "" if reason.holder == f"task {run.task}" else f" --user {shlex.quote(run.user or '')}"
     return f"the breaker of {reason.holder} is open; {tried}; close it now: laneway tasks close {task}{whose}"
 

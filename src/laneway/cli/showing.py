@@ -64,6 +64,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("lane", f"{run.lane}" + (f", priority {run.priority}" if run.priority else "")),
         ("user", run.user or ""),
         ("session", run.session or ""),
+        ("job", "" if run.job is None else f"{run.job.name}, for {run.job.nominal_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("attempt", f"{run.attempt}, started {run.fence} time{'s' * (run.fence != 1)}{crashes}"),
         ("worker", run.worker or ""),
         ("retry of", run.retry_of or ""),

@@ -130,7 +130,7 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
     """
     from laneway.cli.output import print_json
 
-    closed = awaited(_close(read_store(store), name, user))
+    closed, doubt = awaited(_close(read_store(store), name, user))
     whose = "" if user is None else f" of user {user}" if user else " without a user"
     if as_json:
         print_json({"v": 1, "task": name, "user": user, "closed": closed})
@@ -138,14 +138,19 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
         click.echo(f"{name}{whose}  closed")
     else:
         say(f"task {name}{whose} has no breaker that is open")
+    if doubt:
+        say(doubt)
 
 
-async def _close(scheduler: Scheduler, name: str, user: str | None) -> bool:
-    """Close it, and tell whether there was anything to close."""
+async def _close(scheduler: Scheduler, name: str, user: str | None) -> tuple[bool, str]:
+    """Close it; tell whether there was anything to close, and if not, what is odd about the name."""
+    from laneway.cli.jobdoubts import of_unknown_task
+
     async with scheduler:
         states = [state for state in await scheduler.tasks.list() if state.name == name]
         await scheduler.tasks.close_breaker(name, user)
-    return any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
+        closed = any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
+        return closed, "" if closed else await of_unknown_task(scheduler, name)
 
 
 async def _doubt(scheduler: Scheduler, name: str) -> str | None:

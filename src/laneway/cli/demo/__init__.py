@@ -23,7 +23,7 @@ from laneway.cli.commands import Command, json_option
 )
 @json_option("what was verified")
 def demo(check: bool, keep: Path | None, as_json: bool) -> int:
-    """See it work: 200 runs at once, fair turns, progress, retries, order, a question, and a worker killed.
+    """See it work: 200 runs at once, fair turns, progress, retries, order, a question, a job, and a worker killed.
 
     Everything happens in a temporary directory, in real worker processes on a SQLite file, and is gone afterwards.
     Every figure is read from the store. Exits with 0 if everything was as promised, else with 1.

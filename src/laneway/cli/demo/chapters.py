@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from laneway.cli.demo.firing import fire
 from laneway.cli.demo.ledger import inversions
 from laneway.cli.demo.scene import Followed, Scene, Stopwatch
 from laneway.cli.demo.screen import Row
@@ -150,6 +151,7 @@ CHAPTERS: Sequence[tuple[str, str, Callable[[Scene], Awaitable[None]]]] = (
     ("retry", "a handler that fails twice", retry),
     ("order", "one session, one message after another", order),
     ("ask", "a run that asks, and waits for the answer", ask),
+    ("fire", "a job, disabled after a few fires", fire),
     ("kill -9", "the worker dies in the middle", kill),
 )
 

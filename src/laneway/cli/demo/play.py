@@ -133,5 +133,6 @@ def _suggest(screen: Screen, kept: Path | None, report: Report) -> None:
     steps += ["laneway runs list --user cat", f"laneway runs events {fetched}"] if kept else ["laneway runs list"]
     steps += ["laneway worker tour:app", "laneway submit tour:app report topic=lanes --wait      # in another terminal"]
     steps += ["laneway submit tour:app publish title=lanes --wait     # asks you something"]
+    steps += ['laneway jobs add tick "every 10s" embed --app tour:app --args \'{"page": 1}\'']
     for step in steps:
         screen.line(f"  {step}", "cyan")
