@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +25,12 @@ from laneway import Context, GiveUp, Retry, Scheduler, SessionPolicy, Submission
 from laneway.core.outcome import Settlement
 from laneway.core.states import RunState
 from laneway.core.step import Step
+from laneway.testing.jobs import fire_due, new_job
 from tests.system.dying import NAMED, NOWHERE, Death
 from tests.system.leash import PR_SET_PDEATHSIG
 
 VICTIM = "victim"  # the user of the run that a scene is about
+JOB = "job"  # the id of the job that a scene is about
 
 
 class Shot(msgspec.Struct, frozen=True):
@@ -150,6 +153,14 @@ async def _answer_it(app: Scheduler) -> None:
     await app.answer(run, "yes")
 
 
+async def _fire_it(app: Scheduler) -> None:
+    store = await app.open()
+    now = round(time.time() * 1_000_000)
+    await store.add_job(new_job(now, id=JOB, task="give_up", run_on_start=True))
+    await fire_due(store)
+    await app.drain()
+
+
 _LEFT = _settles(RunState.SUCCEEDED, has=lambda settlement: settlement.leaves)
 _TWO = ("note", "note")
 _BOTH = [("note", {"n": 1}), "leave"]
@@ -172,6 +183,8 @@ SCENES = {
     "step": Scene(_of("pay"), is_it=lambda step: any(one.memo for one in step.saved)),
     "answer": Scene(_of("ask"), verb="answer", after=_answer_it),
     "cancel": Scene(_of("call", {"task": "confirm"}), verb="cancel", after=_cancel_it),
+    "fire": Scene(_of("note", {"n": 1}), verb="fire", is_it=bool, after=_fire_it),
+    "end of a fire": Scene(_of("note", {"n": 1}), is_it=_settles(RunState.FAILED), after=_fire_it),
 }
 
 

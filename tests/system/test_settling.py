@@ -1,6 +1,7 @@
 """Kill -9 at every point between a handler's return and the end of settle: all of what it leaves is there, or nothing.
 
-And so for a step that is kept, an answer, and a cancel that reaches called runs: each is one transaction of the store.
+And so for a step that is kept, an answer, a cancel that reaches called runs, and a job's fire: each is one transaction
+of the store.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import pytest
 from laneway import NotWaiting, Run, Scheduler
 from laneway.core.states import RunState
 from laneway.testing import all_runs, check_invariants
+from laneway.testing.jobs import fire_due, standing
 from tests.system.dying import NAMED, NOWHERE, UNSENT
 from tests.system.harness import Stage, say, seeded, sized, time_limit
-from tests.system.lastwills import SCENES, VICTIM, Scene, Shot, stage_on
+from tests.system.lastwills import JOB, SCENES, VICTIM, Scene, Shot, stage_on
 
 pytestmark = pytest.mark.system
 
@@ -175,6 +177,32 @@ async def has_been_cancelled_with_its_child(aftermath: Aftermath) -> None:
     assert (await aftermath.victim()).state is RunState.CANCELLED
 
 
+async def fires(aftermath: Aftermath) -> None:
+    store = await aftermath.app.open()
+    made = [run.id for run in await aftermath.runs() if run.job is not None]
+    state = (await standing(store, JOB)).state
+    assert len(made) == state.fired == aftermath.done
+    assert [record.run_id for record in await store.fires(JOB)] == made
+    assert ([] if state.last_run is None else [state.last_run]) == made
+
+
+async def has_fired_once(aftermath: Aftermath) -> None:
+    store = await aftermath.app.open()
+    await fire_due(store)  # as a ticker does, which the job is still due for if nobody has fired it
+    await aftermath.go_on()
+    [run] = [run for run in await aftermath.runs() if run.job is not None]
+    state = (await standing(store, JOB)).state
+    assert [record.run_id for record in await store.fires(JOB)] == [run.id]
+    assert (state.last_run, state.last_state, state.failures) == (run.id, RunState.FAILED, 1)
+
+
+async def tells_its_job(aftermath: Aftermath) -> None:
+    [run] = [run for run in await aftermath.runs() if run.job is not None]
+    state = (await standing(await aftermath.app.open(), JOB)).state
+    assert run.ended is aftermath.done
+    assert (state.last_state, state.failures) == ((RunState.FAILED, 1) if aftermath.done else (None, 0))
+
+
 Look = Callable[[Aftermath], Awaitable[None]]
 LOOKS: dict[str, tuple[Look, Look]] = {
     "held back": (leaves, has_left_once),
@@ -189,6 +217,8 @@ LOOKS: dict[str, tuple[Look, Look]] = {
     "step": (keeps, has_paid_once_if_it_was_kept),
     "answer": (is_answered, has_been_answered_once),
     "cancel": (is_cancelled, has_been_cancelled_with_its_child),
+    "fire": (fires, has_fired_once),
+    "end of a fire": (tells_its_job, has_fired_once),
 }
 
 
