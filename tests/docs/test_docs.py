@@ -59,6 +59,7 @@ EXAMPLES = {
     "docs/lanes.md": ["operating", "keys", "asking"],
     "docs/breakers.md": ["watching"],
     "docs/events.md": ["saying", "following", "subscribing", "streaming"],
+    "docs/jobs.md": ["making", "looking", "by_hand", "changing", "once", "gating", "owning"],
     "docs/attempts.md": ["stepping", "asking", "calling", "following_up", "cooking"],
 }
 
