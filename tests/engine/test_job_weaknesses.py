@@ -291,8 +291,9 @@ async def test_w4_12_a_stop_does_not_sit_out_a_retry(app: Scheduler, clock: Fake
         await clock.advance(60)
         [record] = await recorded(app, "job", 1)
         assert record.run_id is not None
-        while (await app.get(record.run_id)).attempt == 1:  # noqa: ASYNC110 - nothing signals it
-            await asyncio.sleep(0.001)
+        async for event in app.events(record.run_id):
+            if event.kind == "retrying":
+                break
 
         await soon(app.stop())
 
@@ -439,3 +440,6 @@ async def test_w1_13_what_is_due_is_driven_by_the_scheduler_and_what_is_overdue_
     async with worker.running():
         await passes(clock, 62)
         await until(lambda: "overdue" in worker.status().bad_jobs)
+        said = worker.status().bad_jobs["overdue"]
+
+    assert "version 99" in said

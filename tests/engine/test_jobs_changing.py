@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +17,7 @@ from laneway import (
     BadSetting,
     DailyAt,
     Every,
+    Job,
     JobChanged,
     JobExists,
     LanewayError,
@@ -171,7 +174,9 @@ async def test_a_job_that_is_changed_during_its_run_stays_so(jobs_app: Scheduler
     assert (b.schedule, at(b), b.last_state) == (DailyAt(9), "Thu 01 09:00", RunState.SUCCEEDED)
 
 
-async def test_two_who_change_a_job_at_once_both_have_their_way(clock: FakeClock) -> None:
+@asynccontextmanager
+async def overtaken(clock: FakeClock) -> AsyncIterator[tuple[asyncio.Task[Job], Scheduler]]:
+    """A change of a job that is held back just before it is written, and another scheduler; then it is let go."""
     memory: Store = MemoryStore(clock)
     watched = WatchedStore(memory)
     one, two = with_tasks(scheduler_on(watched, clock)), with_tasks(scheduler_on(memory, clock))
@@ -180,29 +185,25 @@ async def test_two_who_change_a_job_at_once_both_have_their_way(clock: FakeClock
         come = watched.hold_back("change_job")
         slow = asyncio.create_task(one.jobs.update("digest", priority=5))
         await come.wait()
-
-        await two.jobs.update("digest", lane="slow")
+        yield slow, two
         watched.let_go("change_job")
+        await asyncio.wait([slow])
 
-        assert ((await slow).spec.priority, (await slow).spec.lane) == (5, "slow")
+
+async def test_two_who_change_a_job_at_once_both_have_their_way(clock: FakeClock) -> None:
+    async with overtaken(clock) as (slow, two):
+        await two.jobs.update("digest", lane="slow")
+
+    assert ((await slow).spec.priority, (await slow).spec.lane) == (5, "slow")
 
 
 async def test_a_job_that_is_removed_while_it_is_changed_stays_removed(clock: FakeClock) -> None:
-    memory: Store = MemoryStore(clock)
-    watched = WatchedStore(memory)
-    one, two = with_tasks(scheduler_on(watched, clock)), with_tasks(scheduler_on(memory, clock))
-    async with one, two:
-        await one.jobs.create("digest", "@daily", "cleanup")
-        come = watched.hold_back("change_job")
-        slow = asyncio.create_task(one.jobs.update("digest", priority=5))
-        await come.wait()
-
+    async with overtaken(clock) as (slow, two):
         await two.jobs.remove("digest")
-        watched.let_go("change_job")
 
-        with pytest.raises(UnknownJob):
-            await slow
-        assert await two.jobs.list() == []
+    with pytest.raises(UnknownJob):
+        await slow
+    assert await two.jobs.list() == []
 
 
 class Contested(MemoryStore):

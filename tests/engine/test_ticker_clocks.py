@@ -203,6 +203,7 @@ async def test_without_jobs_the_ticker_does_not_even_nap(app: Scheduler, clock: 
         without = clock.sleepers
         await add_job(app, "job", Every(HOUR, anchor=START))
         await soon(_sleeps(clock, without + 1))
+        assert clock.sleepers > without
 
 
 async def _sleeps(clock: FakeClock, number: int) -> None:

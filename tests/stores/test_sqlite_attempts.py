@@ -3,7 +3,7 @@
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,21 +21,11 @@ from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new
 from laneway.testing.hand import error
 from laneway.testing.leaving import child_of, follow_up
 from laneway.testing.waiting import step_memo, waits
+from tests.stores.behind import edit, rows
 from tests.stores.layouts import as_layout
 from tests.stores.tracing import traced
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
-
-
-def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
-
-
-def edit(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in statements:
-            db.execute(statement)
 
 
 async def asking(store: SQLiteStore, hand: Hand, run_id: str = "a", session: str | None = "chat") -> Claimed:

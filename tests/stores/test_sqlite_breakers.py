@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.circuits import Circuits
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
+from tests.stores.behind import edit
 from tests.stores.tracing import counted
 
 POLICY = TaskPolicy(retry=Retry(attempts=1), breaker=Breaker(2, open_for=60))
@@ -28,11 +28,6 @@ async def behind(store: SQLiteStore | MemoryStore) -> Hand:
     await hand.fail(*await hand.claim(2))
     assert await hand.claim(9) == []
     return hand
-
-
-def edit(path: Path, statement: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(statement)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -24,22 +24,12 @@ from laneway.stores.sqlite.statements import load
 from laneway.testing import FakeClock, Hand, check_invariants, new_runs
 from laneway.testing.hand import error
 from laneway.testing.jobs import HOUR, all_fires, decided, fire_due, kept_job, new_job, standing
+from tests.stores.behind import edit, rows
 from tests.stores.layouts import as_layout
 from tests.stores.test_sqlite_plans import plan
 from tests.stores.tracing import counted, traced
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
-
-
-def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
-
-
-def edit(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in statements:
-            db.execute(statement)
 
 
 # The file

@@ -1,7 +1,6 @@
 """What is particular to SQLite about sessions: older files, what the tables keep, and what they cost."""
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -18,15 +17,11 @@ from laneway.core.step import Result, Saved, Step
 from laneway.stores.sqlite import SQLiteStore, liveness, stepping, submitting
 from laneway.stores.sqlite.effects import Effects
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from tests.stores.behind import rows
 from tests.stores.layouts import as_layout
 from tests.stores.tracing import traced
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
-
-
-def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
 
 
 def message(run_id: str, mode: str, session: str = "chat", **given: object) -> NewRun:

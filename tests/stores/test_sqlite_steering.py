@@ -11,11 +11,7 @@ from laneway.core.run import Request, RunFilter
 from laneway.core.states import RunState
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
-
-
-def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
+from tests.stores.behind import rows
 
 
 def made_by_the_first_layout(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,16 +18,10 @@ from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.stores.sqlite.backup import back_up
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from tests.stores.behind import edit
 from tests.stores.layouts import OLD, as_layout
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
-
-
-def edit(path: Path, *statements: str) -> None:
-    """Change the file behind the store's back."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in statements:
-            db.execute(statement)
 
 
 # Migrating

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
@@ -31,7 +32,7 @@ TASK_OPTIONS = (
 )
 
 
-class Registering:
+class Registering(ABC):
     """The decorators of a scheduler."""
 
     jobs: Jobs
@@ -40,9 +41,9 @@ class Registering:
     _knowing: Knowing
     _working: Working
 
+    @abstractmethod
     async def submit(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Receipt:
         """Accept a run of a registered task."""
-        raise NotImplementedError
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from datetime import timedelta
@@ -23,7 +24,7 @@ from laneway.ports.store import Store
 from laneway.settings import Settings
 
 
-class Runs:
+class Runs(ABC):
     """The verbs of a scheduler that are about runs there are."""
 
     settings: Settings
@@ -31,12 +32,13 @@ class Runs:
     _control: Control
     _subscribers: Subscribers
 
+    @abstractmethod
     async def open(self) -> Store:
         """Open the store."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _refuse_if_shut(self) -> None:
-        raise NotImplementedError
+        """Raise if no new runs are taken."""
 
     # Reading
 

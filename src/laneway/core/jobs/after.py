@@ -16,7 +16,7 @@ from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Ties, Why
 from laneway.core.states import RunState
 
 ERROR_LIMIT = 4000  # characters of the last error that a job remembers
-BY_HAND, CAUGHT_UP, OVERLAP = "by_hand", "caught_up", "overlap"  # reasons of records
+BY_HAND, MADE_UP_FOR, OVERLAP = "by_hand", "caught_up", "overlap"  # reasons of records
 
 _ENDINGS = {
     RunState.SUCCEEDED: Halt.DONE,
@@ -113,7 +113,7 @@ def _left_alone(record: JobRecord, now: int) -> JobRecord:
 
 def _record(run: NewRun, tie: JobTie, receipt: Receipt, *, by_hand: bool) -> FireRecord:
     if receipt.outcome is ReceiptOutcome.ACCEPTED:
-        reason = BY_HAND if by_hand else CAUGHT_UP if tie.overlap is None else None
+        reason = BY_HAND if by_hand else MADE_UP_FOR if tie.overlap is None else None
         return FireRecord(kind=FireKind.FIRED, first=tie.at, last=tie.at, reason=reason, run_id=run.id)
     busy = receipt.reason in (Why.SESSION_BUSY, Why.SESSION_FULL)
     return FireRecord(kind=FireKind.SKIPPED, first=tie.at, last=tie.at, reason=OVERLAP if busy else receipt.reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from laneway.core.jobs.firing import Fired, Firing
@@ -10,7 +11,7 @@ from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.memory.changing import Changing
 
 
-class Jobkeeping(Changing):
+class Jobkeeping(Changing, ABC):
     """Keeps and fires jobs; see `JobStore`."""
 
     async def add_job(self, job: JobRecord) -> JobRecord:
@@ -55,6 +56,6 @@ class Jobkeeping(Changing):
         with self._lock:
             self._kept.jobs.restart_time(self._clock.now())
 
+    @abstractmethod
     def _make_due(self, now: int) -> None:
         """Let runs that are due join: what is accepted after comes behind them."""
-        raise NotImplementedError

@@ -1,0 +1,20 @@
+"""A store's file behind the store's back: what is in it, and changes that nobody told the store of."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Return what a query finds in the file."""
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement)
