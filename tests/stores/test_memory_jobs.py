@@ -6,6 +6,7 @@ import msgspec
 
 from laneway.core.instants import SECOND
 from laneway.core.jobs.planning import with_next
+from laneway.core.schedules import Every
 from laneway.stores.memory.jobs import SPARE, Jobs
 from laneway.testing.clock import START
 from laneway.testing.jobs import new_job
@@ -25,3 +26,16 @@ def test_a_job_that_is_moved_again_and_again_takes_up_no_more_room() -> None:
     assert len(jobs._coming) <= 2 * 2 + SPARE + 1
     due = jobs.due(START + 9999 * SECOND, 10, (0, ""))
     assert [one.id for one in due.jobs] == [later.id, job.id]
+
+
+def test_a_clock_that_is_set_back_brings_no_place_of_a_job_back_that_has_moved_on() -> None:
+    jobs = Jobs()
+    for job_id, period in (("first", 10), ("gone", 20)):
+        jobs.add(new_job(START, Every(period), id=job_id), START)
+    assert len(jobs.due(START + 30 * SECOND, 10, (0, "")).jobs) == 2
+    jobs.remove("gone")
+
+    due = jobs.due(START + 15 * SECOND, 10, (0, ""))
+
+    assert [one.id for one in due.jobs] == ["first"]
+    assert due.next_at is None

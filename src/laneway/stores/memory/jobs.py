@@ -194,7 +194,9 @@ class Jobs:
                 self._due.insert(spot, place)
         # The clock may have been set back.
         while self._due and self._due[-1][0] > now:
-            heappush(self._coming, self._due.pop())
+            place = self._due.pop()
+            if self._stands(place):
+                heappush(self._coming, place)
         self._gone = min(self._gone, len(self._due))
 
     def _stands(self, place: Place) -> bool:
