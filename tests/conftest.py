@@ -1,14 +1,20 @@
 """What holds for all tests."""
 
 import asyncio
+import os
 import shutil
 import signal
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
+from laneway.testing.servers import GivenServer, Server, any_server
+
+NAMESPACES = count(1)
 
 # A shell that starts the tests in the background makes them, and all they start, ignore Ctrl-C; some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -33,3 +39,20 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sqlite_file(empty_file: Path, tmp_path: Path) -> Path:
     """A SQLite store with nothing in it, of the test's own."""
     return Path(shutil.copy(empty_file, tmp_path / "laneway.db"))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Server]:
+    """A server that all tests of this process share; who kills or configures one starts it with `valkey_server`."""
+    with any_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: Server) -> str:
+    """The URL of an empty server, with a namespace of the test's own."""
+    # One that is given is shared with others, and not ours to empty; a namespace of our own is empty as well.
+    if not isinstance(redis_server, GivenServer):
+        redis_server.command("FLUSHALL")
+    more = "&" if "?" in redis_server.url else "?"
+    return f"{redis_server.url}{more}namespace=test-{os.getpid()}-{next(NAMESPACES)}"

@@ -96,3 +96,7 @@ def test_an_old_python_can_read_the_file_far_enough_to_refuse() -> None:
     source = Path(dev.__file__).read_text(encoding="utf-8")
 
     ast.parse(source, feature_version=(3, 7))
+
+
+def test_what_is_started_keeps_what_it_compiled() -> None:
+    assert "PYTHONDONTWRITEBYTECODE" not in dev.ENVIRONMENT

@@ -21,7 +21,8 @@ import dev
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-ASKED_FOR = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+ASKED_FOR = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"], *EXTRAS["redis"]]
 
 # Not ours, or made by a run.
 UNREAD = {".git", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tools"}
@@ -104,8 +105,8 @@ def make(*arguments: str) -> str:
 def test_make_alone_lists_every_command() -> None:
     shown = make(f"PYTHON={shlex.quote(sys.executable)}")
 
-    listed = re.findall(r"^  (\w+) +\S", shown, flags=re.MULTILINE)
-    assert listed == ["help", "demo", "test", "check", "bench", "chaos", "oracle", "lock", "clean"]
+    listed = re.findall(r"^  ([\w-]+) +\S", shown, flags=re.MULTILINE)
+    assert listed == ["help", "demo", "test", "test-matrix", "check", "bench", "chaos", "oracle", "lock", "clean"]
     assert listed == list(dev.COMMANDS)
 
 

@@ -5,6 +5,7 @@ Hand, new_run    a worker moved by hand, and what it works on
 LossyStore       any store behind a line that fails
 StoreContract    the suite every store passes: subclass it and give it a `store` fixture (needs pytest)
 check_invariants what holds after every command; check_drains: that everything comes to its end
+laneway.testing.servers  private Valkey and Redis servers
 laneway.testing.model    random commands, compared with the memory store (needs hypothesis)
 """
 

