@@ -1,0 +1,23 @@
+-- What every file may use: where the keys are, what time it is, and how to ask the server. Set anew for each call,
+-- because a library of functions is made once and called many times.
+
+local call, pack, unpacked, PREFIX, NOW
+local IN_LIBRARY = false
+local begins = {}  -- what makes the modules forget the call before
+
+local function bind()
+  call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
+end
+
+local function begin(keys, argv)
+  PREFIX = keys[1] .. ':'
+  if not argv[1] or argv[1] == '' then
+    local time = call('TIME')
+    NOW = time[1] * 1000000 + time[2]
+  else
+    NOW = tonumber(argv[1])  -- microseconds since 1970, given by tests
+  end
+  for i = 1, #begins do
+    begins[i]()
+  end
+end
