@@ -40,6 +40,7 @@ from laneway.stores.memory import MemoryStore
 from laneway.sync import Sync
 
 AnyTask = Task[..., Any]
+REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # what an address on a Redis store begins with
 SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 
@@ -247,12 +248,30 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
         return SQLiteStore(rest[1:], clock, busy_timeout=settings.busy_timeout)
     if scheme == "sqlite":
         raise BadURL(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute/path.db")
+    if separator and scheme.partition("+")[0] in REDIS:
+        return _redis_store(url, clock)
     # Only the scheme is shown: what follows may hold a password.
     shown = f"{scheme}://" if separator else repr(url)
-    raise BadURL(f"{shown} is not a store laneway knows; it can be sqlite:///file.db or memory://")
+    raise BadURL(f"{shown} is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://")
+
+
+def _redis_store(url: str, clock: Clock) -> Store:
+    try:
+        from laneway.stores.redis import RedisStore
+    except ModuleNotFoundError as error:
+        if error.name != "hiredis":
+            raise
+        raise BadURL(f"{url.partition(':')[0]}:// needs a package more: pip install 'laneway[redis]'") from None
+    # The server's clock is everybody's; a clock of one's own is for tests.
+    return RedisStore(url, None if isinstance(clock, SystemClock) else clock)
 
 
 def without_password(url: str) -> str:
-    """Return the address as it may be shown: without user, password and parameters."""
+    """Return the address as it may be shown: without user and password, and of the parameters the namespace only."""
     scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.partition("?")[0].rpartition("@")[2]
+    if scheme == "sqlite":
+        return url
+    # What stands before the last @ may be a password, however it is misspelt.
+    place, _, query = rest.rpartition("@")[2].partition("?")
+    namespace = [f"?{part}" for part in query.split("&") if part.startswith("namespace=")]
+    return "".join((scheme, separator, place, *namespace[:1]))

@@ -132,7 +132,7 @@ def test_reading_a_store_that_is_not_there_says_so_and_makes_none(
         ("sqlite://a.db", 2, "'sqlite://a.db' names no file"),
         ("memory://", 2, "memory:// lives inside one process"),
         ("sqlite:///app.py", 6, ""),
-        ("redis://me:secret@host/0", 2, "redis:// is not a store laneway knows"),
+        ("redis://me:secret@host/x", 2, "redis://: the database is a number, such as /0, not 'x'"),
     ],
 )
 def test_a_wrong_store_is_explained(invoke: Invoke, url: str, code: int, said: str) -> None:

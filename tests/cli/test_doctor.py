@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from laneway.cli import diagnosis
+from laneway.cli.output import store_words
+from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite import examining
 from laneway.stores.sqlite.connection import APPLICATION_ID, newest_layout
 from tests.cli.conftest import Invoke
@@ -220,7 +222,7 @@ def test_what_is_no_store_is_refused_clearly(invoke: Invoke, folder: Path, comma
     assert (code, said) == (2, "laneway: memory:// lives inside one process; from here there is nothing to see in it\n")
     code, said = refused()
     assert (code, said.splitlines()[0]) == (6, "laneway: there is no store at sqlite:///laneway.db")
-    code, said = refused("--store", "redis://")
+    code, said = refused("--store", "mongodb://")
     assert (code, "is not a store laneway knows" in said) == (2, True)
     (folder / "diary.db").write_text("dear diary, " * 1000, encoding="utf-8")
     code, said = refused("--store", "sqlite:///diary.db")
@@ -302,6 +304,40 @@ def test_migrate_says_from_where_to_where_and_does_it(invoke: Invoke, folder: Pa
     assert (again.exit_code, again.stderr) == (0, f"layout {newest} is the newest; there is nothing to do\n")
     assert json.loads(invoke("migrate", "--json").stdout) == {"v": 1, "from": newest, "to": newest, "done": False}
     assert found(invoke)["well"]
+
+
+def test_what_a_server_keeps_and_what_is_dangerous_about_it_is_told() -> None:
+    examination = Examination(
+        engine="Valkey 9.1.2",
+        layout=1,
+        newest_layout=1,
+        kept="nothing",
+        warnings=["set appendonly yes", "set noeviction"],
+        sizes={"memory": 3 * 2**20, "limit": 2**30},
+        findings=[],
+        runs={},
+        workers=[],
+        set_back=0,
+    )
+
+    told = diagnosis.Diagnosis("redis://host", examination, [], 0, None)
+
+    about = [fact for fact in told.facts if fact.name in ("engine", "restart", "server", "memory", "file")]
+    assert [(fact.name, fact.level, fact.text) for fact in about] == [
+        ("engine", "fine", "Valkey 9.1.2"),
+        ("restart", "fine", "keeps nothing"),
+        ("server", "warning", "set appendonly yes"),
+        ("server", "warning", "set noeviction"),
+        ("memory", "fine", "3.0 MiB of 1.0 GiB"),
+    ]
+    assert told.well
+
+
+def test_a_command_to_paste_does_not_hold_a_password() -> None:
+    assert store_words("redis://ann:secret@host/0?namespace=a&timeout=1") == (
+        " --store 'redis://...@host/0?namespace=a&timeout=1'"
+    )
+    assert store_words("sqlite:///who@home.db") == " --store sqlite:///who@home.db"
 
 
 @pytest.mark.usefixtures("store")

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract, also through two store objects on one file."""
+"""The SQLite store keeps the contract, through two store objects on one file and alone."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,15 +8,7 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, ManyDoors, StoreContract
-
-
-class TestSQLiteStore(StoreContract):
-    @pytest.fixture
-    async def store(self, clock: FakeClock, sqlite_file: Path) -> AsyncIterator[Store]:
-        store = SQLiteStore(sqlite_file, clock)
-        await store.open()
-        yield store
-        await store.close()
+from tests.contract.alone import ContractAlone
 
 
 class TestTwoSQLiteStoresOnOneFile(StoreContract):
@@ -26,3 +18,21 @@ class TestTwoSQLiteStoresOnOneFile(StoreContract):
         await store.open()
         yield store
         await store.close()
+
+
+class OneStore:
+    @pytest.fixture
+    async def store(self, clock: FakeClock, sqlite_file: Path) -> AsyncIterator[Store]:
+        store = SQLiteStore(sqlite_file, clock)
+        await store.open()
+        yield store
+        await store.close()
+
+
+class TestSQLiteStore(OneStore, ContractAlone):
+    pass
+
+
+@pytest.mark.chaos
+class TestWholeContractOnOneSQLiteStore(OneStore, StoreContract):
+    pass

@@ -241,6 +241,12 @@ def test_a_user_with_runs_waiting_is_never_passed_over_twice_in_a_row(
                 assert others[starter] <= 2
 
 
+def ended(floor: Floor, item: Item) -> None:
+    """Let a run end and be gone: PlainShelves search, and would search what has ended, too."""
+    floor.end(item)
+    floor.shelves.items.remove(item)
+
+
 @pytest.mark.parametrize("gap", [1, 2, 3])
 @pytest.mark.parametrize("users", [1, 3])
 def test_a_low_priority_run_starts_in_bounded_time_though_the_flood_never_ends(gap: int, users: int) -> None:
@@ -255,7 +261,7 @@ def test_a_low_priority_run_starts_in_bounded_time_though_the_flood_never_ends(g
         [item] = floor.claim(1)
         if item is not low:
             floor.join(user=item.user, priority=5)
-            floor.end(item)
+            ended(floor, item)
             turns += 1
 
     assert (gap * HEAD_START - 1) * users <= turns <= (gap * HEAD_START + 1) * users
@@ -267,13 +273,13 @@ def test_a_burst_delays_a_fresh_user_of_another_priority_by_the_head_start_at_mo
     burst_at: int, fresh_at: int, claimed: int
 ) -> None:
     floor = Floor(Lane("main", limit=WIDE))
-    # PlainShelves search; a burst is made of few runs that come again and again.
+    # A burst is made of few runs that come again and again.
     for _ in range(5):
         floor.join(user="burst", priority=burst_at)
     for _ in range(claimed):
         [item] = floor.claim(1)
         floor.join(user="burst", priority=burst_at)
-        floor.end(item)
+        ended(floor, item)
 
     fresh = floor.join(user="fresh", priority=fresh_at)
     waited = 0
@@ -281,7 +287,7 @@ def test_a_burst_delays_a_fresh_user_of_another_priority_by_the_head_start_at_mo
         [item] = floor.claim(1)
         if item is not fresh:
             floor.join(user="burst", priority=burst_at)
-            floor.end(item)
+            ended(floor, item)
             waited += 1
 
     assert waited <= max(0, burst_at - fresh_at) * HEAD_START + 1
@@ -389,8 +395,7 @@ def test_a_burst_of_mixed_priorities_delays_a_fresh_user_by_the_head_start_at_mo
         [item] = floor.claim(1)
         if item.user != "fresh":
             floor.join(user=item.user, priority=item.priority)
-            floor.end(item)
-            floor.shelves.items.remove(item)  # they are searched
+            ended(floor, item)
         return item
 
     for _ in range(claimed):

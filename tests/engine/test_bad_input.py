@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -212,13 +213,20 @@ async def test_a_run_is_found_by_the_beginning_of_its_id(app: Scheduler) -> None
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("sqlight:///x.db", "sqlight:// is not a store laneway knows; it can be sqlite:///file.db or memory://"),
-        ("mongodb://host/db", "mongodb:// is not a store laneway knows; it can be sqlite:///file.db or memory://"),
+        (
+            "sqlight:///x.db",
+            "sqlight:// is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://",
+        ),
+        (
+            "mongodb://host/db",
+            "mongodb:// is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://",
+        ),
         ("sqlite://x.db", "'sqlite://x.db' names no file; write sqlite:///relative.db or sqlite:////absolute/path.db"),
         ("sqlite:///", "'sqlite:///' names no file; write sqlite:///relative.db or sqlite:////absolute/path.db"),
+        ("redis://ann:secret@host/six", "redis://: the database is a number, such as /0, not 'six'"),
         (
-            "redis://ann:secret@host:6379/0",
-            "redis:// is not a store laneway knows; it can be sqlite:///file.db or memory://",
+            "redis+shard://h",
+            "redis+shard:// is not known; a server is redis://host, or redis+cluster:// or redis+sentinel://",
         ),
     ],
 )
@@ -227,6 +235,18 @@ def test_an_address_that_is_no_store_is_refused_without_its_password(url: str, m
         Scheduler(url)
 
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("scheme", ["redis", "valkeys", "unix", "redis+cluster"])
+def test_a_store_whose_extra_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    for name in [name for name in sys.modules if name.startswith("laneway.stores.redis")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "hiredis", None)
+
+    with pytest.raises(BadURL) as caught:
+        Scheduler(f"{scheme}://ann:secret@/host")
+
+    assert str(caught.value) == f"{scheme}:// needs a package more: pip install 'laneway[redis]'"
 
 
 def test_the_address_comes_from_the_argument_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

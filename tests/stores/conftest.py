@@ -1,4 +1,4 @@
-"""A SQLite store on a fresh file and a clock that stands still."""
+"""A SQLite store on a fresh file, a Redis store in a fresh namespace, and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.testing import FakeClock
@@ -36,3 +37,11 @@ async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 def db(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(connect(Place(path, 1.0))) as db:
         yield db
+
+
+@pytest.fixture
+async def redis_store(redis_url: str, clock: FakeClock) -> AsyncIterator[RedisStore]:
+    store = RedisStore(redis_url, clock)
+    await store.open()
+    yield store
+    await store.close()

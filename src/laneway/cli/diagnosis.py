@@ -43,7 +43,10 @@ class Diagnosis:
     ) -> None:
         self.url, self.examination, self.repaired = url, examination, repaired
         self._now, self._file = now, file
-        self.facts = [*self._versions(), *self._health(), *self._time(), *self._room(), *self._life()]
+        self.facts = [
+            *(*self._versions(), *self._server(), *self._health()),
+            *(*self._time(), *self._room(), *self._life()),
+        ]
 
     @property
     def well(self) -> bool:
@@ -83,6 +86,12 @@ class Diagnosis:
             text = f"{found.layout}; this laneway uses {found.newest_layout}: `laneway migrate` moves it forward"
             yield Fact("layout", WARNING, text)
 
+    def _server(self) -> Iterator[Fact]:
+        found = self.examination
+        if found.kept is not None:
+            yield Fact("restart", FINE, f"keeps {found.kept}")
+        yield from (Fact("server", WARNING, text) for text in found.warnings)
+
     def _health(self) -> Iterator[Fact]:
         found = self.examination
         if found.damage:
@@ -115,7 +124,10 @@ class Diagnosis:
 
     def _room(self) -> Iterator[Fact]:
         sizes = self.examination.sizes
-        if sizes:
+        if "memory" in sizes:
+            limit = f" of {size(sizes['limit'])}" if sizes.get("limit") else ", without a limit"
+            yield Fact("memory", FINE, f"{size(sizes['memory'])}{limit}")
+        if "file" in sizes:
             unused = f" ({size(sizes['unused'])} of it unused)" if sizes.get("unused") else ""
             yield Fact("file", FINE, f"{size(sizes['file'])}{unused}")
             long = sizes["log"] > LONG_LOG

@@ -63,7 +63,7 @@ def _examine(url: str, *, repair: bool, as_json: bool) -> int:
 async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
     from laneway.cli.diagnosis import Diagnosis
     from laneway.engine.clock import SystemClock
-    from laneway.scheduler import store_at
+    from laneway.scheduler import store_at, without_password
     from laneway.settings import Settings
 
     clock = SystemClock()
@@ -74,7 +74,7 @@ async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
         if repair and examination.findings:
             repaired = await store.check(repair=True)
             examination = await store.examine()
-        return Diagnosis(url, examination, repaired, clock.now(), file_of(url))
+        return Diagnosis(without_password(url), examination, repaired, clock.now(), file_of(url))
     finally:
         await store.close()
 

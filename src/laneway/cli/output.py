@@ -99,5 +99,12 @@ def printable(value: Any) -> str:
 
 
 def store_words(store: str | None) -> str:
-    """Return the option that names the store again, for a command to paste."""
-    return f" --store {store}" if store else ""
+    """Return the option that names the store again, for a command to paste; dots stand for user and password."""
+    if not store:
+        return ""
+    import shlex
+
+    scheme, separator, rest = store.partition("://")
+    if scheme != "sqlite" and "@" in rest:
+        store = f"{scheme}{separator}...@{rest.rpartition('@')[2]}"
+    return f" --store {shlex.quote(store)}"

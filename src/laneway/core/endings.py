@@ -23,9 +23,17 @@ NO_TIES = Ties()
 class Ended(Protocol):
     """What is known of a run that ends."""
 
-    id: str
-    user: str | None
-    session: str | None
+    @property
+    def id(self) -> str:
+        """The run's id."""
+
+    @property
+    def user(self) -> str | None:
+        """Whose it is."""
+
+    @property
+    def session(self) -> str | None:
+        """The session that it has a place in."""
 
     @property
     def ties(self) -> Ties | None:

@@ -18,7 +18,9 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     engine: str  # "SQLite 3.51.3"
     layout: int  # 0 where it cannot be told
     newest_layout: int  # this laneway's
-    sizes: Mapping[str, int] = {}  # bytes, by what takes them
+    kept: str | None = None  # what a restart of the store's server keeps; None where there is no server
+    warnings: list[str] = []  # what an operator should change about the engine
+    sizes: Mapping[str, int] = {}  # bytes, by what takes them: file, log, unused; memory, and its limit if it has one
     damage: list[str] = []  # what the engine itself finds wrong with its data
     findings: list[Finding] | None = None
     runs: Mapping[str, int] | None = None  # by state

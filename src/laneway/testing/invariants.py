@@ -33,6 +33,8 @@ async def all_runs(store: Store, wanted: RunFilter | None = None) -> list[Run]:
     while page := await store.runs(wanted or RunFilter(), limit=PAGE, before=before):
         found += page
         before = page[-1].number
+        if len(page) < PAGE:
+            break
     return found[::-1]
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from laneway.core.events import draft
@@ -422,9 +422,16 @@ class StoreMachine(JobCommands, RuleBasedStateMachine):
             await self._register(TASKS)
 
 
-def compare_with_memory(factory: StoreFactory, *, examples: int, steps: int, derandomize: bool = True) -> int:
-    """Compare a store with memory in so many examples of so many commands; return how many commands were compared."""
+def compare_with_memory(
+    factory: StoreFactory, *, examples: int, steps: int, derandomize: bool = True, part: int | None = None
+) -> int:
+    """Compare a store with memory in so many examples of so many commands; return how many commands were compared.
+
+    Each `part` has examples of its own.
+    """
     machine = type("ComparedWithMemory", (StoreMachine,), {"factory": staticmethod(factory), "commands": 0})
+    if part is not None and derandomize:
+        machine = seed(part)(machine)
     budget = settings(
         max_examples=examples,
         stateful_step_count=steps,

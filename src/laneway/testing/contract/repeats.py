@@ -108,15 +108,6 @@ class Repeats(Part):
 
         assert await store.count() == {"running": 2, "pending": 3}
 
-    async def test_call_numbers_may_leave_some_out(self, store: Store) -> None:
-        hand = await Hand(store).register()
-        await store.submit(new_runs(3, "r"))
-
-        await store.step(Step("hand", 7, room=1))
-        await store.step(Step("hand", 1000, room=1))
-
-        assert len(hand.renew().leases) == 2
-
     async def test_each_incarnation_has_call_numbers_of_its_own(self, store: Store) -> None:
         one, two = await Hand(store, "one").register(), await Hand(store, "two").register()
         await store.submit(new_runs(2, "r"))

@@ -1,0 +1,465 @@
+-- gives: base, call_later, MOST_MOVES
+-- The base of every script: what is read is kept, and writes are made together at the end.
+--
+-- A script reads what it needs, decides on tables of its own, and writes only in `base.flush`, the last thing it does.
+-- So whatever goes wrong before that has changed nothing.
+
+local base = {}
+local MOST_MOVES = 500  -- runs that one call may move before it answers "more"
+local PIECE = 1000  -- values in one variadic command: Lua's stack has an end
+
+-- Writes ------------------------------------------------------------------------------------------------------------
+
+local flushes = {}  -- one function per kind of thing, in the order in which the modules stand in the script
+local once = {}  -- those of this call alone
+local later = {}
+
+-- Let `forget` be called before each call: what a module has kept of the call before is not true any more.
+function base.at_begin(forget)
+  begins[#begins + 1] = forget
+end
+
+-- Let `write` be called at the end of each call that flushes.
+function base.at_end(write)
+  flushes[#flushes + 1] = write
+end
+
+-- Let `write` be called at the end of this call.
+function base.at_this_end(write)
+  once[#once + 1] = write
+end
+
+function base.flush()
+  for i = 1, #flushes do
+    flushes[i]()
+  end
+  for i = 1, #once do
+    once[i]()
+  end
+end
+
+base.at_begin(function()
+  once, later, base.said = {}, {}, false
+end)
+
+-- Make a write at the end; the key comes without the prefix.
+local function call_later(command, key, ...)
+  later[#later + 1] = {command, PREFIX .. key, ...}
+end
+
+base.at_end(function()
+  for i = 1, #later do
+    call(unpack(later[i]))
+  end
+end)
+
+-- Send a variadic command in pieces; `list` holds its values (pairs stay together, because a piece is even).
+function base.send(command, key, list)
+  local count = #list
+  for first = 1, count, PIECE do
+    call(command, key, unpack(list, first, math.min(first + PIECE - 1, count)))
+  end
+end
+
+-- Refuse what brings new runs when the server's memory is full, before anything is decided: Redis looks only at the
+-- first write of a script, and that might be one that takes no memory. Of a function it knows without looking.
+function base.refuse_full()
+  if not IN_LIBRARY then
+    call('HINCRBY', PREFIX .. 'counters', 'number', 0)
+  end
+end
+
+-- Let a step that only finishes what was accepted write although the server's memory is full: Redis refuses a script's
+-- first write if that may take memory, and none behind one that may not.
+function base.allow_full()
+  if not IN_LIBRARY then
+    call('DEL', PREFIX .. 'none')
+  end
+end
+
+-- Counts ------------------------------------------------------------------------------------------------------------
+
+local added = {}  -- key, then field: by how much it grows
+
+base.at_begin(function()
+  added = {}
+end)
+
+-- Return by how much the fields of a hash grow, to be changed by those who count often.
+function base.growth(key)
+  local fields = added[key]
+  if not fields then
+    fields = {}
+    added[key] = fields
+  end
+  return fields
+end
+
+function base.count(key, field, by)
+  local fields = base.growth(key)
+  fields[field] = (fields[field] or 0) + by
+end
+
+base.at_end(function()
+  for key, fields in pairs(added) do
+    for field, by in pairs(fields) do
+      if by ~= 0 and call('HINCRBY', PREFIX .. key, field, by) == 0 then
+        call('HDEL', PREFIX .. key, field)
+      end
+    end
+  end
+end)
+
+-- Ledgers: hashes of packed values, read when first asked for and written at the end if they differ ------------------
+
+local standing, passing = {}, {}  -- by name, and in a list
+local Ledger = {}
+Ledger.__index = Ledger
+
+local function ledger_in(list, name, make, write, read)
+  local ledger = list[name]
+  if not ledger then
+    ledger = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, Ledger)
+    ledger.key = PREFIX and PREFIX .. name
+    list[name] = ledger
+    list[#list + 1] = ledger
+  end
+  return ledger
+end
+
+-- Return the ledger of a hash. `make(field)` gives a new value; without it what is missing is nil. `write(value)` gives
+-- what is packed, nil if it need not be kept; `read(packed, field)` gives the value again. Both may be left out. A
+-- ledger that has `to_text(value)` and `of_text(text, field)` packs by them.
+function base.ledger(name, make, write, read)
+  return ledger_in(standing, name, make, write, read)
+end
+
+-- Do the same for one of many hashes, such as there is one of for each lane.
+function base.one_ledger(name, make, write, read)
+  return ledger_in(passing, name, make, write, read)
+end
+
+base.at_begin(function()
+  passing = {}
+  for i = 1, #standing do
+    local ledger = standing[i]
+    ledger.key = PREFIX .. ledger.name
+    if next(ledger.kept) ~= nil then
+      ledger.kept, ledger.texts = {}, {}
+    end
+  end
+end)
+
+function Ledger:take_in(field, text)
+  self.texts[field] = text
+  if text and self.of_text then
+    local value = self.of_text(text, field)
+    self.kept[field] = value
+    return value
+  end
+  local value = text and unpacked(text) or nil
+  if value and self.read then
+    value = self.read(value, field)
+  end
+  self.kept[field] = value or false
+  return value
+end
+
+-- Return the value of a field if there is one.
+function Ledger:find(field)
+  local value = self.kept[field]
+  if value == nil then
+    return self:take_in(field, call('HGET', self.key, field))
+  end
+  return value or nil
+end
+
+-- Return the value of a field; a new one if there is none.
+function Ledger:get(field)
+  local value = self:find(field)
+  if not value then
+    value = self.make(field)
+    self.kept[field] = value
+  end
+  return value
+end
+
+function Ledger:put(field, value)
+  if self.kept[field] == nil then
+    self:find(field)
+  end
+  self.kept[field] = value
+end
+
+-- Put a value under a field that is known to be new.
+function Ledger:add(field, value)
+  self.texts[field] = false
+  self.kept[field] = value
+end
+
+function Ledger:drop(field)
+  self:put(field, false)
+end
+
+-- Read several fields at once.
+function Ledger:load(fields)
+  local missing = {}
+  for i = 1, #fields do
+    if self.kept[fields[i]] == nil then
+      missing[#missing + 1] = fields[i]
+    end
+  end
+  for first = 1, #missing, PIECE do
+    local last = math.min(first + PIECE - 1, #missing)
+    local texts = call('HMGET', self.key, unpack(missing, first, last))
+    for i = first, last do
+      self:take_in(missing[i], texts[i - first + 1])
+    end
+  end
+end
+
+-- Read everything; return the fields and values as a table.
+function Ledger:all()
+  local found = call('HGETALL', self.key)
+  for i = 1, #found, 2 do
+    if self.kept[found[i]] == nil then
+      self:take_in(found[i], found[i + 1])
+    end
+  end
+  local all = {}
+  for field, value in pairs(self.kept) do
+    if value then
+      all[field] = value
+    end
+  end
+  return all
+end
+
+local function write_ledger(ledger)
+  local sets, gone = {}, {}
+  for field, value in pairs(ledger.kept) do
+    local before, form = ledger.texts[field], value
+    if value and ledger.write then
+      form = ledger.write(value)
+    end
+    if form then
+      local text = ledger.to_text and ledger.to_text(value) or pack(form)
+      if text ~= before then
+        sets[#sets + 1] = field
+        sets[#sets + 1] = text
+      end
+    elseif before then
+      gone[#gone + 1] = field
+    end
+  end
+  base.send('HDEL', ledger.key, gone)
+  base.send('HSET', ledger.key, sets)
+end
+
+base.at_end(function()
+  for _, list in ipairs({standing, passing}) do
+    for i = 1, #list do
+      if next(list[i].kept) ~= nil then
+        write_ledger(list[i])
+      end
+    end
+  end
+end)
+
+-- Plain texts kept beside a run: hash `name`, field, text; false deletes ----------------------------------------------
+
+local texts = {}
+
+base.at_begin(function()
+  texts = {}
+end)
+
+function base.text(name, field)
+  local fields = texts[name]
+  local known = fields and fields[field]
+  if known ~= nil then
+    return known
+  end
+  return call('HGET', PREFIX .. name, field)
+end
+
+function base.set_text(name, field, value)
+  if not texts[name] then
+    texts[name] = {}
+  end
+  texts[name][field] = value or false
+end
+
+-- Return the texts of several fields, as a list; what there is not is false.
+function base.read_texts(name, fields)
+  local known, found = texts[name], {}
+  for first = 1, #fields, PIECE do
+    local last = math.min(first + PIECE - 1, #fields)
+    local page = call('HMGET', PREFIX .. name, unpack(fields, first, last))
+    for i = first, last do
+      found[i] = page[i - first + 1]
+      if known and known[fields[i]] ~= nil then
+        found[i] = known[fields[i]]
+      end
+    end
+  end
+  return found
+end
+
+-- Return all fields of such a hash as a table.
+function base.all_texts(name)
+  local all, found = {}, call('HGETALL', PREFIX .. name)
+  for i = 1, #found, 2 do
+    all[found[i]] = found[i + 1]
+  end
+  for field, value in pairs(texts[name] or {}) do
+    all[field] = value or nil
+  end
+  return all
+end
+
+base.at_end(function()
+  for name, fields in pairs(texts) do
+    local sets, gone = {}, {}
+    for field, value in pairs(fields) do
+      if value then
+        sets[#sets + 1] = field
+        sets[#sets + 1] = value
+      else
+        gone[#gone + 1] = field
+      end
+    end
+    base.send('HDEL', PREFIX .. name, gone)
+    base.send('HSET', PREFIX .. name, sets)
+  end
+end)
+
+-- Sets of names, seldom more than a few: read whole when first asked for --------------------------------------------
+
+local sets = {}
+
+-- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
+function base.set(name)
+  local set = sets[name]
+  if not set then
+    set = {}
+    for _, member in ipairs(call('SMEMBERS', PREFIX .. name)) do
+      set[member] = true
+    end
+    sets[name] = set
+  end
+  return set
+end
+
+local changed_sets = {}
+
+base.at_begin(function()
+  sets, changed_sets = {}, {}
+end)
+
+function base.put_in(name, member, there)
+  local set = base.set(name)
+  if (set[member] or false) ~= there then
+    set[member] = there or nil
+    local changed = changed_sets[name]
+    if not changed then
+      changed = {}
+      changed_sets[name] = changed
+    end
+    changed[member] = there
+  end
+end
+
+base.at_end(function()
+  for name, changed in pairs(changed_sets) do
+    for member, there in pairs(changed) do
+      call(there and 'SADD' or 'SREM', PREFIX .. name, member)
+    end
+  end
+end)
+
+-- Return the answer to a call that is refused: a word that says why, and facts, all texts; calling.py knows them.
+function base.refusal(word, ...)
+  return redis.error_reply('LANEWAY ' .. word .. (select('#', ...) > 0 and ' ' .. cjson.encode({...}) or ''))
+end
+
+-- Return a module that is made when something of it is first asked for: `make` fills it. A script is run from its top
+-- at each call, and making the functions of what it only may need takes time, too.
+function base.lazily(make)
+  return setmetatable({}, {__index = function(module, name)
+    setmetatable(module, nil)
+    make(module)
+    return module[name]
+  end})
+end
+
+-- Small tools -------------------------------------------------------------------------------------------------------
+
+-- Formatting is slow, and most numbers are asked for more than once.
+local digits, members = {}, {}
+
+base.at_begin(function()
+  digits, members = {}, {}
+end)
+
+-- Whole numbers as text: `tostring` would round those of more than 14 digits.
+function base.digits(number)
+  local text = digits[number]
+  if not text then
+    text = string.format('%.0f', number)
+    digits[number] = text
+  end
+  return text
+end
+
+-- The name of a run in sorted sets: equal ranks are in the order of acceptance.
+function base.member(number)
+  local text = members[number]
+  if not text then
+    text = string.format('%015.0f', number)
+    members[number] = text
+  end
+  return text
+end
+
+-- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.
+function base.comes_before(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, i), string.byte(other, i)
+    if a ~= b then
+      return a < b
+    end
+  end
+  return #one < #other
+end
+
+-- Return the keys of a table in order: all numbers, or all texts.
+function base.sorted_keys(map)
+  local keys = {}
+  for key in pairs(map) do
+    keys[#keys + 1] = key
+  end
+  if type(keys[1]) == 'string' then
+    table.sort(keys, base.comes_before)
+  else
+    table.sort(keys)
+  end
+  return keys
+end
+
+function base.index_of(list, value)
+  for i = 1, #list do
+    if list[i] == value then
+      return i
+    end
+  end
+  return nil
+end
+
+function base.remove_from(list, value)
+  local at = base.index_of(list, value)
+  if at then
+    table.remove(list, at)
+  end
+  return at ~= nil
+end

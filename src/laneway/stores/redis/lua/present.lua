@@ -1,0 +1,21 @@
+-- needs: base, workers, replies
+-- Incarnations as others see them, in the order of registering.
+
+local present = {}
+
+-- Return them packed: id, info, when renewed, left, short, resting, and its leases: number, lane, the next number.
+function present.all()
+  local found = {}
+  for i, worker in ipairs(workers.all()) do
+    found[i] = {
+      worker.id, call('HGET', PREFIX .. 'worker_infos', worker.id), worker.renewed_at, worker.left, worker.short,
+      worker.rests, call('HGETALL', PREFIX .. 'leases:' .. worker.id),
+    }
+  end
+  return pack(found)
+end
+
+-- Return when anybody last renewed, and until when no lapse is acted on; packed.
+function present.heartbeat()
+  return call('HGET', PREFIX .. 'heartbeat', 'all') or pack({0, 0})
+end

@@ -1,0 +1,214 @@
+-- needs: base, orders, runs, lanes, circuits
+-- gives: shelves, BREAKER
+-- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
+--
+--   due                       runs of the future, by due time
+--   held:<session>            runs of a session that wait to be admitted, by place
+--   ready:<lane>              runs that may start, by rank
+--   parked:<n>:<lane>:<gate>  runs a claim could not start, by rank (n: the length of the lane's name)
+-- Sets `aside:<lane>` and `broken:<lane>` name the tasks and the keys of circuits that have parked sets there, sets
+-- `aside_lanes` and `broken_lanes` the lanes of which there is such a set.
+-- Sorted sets `later:<session>`: its runs that were never started and have not joined, by due time; `deadlines`: runs
+-- that wait for an answer, by the last instant for one.
+-- `run.shelf` is false when it is on none. A run that is paused while it is held stays on that shelf.
+
+local shelves = {}
+local TASK, BREAKER = 'task:', 'breaker:'
+
+function shelves.gate_of(run)
+  if has(run.kind, STILL) then
+    return 'session:' .. run.session
+  elseif has(run.kind, BROKEN) then
+    return BREAKER .. run.task
+  elseif has(run.kind, BROKEN_USER) then
+    return BREAKER .. circuits.key(run.task, run.user)
+  end
+  return has(run.kind, ASIDE) and TASK .. run.task or 'user:' .. run.user
+end
+
+local function parked(lane, gate)
+  return orders.at('parked:' .. #lane .. ':' .. lane .. ':' .. gate)
+end
+
+-- Remember whether a gate has a parked set in a lane, for those that a claim takes from.
+local function note_gate(lane, gate, there)
+  local what, name = string.match(gate, '^(%a+):(.*)$')
+  local kind = what == 'task' and 'aside' or what == 'breaker' and 'broken'
+  if kind then
+    base.put_in(kind .. ':' .. lane, name, there)
+    base.put_in(kind .. '_lanes', lane, next(base.set(kind .. ':' .. lane)) ~= nil)
+  end
+end
+
+-- Return what has parked sets in a lane, tasks (`aside`) or keys of circuits (`broken`); a table of trues.
+function shelves.gated(kind, lane)
+  return base.set(kind .. '_lanes')[lane] and base.set(kind .. ':' .. lane) or {}
+end
+
+function shelves.ready(lane)
+  return orders.at('ready:' .. lane)
+end
+
+function shelves.put_ready(run)
+  run.shelf = 'ready'
+  shelves.ready(run.lane):put(run.rank, run.number)
+end
+
+function shelves.put_parked(run, gate)
+  run.shelf = 'parked'
+  parked(run.lane, gate):put(run.rank, run.number)
+  note_gate(run.lane, gate, true)
+end
+
+function shelves.take_parked(lane, gate)
+  local order = parked(lane, gate)
+  local run = runs.get(order:take())
+  run.shelf = false
+  if order:is_empty() then
+    note_gate(lane, gate, false)
+  end
+  return run
+end
+
+function shelves.put_held(run, place)
+  run.shelf = 'held'
+  orders.at('held:' .. run.session):put(place, run.number)
+end
+
+function shelves.take_held(session)
+  local run = runs.get(orders.at('held:' .. session):take())
+  run.shelf = false
+  return run
+end
+
+-- Return the runs that a session holds back, in order.
+function shelves.held_by(session)
+  return runs.all_of(orders.at('held:' .. session):numbers())
+end
+
+-- Tell of a run of a session that was never started whether it is still to join.
+function shelves.note_later(run, there)
+  if run.session and run.fence == 0 then
+    local order = orders.at('later:' .. run.session)
+    if there then
+      order:put(run.due_at, run.number)
+    else
+      order:remove(run.number)
+    end
+  end
+end
+
+function shelves.put_due(run)
+  run.shelf = 'due'
+  orders.at('due'):put(run.due_at, run.number)
+  shelves.note_later(run, true)
+end
+
+-- Take the first run that is due.
+function shelves.take_due()
+  local order = orders.at('due')
+  local at, number = order:first()
+  if not at or at > NOW then
+    return nil
+  end
+  order:take()
+  local run = runs.get(number)
+  run.shelf = false
+  shelves.note_later(run, false)
+  return run
+end
+
+function shelves.is_behind()
+  local at = orders.at('due'):first()
+  return at ~= nil and at <= NOW
+end
+
+function shelves.put_deadline(run)
+  local till = runs.deadline(run)
+  if till then
+    orders.at('deadlines'):put(till, run.number)
+  end
+end
+
+function shelves.clear_deadline(run)
+  if run.wait and #run.wait.questions > 0 then
+    orders.at('deadlines'):remove(run.number)
+  end
+end
+
+-- Return when the next future run is due, or a question is answered too late, whichever is first.
+function shelves.next_due()
+  local due, late = orders.at('due'):first(), orders.at('deadlines'):first()
+  if due and late then
+    return math.min(due, late)
+  end
+  return due or late
+end
+
+-- Take a run out from wherever it is.
+function shelves.remove(run)
+  local shelf = run.shelf
+  if shelf == 'held' then
+    orders.at('held:' .. run.session):remove(run.number)
+  elseif shelf == 'parked' then
+    local gate = shelves.gate_of(run)
+    local order = parked(run.lane, gate)
+    order:remove(run.number)
+    if order:is_empty() then
+      note_gate(run.lane, gate, false)
+    end
+  elseif shelf == 'ready' then
+    shelves.ready(run.lane):remove(run.number)
+  elseif shelf == 'due' then
+    orders.at('due'):remove(run.number)
+    shelves.note_later(run, false)
+  end
+  run.shelf = false
+end
+
+-- Return what takes, call by call, the first run of the lane's ready order and of the parked sets of `tasks` and
+-- `gates` (tables of trues); one of `gates` may be taken away meanwhile.
+function shelves.taking(lane, tasks, gates)
+  local order = shelves.ready(lane)
+  local aside = {}
+  for task in pairs(shelves.gated('aside', lane)) do
+    if tasks[task] then
+      aside[#aside + 1] = TASK .. task
+    end
+  end
+  if #aside == 0 and next(gates) == nil then
+    return function()
+      local number = order:take()
+      if not number then
+        return nil
+      end
+      local run = runs.get(number)
+      run.shelf = false
+      return run
+    end
+  end
+  return function()
+    local rank, number = order:first()
+    local found
+    local function look(gate)
+      local other_rank, other = parked(lane, gate):first()
+      if other and (not number or other_rank < rank or (other_rank == rank and other < number)) then
+        rank, number, found = other_rank, other, gate
+      end
+    end
+    for i = 1, #aside do
+      look(aside[i])
+    end
+    for gate in pairs(gates) do
+      look(gate)
+    end
+    if found then
+      return shelves.take_parked(lane, found)
+    elseif not number then
+      return nil
+    end
+    local run = runs.get(order:take())
+    run.shelf = false
+    return run
+  end
+end

@@ -1,0 +1,3 @@
+-- needs: picture
+-- Return everything that must agree.
+return picture()

@@ -1,0 +1,6 @@
+-- needs: ruling
+-- Close a circuit: {key}.
+
+base.allow_full()
+circuits.close(unpacked(ARGV[2])[1])
+return ruling.done()

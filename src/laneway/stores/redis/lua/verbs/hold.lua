@@ -1,0 +1,10 @@
+-- needs: ruling
+-- Pause or resume a lane, user, session or task: {what, name, held}.
+
+base.allow_full()
+local args = unpacked(ARGV[2])
+if args[1] == 'lane' and not lanes.find(args[2]) then
+  return ruling.unknown_lane(args[2])
+end
+ruling.hold(args[1], args[2], args[3])
+return ruling.done()

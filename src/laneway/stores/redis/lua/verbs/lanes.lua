@@ -1,0 +1,9 @@
+-- needs: base, replies
+-- Return the lanes' books, the names of those that an operator set, what is declared, and what they have counted.
+local counts = {}
+for i, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
+  counts[2 * i - 1], counts[2 * i] = pack(lane), replies.texts('counts:' .. lane)
+end
+return replies.list({
+  replies.hash('lanes'), pack(call('HKEYS', PREFIX .. 'ruled')), replies.hash('declared'), replies.list(counts),
+})

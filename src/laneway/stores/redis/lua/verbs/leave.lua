@@ -1,0 +1,13 @@
+-- needs: workers, acceptance, waking
+-- Say good-bye: {incarnation}. What it still holds can be reclaimed at once.
+
+base.allow_full()
+local worker = workers.find(unpacked(ARGV[2])[1])
+if worker then
+  worker.left = true
+  waking.rest(worker, false, worker.told)
+  workers.forget_if_done(worker)
+end
+waking.wake()
+base.flush()
+return pack(true)

@@ -1,0 +1,122 @@
+-- needs: base, runs, replies
+-- Return runs that fit, newest accepted first, and where to go on, false at the end.
+--
+-- Arguments: only numbers smaller than this (false: all), how many, and what they must be (state, task, lane, user,
+-- session; false: whatever). It looks at so many runs at most and then lets others have the server; `blocks` tells
+-- which thousands have any, so gaps where all was pruned cost nothing. A state that few runs are in names them itself.
+
+local LOOKS, MOST, FEW = 1000, 500, 5000
+local before, limit, wanted = unpack(unpacked(ARGV[2]), 1, 3)
+before = before or tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0) + 1
+limit = math.min(limit, MOST)
+
+local function fits(record)
+  for i = 1, 5 do
+    -- Most that do not fit need not be unpacked to see it.
+    if wanted[i] and not string.find(record, wanted[i], 1, true) then
+      return false
+    end
+  end
+  if not (wanted[1] or wanted[2] or wanted[3] or wanted[4] or wanted[5]) then
+    return true
+  end
+  local run = unpacked(record)
+  local ties = run[22] and run[22].ties
+  return (not wanted[1] or run[7] == wanted[1]) and (not wanted[2] or run[2] == wanted[2])
+    and (not wanted[3] or run[3] == wanted[3]) and (not wanted[4] or run[4] == wanted[4])
+    and (not wanted[5] or (run[5] or (ties and ties.session)) == wanted[5])
+end
+
+local numbers, records, looked = {}, {}, 0
+
+-- Look at these numbers, the greatest first. Return where to go on if there is enough for now.
+local function look(those)
+  local fields = {}
+  for i = 1, #those do
+    fields[i] = base.digits(those[i])
+  end
+  local texts = call('HMGET', PREFIX .. 'runs', unpack(fields))
+  looked = looked + #fields
+  for i = 1, #fields do
+    if texts[i] and fits(texts[i]) then
+      numbers[#numbers + 1], records[#records + 1] = fields[i], texts[i]
+      if #numbers == limit then
+        return those[i]
+      end
+    end
+  end
+  local last = those[#those]
+  return looked >= LOOKS and last > 1 and last or nil
+end
+
+local function descending(members)
+  local found = {}
+  for _, member in ipairs(members) do
+    local number = tonumber(member)
+    if number < before then
+      found[#found + 1] = number
+    end
+  end
+  table.sort(found, function(one, other) return one > other end)
+  return found
+end
+
+-- Return the numbers of the runs in a state, if they are few and something names them.
+local function named(state)
+  local count = tonumber(call('HGET', PREFIX .. 'states', state) or 0)
+  if count == 0 then
+    return {}
+  elseif count > FEW or state == 'pending' then
+    return nil
+  elseif TERMINAL[state] then
+    return descending(call('ZRANGE', PREFIX .. 'ended:' .. state, 0, -1))
+  elseif BESIDE[state] then
+    return descending(call('SMEMBERS', PREFIX .. state .. '_runs'))
+  end
+  local members = {}
+  for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
+    for _, number in ipairs(call('HKEYS', PREFIX .. 'leases:' .. worker)) do
+      members[#members + 1] = number
+    end
+  end
+  return descending(members)
+end
+
+local piece = math.min(math.max(limit, 20), 500)
+
+local function look_at(list)
+  for first = 1, #list, piece do
+    local on = look({unpack(list, first, math.min(first + piece - 1, #list))})
+    if on then
+      return on
+    end
+  end
+  return false
+end
+
+-- Go through all runs there are, thousand by thousand.
+local function look_at_all()
+  for _, block in ipairs(descending(call('HKEYS', PREFIX .. 'blocks'))) do
+    local low = block * 1000
+    for first = math.min(low + 999, before - 1), low, -piece do
+      local those = {}
+      for number = first, math.max(low, first - piece + 1), -1 do
+        those[#those + 1] = number
+      end
+      local on = look(those)
+      if on then
+        return on
+      end
+    end
+  end
+  return false
+end
+
+local few = wanted[1] and named(wanted[1])
+local on
+if few then
+  on = look_at(few)
+else
+  on = look_at_all()
+end
+return replies.list({replies.runs(numbers, records), pack(on)})

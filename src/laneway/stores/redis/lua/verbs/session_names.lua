@@ -1,0 +1,14 @@
+-- needs: base
+-- Return the names of sessions that are not idle or of which something is set, and that begin so; some may come twice.
+local prefix, names = unpacked(ARGV[2])[1], {}
+for _, found in ipairs({
+  call('HKEYS', PREFIX .. 'sessions'), call('HKEYS', PREFIX .. 'session_rules'),
+  call('SMEMBERS', PREFIX .. 'paused_sessions'),
+}) do
+  for _, name in ipairs(found) do
+    if string.sub(name, 1, #prefix) == prefix then
+      names[#names + 1] = name
+    end
+  end
+end
+return pack(names)

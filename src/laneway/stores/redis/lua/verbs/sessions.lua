@@ -1,0 +1,11 @@
+-- needs: base, replies
+-- Return what is kept of these sessions: each one's book, what an operator set of it, and whether it is paused.
+local rows = {}
+for i, name in ipairs(unpacked(ARGV[2])[1]) do
+  rows[i] = replies.list({
+    call('HGET', PREFIX .. 'sessions', name) or pack(false),
+    call('HGET', PREFIX .. 'session_rules', name) or pack(false),
+    pack(call('SISMEMBER', PREFIX .. 'paused_sessions', name) == 1),
+  })
+end
+return replies.list(rows)

@@ -1,0 +1,13 @@
+-- needs: ruling
+-- Set a lane as its operator: {name, values}; without values, let what is declared hold again.
+
+base.allow_full()
+local args = unpacked(ARGV[2])
+if args[2] then
+  ruling.set_lane(args[1], args[2])
+elseif lanes.find(args[1]) then
+  ruling.unset_lane(args[1])
+else
+  return ruling.unknown_lane(args[1])
+end
+return ruling.done()

@@ -1,0 +1,21 @@
+-- needs: acceptance, plain, waking
+-- Accept a batch of submissions, each as acceptance.lua reads it, or stretches of them (plain.lua). Returns their
+-- receipts, or, if all of them are stretches that went straight in, by stretch how many runs were before its first.
+
+base.refuse_full()
+local batch, receipts = unpacked(ARGV[2]), {}
+steering.make_due()
+local ahead = plain.accept(batch)
+for _, item in ipairs(ahead and {} or batch) do
+  if type(item[1]) == 'table' then
+    for i = 1, #item[1], 2 do
+      local wire = {item[1][i], item[2], item[1][i + 1], item[3], item[4], nil, item[5]}
+      receipts[#receipts + 1] = acceptance.accept(acceptance.read(wire))
+    end
+  else
+    receipts[#receipts + 1] = acceptance.accept(acceptance.read(item))
+  end
+end
+waking.wake()
+base.flush()
+return pack(ahead or receipts)

@@ -1,0 +1,7 @@
+-- needs: base, replies, present, parked
+-- Return the time, the incarnations, the heartbeat, the tasks that are paused and disabled, what is parked, and the
+-- circuits.
+return replies.list({
+  pack(NOW), present.all(), present.heartbeat(), replies.members('paused_tasks'), replies.members('disabled'),
+  pack(parked_sets.sizes()), replies.hash('circuits'),
+})

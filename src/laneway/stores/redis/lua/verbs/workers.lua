@@ -1,0 +1,3 @@
+-- needs: base, present
+-- Return the incarnations.
+return present.all()

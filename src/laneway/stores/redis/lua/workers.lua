@@ -1,0 +1,147 @@
+-- needs: base
+-- Incarnations: who is alive, judged by renewal; see core/liveness.py.
+--
+-- Hash `workers`: incarnation -> its packed state; beside it, as given at registering: hashes `worker_infos` (JSON) and
+-- `worker_tasks` (a packed list of names). Hash `leases:<incarnation>`: number -> lane, "" for a lease of the dead.
+-- Set `asked:<incarnation>`: numbers of runs it executes of which something stands requested.
+-- Hash `heartbeat`: when anybody last renewed, and until when no lapse is acted on.
+
+local workers = {}
+
+local kept_workers = base.ledger('workers', nil, function(worker)
+  return {
+    worker.order, worker.lease, worker.renewed_at, worker.left, worker.short, worker.call, worker.reply, worker.told,
+    worker.rests,
+  }
+end, function(packed, id)
+  return {
+    id = id, order = packed[1], lease = packed[2], renewed_at = packed[3], left = packed[4], short = packed[5],
+    call = packed[6],  -- its newest
+    reply = packed[7],  -- to that
+    told = packed[8],  -- the next due time it knew of when it went to rest
+    rests = packed[9],
+  }
+end)
+
+function workers.find(id)
+  return kept_workers:find(id)
+end
+
+-- Return the worker of that name if it may act, else nil.
+function workers.alive(id)
+  local worker = kept_workers:find(id)
+  return worker and not worker.left and worker or nil
+end
+
+-- Return all, in the order of registering.
+function workers.all()
+  local found = {}
+  for _, worker in pairs(kept_workers:all()) do
+    found[#found + 1] = worker
+  end
+  table.sort(found, function(one, other) return one.order < other.order end)
+  return found
+end
+
+function workers.tasks(id)
+  local tasks = {}
+  for _, task in ipairs(unpacked(call('HGET', PREFIX .. 'worker_tasks', id) or pack({}))) do
+    tasks[task] = true
+  end
+  return tasks
+end
+
+local function heartbeat()
+  return base.ledger('heartbeat', function() return {0, 0} end):get('all')
+end
+
+-- Somebody with this lease length has renewed.
+local function renewed(lease)
+  local beat = heartbeat()
+  local silence = beat[1] > 0 and NOW - beat[1] or 0
+  if math.abs(silence) <= math.floor(lease / 2) then
+    beat[1] = math.max(NOW, beat[1])
+  else
+    -- After a step back the old end of a grace may be years ahead, so it must not be kept.
+    beat[1], beat[2] = NOW, silence < 0 and NOW + lease or math.max(NOW + lease, beat[2])
+  end
+end
+
+function workers.register(id, lease, info, tasks)
+  if kept_workers:find(id) then
+    return
+  end
+  local order = tonumber(call('HGET', PREFIX .. 'counters', 'workers') or 0) + 1
+  base.count('counters', 'workers', 1)
+  kept_workers:put(id, {
+    id = id, order = order, lease = lease, renewed_at = NOW, left = false, short = false, call = 0, reply = false,
+    told = false, rests = false,
+  })
+  base.set_text('worker_infos', id, info)
+  base.set_text('worker_tasks', id, pack(tasks))
+  renewed(lease)
+end
+
+function workers.renew(worker)
+  worker.renewed_at = NOW
+  renewed(worker.lease)
+end
+
+-- Tell whether the worker has left or lapsed.
+function workers.is_dead(worker)
+  local beat = heartbeat()
+  return worker.left or (NOW >= beat[2] and math.abs(NOW - worker.renewed_at) > worker.lease)
+end
+
+-- Tell whether whoever holds the run's lease is dead.
+function workers.has_lapsed(run)
+  local holder = run.holder and kept_workers:find(run.holder)
+  return run.lapsed or (holder and workers.is_dead(holder)) or false
+end
+
+function workers.leases(id)
+  return base.all_texts('leases:' .. id)
+end
+
+-- Give the run's lease to a worker, or to nobody.
+function workers.hand(run, id)
+  local number = base.digits(run.number)
+  if run.holder then
+    base.set_text('leases:' .. run.holder, number, false)
+    if base.set('asked:' .. run.holder)[number] then
+      base.put_in('asked:' .. run.holder, number, false)
+    end
+  end
+  run.holder = id or false
+  if id then
+    base.set_text('leases:' .. id, number, run.lapsed and '' or run.lane)
+  end
+end
+
+-- Note whether something stands requested of a run that is executed.
+function workers.ask(run)
+  if run.holder then
+    local asked = run.state == 'running' and (run.request ~= nil or (run.steered or 0) > 0)
+    base.put_in('asked:' .. run.holder, base.digits(run.number), asked)
+  end
+end
+
+-- Return how many more runs of the lane the worker may take, if it may have so many.
+function workers.spare(worker, lane, limit)
+  for _, of in pairs(workers.leases(worker.id)) do
+    if of == lane then
+      limit = limit - 1
+    end
+  end
+  return limit
+end
+
+-- Forget a worker that has left, once it holds nothing.
+function workers.forget_if_done(worker)
+  if worker.left and next(workers.leases(worker.id)) == nil then
+    kept_workers:drop(worker.id)
+    base.set_text('worker_infos', worker.id, false)
+    base.set_text('worker_tasks', worker.id, false)
+    call_later('DEL', 'asked:' .. worker.id)
+  end
+end

@@ -1,0 +1,49 @@
+"""The Redis store: every verb that changes something is one script, run by the server in one piece.
+
+The rules are the core's, restated in Lua (`lua/`), because only the server can decide and write at once. The contract
+and the model test compare both. What only reads is decided in Python, on what one script or transaction has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from laneway.core.policy import DEFAULT_LANES
+from laneway.core.run import NewRun, Receipt
+from laneway.errors import StoreTooNew
+from laneway.stores.redis import packing
+from laneway.stores.redis.examining import Examining
+from laneway.stores.redis.explaining import Explaining
+from laneway.stores.redis.jobs import Jobs
+from laneway.stores.redis.keys import LAYOUT
+from laneway.stores.redis.records import receipts
+from laneway.stores.redis.steering import Steering
+from laneway.stores.redis.upkeep import Upkeep
+from laneway.stores.redis.working import Working
+
+
+class RedisStore(Working, Steering, Explaining, Jobs, Upkeep, Examining):
+    """A store on a Redis or Valkey server. `clock` is given by tests; without one, the server's time holds."""
+
+    async def open(self) -> None:
+        """Connect, and make the namespace a store if it is none; see `Store`."""
+        await self._link.open()
+        lanes = [[lane.name, packing.lane(lane)] for lane in DEFAULT_LANES]
+        layout = await self._call("open", LAYOUT, lanes)
+        if layout > LAYOUT:
+            raise StoreTooNew(
+                f"{self._address.shown} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it"
+            )
+
+    async def close(self) -> None:
+        """Let go of the connections; see `Store`."""
+        await self._link.close()
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept the batch; see `RunStore`."""
+        items = packing.batch(batch)
+        return receipts(items, await self._call("submit", *items))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` soon after every write; see `EventStore`."""
+        return self._link.hearing.listen(f"{self._address.prefix}:said", changed)

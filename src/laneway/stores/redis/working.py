@@ -1,0 +1,66 @@
+"""The verbs of workers: registering, stepping, staying alive, taking over from the dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from laneway.core.liveness import Incarnation
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.ports.clock import Clock
+from laneway.stores.redis import packing
+from laneway.stores.redis.calling import Calling
+from laneway.stores.redis.records import claimed, requests
+
+
+class Working(Calling):
+    """Leases runs to incarnations. Each worker hears its wake-ups on a channel of its own."""
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        super().__init__(url, clock)
+        self._deaf: dict[str, Callable[[], None]] = {}
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        known = incarnation.id
+        if known not in self._deaf:
+            channel = f"{self._address.prefix}:wake:{known}"
+            self._deaf[known] = await self._link.hearing.listen_from_now(channel, wake, self._address.timeout)
+        info, tasks = msgspec.json.encode(incarnation).decode(), sorted(incarnation.tasks)
+        await self._call("register", known, incarnation.lease, info, tasks)
+
+    async def step(self, step: Step) -> StepReply:
+        """Settle, claim, rest; see `WorkerStore`."""
+        reply = await self._call("step", *packing.step(step), about=step.incarnation)
+        started, refused, due_in, more, now, requested, fires_in = reply
+        return StepReply(
+            [claimed(run) for run in started],
+            [(number, fence) for number, fence in refused],
+            None if due_in is False else due_in,
+            more,
+            now,
+            requests(requested),
+            None if fires_in is False else fires_in,
+        )
+
+    def renew(self, incarnation: str) -> RenewReply:
+        """Keep the incarnation alive; see `WorkerStore`."""
+        now, leases, requested = self._call_now("renew", incarnation, about=incarnation)
+        return RenewReply(now, [(number, fence) for number, fence in leases], requests(requested))
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        lapsed, more = await self._call("reclaim", incarnation, gone, limit, about=incarnation)
+        return ReclaimReply([claimed(run) for run in lapsed], more)
+
+    async def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        await self._call("leave", incarnation)
+        stop = self._deaf.pop(incarnation, None)
+        if stop is not None:
+            stop()
+
+    def look(self) -> bool:
+        """Tell whether wake-ups may have been missed; see `WorkerStore`."""
+        return not self._link.hearing.healthy

@@ -1,0 +1,35 @@
+"""Names in Lua files: which a file has at its top level, and which of another's it uses."""
+
+from __future__ import annotations
+
+import re
+
+_COMMENT = re.compile(r"--[^\n]*")
+_TEXT = re.compile(r"'(?:[^'\\\n]|\\.)*'")
+_TOP = re.compile(r"^local (?:function (\w+)|([\w, ]+?)(?: =|$))", re.MULTILINE)
+_DECLARED = (
+    re.compile(r"local function (\w+)"),
+    re.compile(r"local ([\w, ]+)"),
+    re.compile(r"function[^(\n]*\(([^)]*)\)"),
+    re.compile(r"for ([\w, ]+) (?:in|=)"),
+)
+
+
+def code_of(text: str) -> str:
+    """Return a file's text without comments, and with every text in it empty."""
+    return _TEXT.sub("''", _COMMENT.sub("", text))
+
+
+def top_level(code: str) -> set[str]:
+    """Return the locals that stand outside of every function."""
+    return {name for one, many in _TOP.findall(code) for name in _split(one or many)}
+
+
+def uses(code: str, name: str) -> bool:
+    """Tell whether the code reads a name that it does not declare itself."""
+    declared = {word for pattern in _DECLARED for found in pattern.findall(code) for word in _split(found)}
+    return name not in declared and re.search(rf"(?<![.\w:]){name}\b(?!\s*=[^=])", code) is not None
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]

@@ -1,0 +1,36 @@
+"""What the tests of the Redis client share: scripts of a line, and links that are let go of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha1
+
+from laneway.stores.redis.address import Address
+from laneway.stores.redis.link import Link
+from laneway.stores.redis.scripts import Script
+
+
+def lua(text: str) -> Script:
+    """Return a script of this text."""
+    return Script("test", text, sha1(text.encode(), usedforsecurity=False).hexdigest(), ((1, "test"),))
+
+
+ECHO = lua("return ARGV[1]")
+COUNT = lua("return redis.call('INCR', KEYS[1] .. ':count')")
+
+
+def with_parameter(url: str, parameter: str) -> str:
+    """Return the address with one parameter more."""
+    return f"{url}{'&' if '?' in url else '?'}{parameter}"
+
+
+@asynccontextmanager
+async def linked(url: str, *, timeout: float | None = None) -> AsyncIterator[Link]:
+    """Give an open link, and close it."""
+    link = Link(Address.parse(url if timeout is None else with_parameter(url, f"timeout={timeout}")))
+    try:
+        await link.open()
+        yield link
+    finally:
+        await link.close()
