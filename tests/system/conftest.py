@@ -18,10 +18,12 @@ if sys.platform != "linux":
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    url = request.getfixturevalue("redis_url") if getattr(request, "param", "sqlite") == "redis" else None
     failed_before = request.session.testsfailed
     with stage_in(tmp_path) as stage:
         # The test's own process meets the others where they look for each other's sockets.
         monkeypatch.setattr(tempfile, "tempdir", str(stage.sockets))
+        stage.url = url or stage.url
         yield stage
         if request.session.testsfailed > failed_before:
             stage.show()

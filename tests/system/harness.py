@@ -1,4 +1,4 @@
-"""The stage of a system test: a store file, a journal, and real processes that come and go.
+"""The stage of a system test: a store, a journal, and real processes that come and go.
 
 Nothing here waits by the clock: `until` waits for a fact, with a time limit that is generous because the machine may be
 busy. Assertions about safety are exact, whatever the machine does.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from random import Random
@@ -33,6 +33,12 @@ LEASH = Path(__file__).with_name("leash.py")
 LONG = bool(os.environ.get("LANEWAY_CHAOS"))  # the long form, by `make chaos`
 PATIENCE = 30.0  # seconds a fact may take before the test gives up on it
 TAIL = 4_000  # characters of a process's output shown when a test fails
+
+# A test about real processes on whatever store is run on SQLite and on Redis.
+on_both_stores = pytest.mark.parametrize("stage", ["sqlite", "redis"], indirect=True)
+on_redis_in_chaos = pytest.mark.parametrize(
+    "stage", ["sqlite", pytest.param("redis", marks=pytest.mark.chaos)], indirect=True
+)
 
 SHORT_LEASE = {"lease": 3, "renew_every": 1}
 
@@ -149,7 +155,7 @@ def kill_all(processes: list[Process]) -> None:
 
 
 class Stage:
-    """One store file, its journal, and the processes that work on it."""
+    """One store, its journal, and the processes that work on it. The store is a SQLite file unless `url` is changed."""
 
     def __init__(self, folder: Path, sockets: Path) -> None:
         self.folder, self.sockets = folder, sockets
@@ -161,7 +167,10 @@ class Stage:
     # Processes
 
     def worker(self, **options: Any) -> Process:
-        """Start a worker. `lossy`, `unseen`, `clock` are told to `tests.system.worker`, the rest are settings."""
+        """Start a worker. `lossy`, `unseen`, `clock` are told to `tests.system.worker`, the rest are settings.
+
+        `inside` is a command that it is started by.
+        """
         faults = {name: options.pop(name) for name in ("lossy", "unseen", "clock") if name in options}
         return self.python("worker", "-m", "tests.system.worker", msgspec.json.encode(faults).decode(), **options)
 
@@ -179,8 +188,8 @@ class Stage:
         await self.said(worker, '"event":"ready"')
         return worker
 
-    def python(self, kind: str, *arguments: str, **settings: Any) -> Process:
-        """Start a Python on this stage."""
+    def python(self, kind: str, *arguments: str, inside: Sequence[str] = (), **settings: Any) -> Process:
+        """Start a Python on this stage, by a command that starts others if one is given."""
         name = f"{kind}-{len(self.processes) + 1}"
         paths = (str(self.folder), str(ROOT), os.environ.get("PYTHONPATH", ""))
         environment = os.environ | {
@@ -192,7 +201,7 @@ class Stage:
             PROCESS: name,
             SETTINGS: msgspec.json.encode(settings).decode(),
         }
-        command = [sys.executable, *arguments]
+        command = [*inside, sys.executable, *arguments]
         process = Process(name, command, environment, self.folder, Pen(self.journal.path, name))
         self.processes.append(process)
         return process
@@ -239,6 +248,15 @@ class Stage:
 
     # The store
 
+    @property
+    def on_sqlite(self) -> bool:
+        """Tell whether the store is the file."""
+        return self.url.startswith("sqlite:")
+
+    def some_of(self, count: int) -> int:
+        """Return so many, or in the short form a third of them if this is the second store that the test is run on."""
+        return count if self.on_sqlite or LONG else max(2, count // 3)
+
     def write_ahead_log(self) -> Path:
         """Return SQLite's log beside the file."""
         return self.file.with_name(self.file.name + "-wal")
@@ -281,13 +299,13 @@ class Stage:
         await until(lambda: len(self.journal.lines()) >= goal, "the work goes on")
         await asyncio.sleep(random.random() / 50)
 
-    async def drained(self, client: Scheduler, *, within: float = PATIENCE) -> float:
-        """Wait until every run has ended; return the seconds it took."""
+    async def drained(self, client: Scheduler, *, but: int = 0, within: float = PATIENCE) -> float:
+        """Wait until every run has ended, but for so many; return the seconds it took."""
         store = await client.open()
 
         async def nothing_left() -> bool:
             counts = await store.count()
-            return not any(counts.get(state) for state in ("pending", "running", "waiting"))
+            return sum(counts.get(state, 0) for state in ("pending", "running", "waiting")) <= but
 
         return await until(nothing_left, "every run has ended", within=within)
 

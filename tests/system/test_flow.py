@@ -13,7 +13,7 @@ from laneway import Scheduler
 from tests.system import account_rules, chats, ledger
 from tests.system.accounts import Accounts
 from tests.system.chatter import Plan
-from tests.system.harness import Process, Stage, say, seeded, sized, time_limit, until
+from tests.system.harness import Process, Stage, on_both_stores, say, seeded, sized, time_limit, until
 from tests.system.journal import What
 from tests.system.messages import has_key, shape_of
 from tests.system.notes import Notepad, Notes, Stopped, beside
@@ -45,6 +45,8 @@ class Traffic:
     stage: Stage
     random: Random
     client: Scheduler
+    each: int  # messages of a producer
+    kills: int
     seed: int = 0
     workers: list[Process] = field(default_factory=list)
     producers: dict[int, Process] = field(default_factory=dict)
@@ -55,11 +57,6 @@ class Traffic:
         self.workers = [self._worker() for _ in range(WORKERS)]
         for place in range(PRODUCERS):
             self._produce(place, place * self.each, [])
-
-    @property
-    def each(self) -> int:
-        """How many messages a producer sends."""
-        return MESSAGES // PRODUCERS
 
     def _worker(self) -> Process:
         return self.stage.laneway("worker", "tests.system.chats:app", "--json", concurrency=8)
@@ -86,7 +83,7 @@ class Traffic:
 
     async def kill_somebody(self) -> None:
         """Wait for a random point of the work, and kill a worker, or sometimes a producer that is at work."""
-        goal = len(self.stage.journal.lines()) + self.random.randint(1, 2 * MESSAGES // KILLS)
+        goal = len(self.stage.journal.lines()) + self.random.randint(1, 2 * PRODUCERS * self.each // self.kills)
         await until(lambda: len(self.stage.journal.lines()) >= goal or self.over(), "the work goes on", within=60)
         talking = [place for place, process in self.producers.items() if process.alive]
         if talking and self.random.random() < 0.25:
@@ -114,12 +111,13 @@ class Traffic:
             pad.close()
 
 
+@on_both_stores
 @time_limit(short=180, long=3600)
 async def test_every_message_is_answered_or_it_is_known_why_not(stage: Stage) -> None:
     async with Scheduler(stage.url, lanes=chats.LANES) as client:
-        traffic = Traffic(stage, seeded(), client)
+        traffic = Traffic(stage, seeded(), client, stage.some_of(MESSAGES // PRODUCERS), stage.some_of(KILLS))
         traffic.begin()
-        for _ in range(KILLS):
+        for _ in range(traffic.kills):
             await traffic.kill_somebody()
             await traffic.stop_some_session()
         await until(traffic.over, "everything is sent", within=sized(120, 3000))
@@ -131,7 +129,7 @@ async def test_every_message_is_answered_or_it_is_known_why_not(stage: Stage) ->
         accounts = await Accounts.read_from(store, stage.journal, notes)
         await ledger.fail_if(stage, store, accounts.books, account_rules.wrong(accounts))
     fates = _shown(accounts)
-    assert fates.total() == MESSAGES
+    assert fates.total() == PRODUCERS * traffic.each
     assert fates.keys() >= USUAL
 
 

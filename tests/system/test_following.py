@@ -14,20 +14,35 @@ from laneway import Event, Receipt, Scheduler
 from laneway.core.codec import to_dict
 from laneway.core.events import DONE, LAPSED
 from tests.system.app import stream
-from tests.system.harness import SHORT_LEASE, Process, Stage, kill_all, say, seeded, sized, time_limit, until
+from tests.system.harness import (
+    SHORT_LEASE,
+    Process,
+    Stage,
+    kill_all,
+    on_both_stores,
+    say,
+    seeded,
+    sized,
+    time_limit,
+    until,
+)
 
 pytestmark = pytest.mark.system
 
 Log = list[dict[str, Any]]
+RUNS = 3
 
 
+@on_both_stores
 @time_limit(short=120)
 async def test_followers_receive_the_log_whatever_is_killed(stage: Stage) -> None:
     random, kills = seeded(), sized(3, 150)
     async with stage.client() as client, stage.client() as other:
-        receipts = await client.submit_many([(stream, {"steps": 20 * kills})] * 3)
+        workers = [stage.worker(**SHORT_LEASE), stage.worker(**SHORT_LEASE)]
+        await stage.ready(*workers)
+        receipts = await client.submit_many([(stream, {"steps": 20 * kills})] * RUNS)
         heard: list[Event] = []
-        killing = asyncio.create_task(_kill_workers(stage, random, kills, heard))
+        killing = asyncio.create_task(_kill(workers, stage, random, kills, heard))
         received = [
             *(
                 _followed(each, receipt, Random(random.random()), heard)
@@ -52,13 +67,13 @@ async def test_followers_receive_the_log_whatever_is_killed(stage: Stage) -> Non
         assert log == stored[run]
 
 
-async def _kill_workers(stage: Stage, random: Random, kills: int, heard: list[Event]) -> None:
-    """Kill workers at random points, all of them at the first, while there is something to hear; replace them."""
-    workers = [stage.worker(**SHORT_LEASE), stage.worker(**SHORT_LEASE)]
-    await stage.ready(*workers)
+async def _kill(workers: list[Process], stage: Stage, random: Random, kills: int, heard: list[Event]) -> None:
+    """Kill workers at random points, all of them at the first, while the runs go on; replace them."""
     for kill in range(kills):
         goal = len(heard) + random.randrange(1, 300)
         await until(partial(_has, heard, goal), "the runs go on")
+        if not _goes_on(heard):
+            break
         random.shuffle(workers)
         killed = workers[: 1 if kill else 2]
         kill_all(killed)
@@ -101,7 +116,11 @@ async def _followed_by_processes(stage: Stage, run: Receipt, random: Random) -> 
 
 
 def _has(heard: list[Event], so_many: int) -> bool:
-    return len(heard) >= so_many
+    return len(heard) >= so_many or not _goes_on(heard)
+
+
+def _goes_on(heard: list[Event]) -> bool:
+    return len({event.run_id for event in heard if event.kind == DONE}) < RUNS
 
 
 def _is_over(follower: Process, enough: int) -> bool:

@@ -11,13 +11,14 @@ from laneway import RunFailed, Submission
 from laneway.core.events import LAPSED
 from tests.system import ledger
 from tests.system.app import linger, poison, stroll
-from tests.system.harness import Stage, kill_all, say, seeded, sized, time_limit
+from tests.system.harness import Stage, kill_all, on_redis_in_chaos, say, seeded, sized, time_limit
 from tests.system.journal import What
 from tests.system.load import load
 
 pytestmark = pytest.mark.system
 
 
+@on_redis_in_chaos
 @time_limit(short=120)
 async def test_workers_killed_at_random_points_lose_nothing(stage: Stage) -> None:
     random, kills = seeded(), sized(12, 400)

@@ -8,20 +8,21 @@ import pytest
 
 from tests.system import ledger
 from tests.system.app import hold
-from tests.system.harness import SHORT_LEASE, Stage, say, sized, time_limit
+from tests.system.harness import SHORT_LEASE, Stage, on_both_stores, say, sized, time_limit
 
 pytestmark = pytest.mark.system
 
 SECOND = 1_000_000_000
 
 
+@on_both_stores
 @time_limit(short=120)
 async def test_a_killed_workers_run_starts_again_within_two_seconds_in_another_one(stage: Stage) -> None:
     waits = []
     async with stage.client() as client:
         victim = stage.worker(concurrency=1)
         await stage.ready(victim)
-        for number in range(sized(6, 40)):
+        for number in range(stage.some_of(sized(6, 40))):
             run = (await client.submit(hold, {"gate": stage.gate(f"gate-{number}")})).run_id
             await stage.started(run)
             heir = stage.worker(concurrency=1)

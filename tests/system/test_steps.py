@@ -22,7 +22,7 @@ from tests.system.app import LANES
 from tests.system.diary import Diary
 from tests.system.errand_rules import Errands
 from tests.system.errands import app, run_errand
-from tests.system.harness import SHORT_LEASE, Process, Stage, say, seeded, sized, time_limit, until
+from tests.system.harness import SHORT_LEASE, Process, Stage, on_both_stores, say, seeded, sized, time_limit, until
 from tests.system.journal import What
 from tests.system.plans import NEVER, Drawing, Plan
 
@@ -126,13 +126,15 @@ class Traffic:
         return not any(counts.get(state.value) for state in UNENDED)
 
 
+@on_both_stores
 @time_limit(short=180, long=3600)
 async def test_what_was_kept_is_never_done_again_however_often_workers_are_killed(stage: Stage) -> None:
     async with _client(stage) as client, _client(stage) as rival:
         traffic = Traffic(stage, seeded(), client, rival)
         traffic.workers = [_worker(stage) for _ in range(WORKERS)]
         people = asyncio.create_task(traffic.people())
-        for _ in range(KILLS):
+        kills = stage.some_of(KILLS)
+        for _ in range(kills):
             await traffic.top_up()
             await traffic.kill_somebody()
         await until(traffic.at_rest, "every run has ended", within=sized(90, 600))
@@ -145,7 +147,7 @@ async def test_what_was_kept_is_never_done_again_however_often_workers_are_kille
         errands = await Errands.read_from(store, stage.journal, traffic.plans, traffic.answers)
         await ledger.fail_if(stage, store, errands.books, errand_rules.wrong(errands))
     _show(errands, traffic)
-    assert len(stage.journal.of(What.DEATH)) == KILLS
+    assert len(stage.journal.of(What.DEATH)) == kills
     assert all(errands.kept(kind) for kind in MemoKind)
 
 
