@@ -11,14 +11,14 @@ import traceback
 from collections.abc import Sequence
 from time import monotonic
 
-from bench import events, growth, idle, jobs, latency, peers, throughput
+from bench import events, growth, idle, jobs, latency, memory, peers, recovery, throughput
 from bench.plan import FULL, QUICK, Plan, working_folder
 from bench.report import as_json, below, is_busy, machine, markdown, table
 from bench.rows import Experiment, Result
 
 EXPERIMENTS = (
     *(*throughput.EXPERIMENTS, *latency.EXPERIMENTS, *events.EXPERIMENTS),
-    *(*growth.EXPERIMENTS, *jobs.EXPERIMENTS, *idle.EXPERIMENTS),
+    *(*growth.EXPERIMENTS, *memory.EXPERIMENTS, *jobs.EXPERIMENTS, *recovery.EXPERIMENTS, *idle.EXPERIMENTS),
 )
 
 

@@ -122,15 +122,17 @@ async def future_runs(plan: Plan, store: Store) -> None:
     await put(store, plan.crowd, delay=DAY)
 
 
-@experiment(
-    Row(
-        name="finished.sqlite", title="drain after {finished:,} finished / fresh: SQLite", unit="/s", must=0.8, aim=0.95
-    )
-)
-async def finished(plan: Plan) -> list[list[Round]]:
-    async with subject(plan, "sqlite") as old:
-        await finish(old.store, plan.finished)
-        return [await duel(plan, partial(draining, plan, "sqlite"), partial(draining_old, plan, old))]
+def finished(store: str) -> Experiment:
+    """Whether draining gets slower by what was drained before."""
+    title = f"drain after {{finished:,}} finished / fresh: {STORES[store]}"
+
+    @experiment(Row(name=f"finished.{store}", title=title, unit="/s", must=0.8, aim=0.95))
+    async def measure(plan: Plan) -> list[list[Round]]:
+        async with subject(plan, store) as old:
+            await finish(old.store, plan.finished)
+            return [await duel(plan, partial(draining, plan, store), partial(draining_old, plan, old))]
+
+    return measure
 
 
 @asynccontextmanager
@@ -189,6 +191,7 @@ EXPERIMENTS = (
         for store in STORES
     ),
     *(compared("future", "cost per run with {crowd:,} future runs / none", store, future_runs) for store in STORES),
-    finished,
+    finished("sqlite"),
+    finished("redis"),
     *map(place, STORES),
 )

@@ -17,9 +17,9 @@ from time import perf_counter
 from typing import cast
 
 from bench.latency import SPACING, Notes, in_ms, percentiles
-from bench.plan import Plan, remove
+from bench.plan import Plan
 from bench.rows import Experiment, Round, Row, experiment
-from bench.subjects import STORES, WIDE, Counted, subject
+from bench.subjects import STORES, WIDE, Counted, fresh_url, subject
 from laneway import At, Context, Every, Scheduler
 from laneway.core.instants import SECOND, instant
 from laneway.core.jobs.anchoring import schedule_text
@@ -99,11 +99,10 @@ async def costs(plan: Plan, store: str) -> tuple[float, float]:
 
 @asynccontextmanager
 async def fresh(plan: Plan, store: str) -> AsyncIterator[tuple[FakeClock, Store]]:
-    file, clock = plan.file(), FakeClock()
-    url = "memory://" if store == "memory" else f"sqlite:///{file.resolve()}"
-    async with Scheduler(url, lanes=[WIDE], clock=clock) as app:
-        yield clock, await app.open()
-    remove(file)
+    clock = FakeClock()
+    with fresh_url(plan, store) as url:
+        async with Scheduler(url, lanes=[WIDE], clock=clock) as app:
+            yield clock, await app.open()
 
 
 @asynccontextmanager
@@ -201,15 +200,12 @@ def start(store: str) -> Experiment:
         )
     )
     async def measure(plan: Plan) -> list[list[Round]]:
-        file = plan.file()
         if store == "memory":
             return [[Round(await start_in_memory(plan)) for _ in range(plan.rounds)]]
-        url = f"sqlite:///{file.resolve()}"
-        async with Scheduler(url, lanes=[WIDE]) as app:
-            await crowd(plan, await app.open())
-        rounds = [Round(await first_fire(Scheduler(url, lanes=[WIDE]))) for _ in range(plan.rounds)]
-        remove(file)
-        return [rounds]
+        with fresh_url(plan, store) as url:
+            async with Scheduler(url, lanes=[WIDE]) as app:
+                await crowd(plan, await app.open())
+            return [[Round(await first_fire(Scheduler(url, lanes=[WIDE]))) for _ in range(plan.rounds)]]
 
     return measure
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from bench.baselines import commit_times
 from bench.plan import ROOT, Plan
+from bench.pushes import ping_times
 from bench.rows import Experiment, Round, Row, experiment, percentile
 from bench.subjects import STORES, Subject, subject
 
@@ -51,13 +52,49 @@ async def pick_up(plan: Plan) -> list[list[Round]]:
         partial(commit_times, plan),
         partial(commit_times, plan, PAUSE),
         partial(pick_ups, plan, "sqlite"),
-        partial(pick_ups_from_another, plan),
+        partial(pick_ups_from_another, plan, "sqlite"),
         partial(pick_ups, plan, "memory"),
     )
     commits, rested, same, other, memory = zip(*[await one_round(plan, sides) for _ in range(plan.rounds)], strict=True)
     bases = [percentile(times, 0.5) for times in commits]
     after_rest, _ = percentiles(rested, bases)
     return [*percentiles(same, bases), *percentiles(other, bases), after_rest, *percentiles(memory)]
+
+
+@experiment(
+    Row(
+        name="pickup.redis.p50",
+        title="idle pick-up, same process, p50: Redis / PING",
+        unit="ms",
+        better="less",
+        must=8,
+        aim=3.5,
+    ),
+    Row(name="pickup.redis.p99", title="idle pick-up, same process, p99: Redis", unit="ms", better="less"),
+    Row(
+        name="pickup.redis.other.p50",
+        title="idle pick-up, from another process, p50: Redis / PING",
+        unit="ms",
+        better="less",
+        must=8,
+        aim=3.5,
+    ),
+    Row(
+        name="pickup.redis.other.p99", title="idle pick-up, from another process, p99: Redis", unit="ms", better="less"
+    ),
+    Row(name="pickup.ping", title="for comparison: PING after 10 ms of rest / back to back", unit="ms", better="less"),
+)
+async def pick_up_redis(plan: Plan) -> list[list[Round]]:
+    sides = (
+        partial(ping_times, plan),
+        partial(ping_times, plan, PAUSE),
+        partial(pick_ups, plan, "redis"),
+        partial(pick_ups_from_another, plan, "redis"),
+    )
+    pings, rested, same, other = zip(*[await one_round(plan, sides) for _ in range(plan.rounds)], strict=True)
+    bases = [percentile(times, 0.5) for times in pings]
+    after_rest, _ = percentiles(rested, bases)
+    return [*percentiles(same, bases), *percentiles(other, bases), after_rest]
 
 
 async def one_round(plan: Plan, sides: Sequence[Callable[[], Awaitable[list[float]]]]) -> list[list[float]]:
@@ -122,17 +159,18 @@ def stamping(laneway: Subject, number: int) -> Notes:
 async def pick_ups(plan: Plan, store: str) -> list[float]:
     """Return the time from before `submit` to the handler's first line, in ms, one run at a time."""
     async with subject(plan, store) as laneway:
-        notes = stamping(laneway, plan.samples)
+        # The first run is for warming up, as the producer's is.
+        notes = stamping(laneway, plan.samples + 1)
         async with laneway.app.running():
-            for _ in range(plan.samples):
+            for _ in range(plan.samples + 1):
                 await laneway.app.submit("stamp", {"sent": time.monotonic()})
                 await asyncio.sleep(PAUSE)
-            return in_ms(await notes.complete())
+            return in_ms((await notes.complete())[1:])
 
 
-async def pick_ups_from_another(plan: Plan) -> list[float]:
+async def pick_ups_from_another(plan: Plan, store: str) -> list[float]:
     """Return the same with another process as the one that submits; both read one monotonic clock."""
-    async with subject(plan, "sqlite") as laneway:
+    async with subject(plan, store) as laneway:
         # The producer's first run is for warming up.
         notes = stamping(laneway, plan.samples + 1)
         async with laneway.app.running():
@@ -166,4 +204,4 @@ def in_ms(notes: Sequence[tuple[float, float]]) -> list[float]:
     return [(seen - expected) * 1000 for expected, seen in notes]
 
 
-EXPERIMENTS = (pick_up, *map(late, STORES))
+EXPERIMENTS = (pick_up, pick_up_redis, *map(late, STORES))

@@ -37,7 +37,7 @@ def peer_drain(store: str, must: float, aim: float) -> Experiment:
     Row(name="peer.submit.sqlite", title="submit, 20 callers, SQLite: laneway / huey", unit="/s", must=3, aim=10)
 )
 async def peer_submit(plan: Plan) -> list[list[Round]]:
-    return [await duel(plan, partial(huey_submitting, plan), partial(submitting, plan, CALLERS))]
+    return [await duel(plan, partial(huey_submitting, plan), partial(submitting, plan, "sqlite", CALLERS))]
 
 
 @asynccontextmanager

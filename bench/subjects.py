@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, cast
@@ -14,8 +14,9 @@ from laneway import Lane, Scheduler, Submission
 from laneway.engine.clock import SystemClock
 from laneway.engine.worker import Worker
 from laneway.ports.store import Store
+from laneway.testing.servers import valkey_server
 
-STORES = {"memory": "memory", "sqlite": "SQLite"}  # by the name in a row, how a title spells it
+STORES = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis"}  # by the name in a row, how a title spells it
 IN_FLIGHT = 100
 WIDE = Lane("main", limit=1_000_000)  # a limit that never binds
 TEXT = "x" * 100
@@ -61,16 +62,28 @@ class Subject:
         return Worker(cast("Store", self.counted), self.app.tasks.registry, SystemClock(), self.app.settings)
 
 
+@contextmanager
+def fresh_url(plan: Plan, store: str) -> Iterator[str]:
+    """Give the address of an empty store; what it needs is removed at the end. Redis is a private Valkey of its own."""
+    if store == "memory":
+        yield "memory://"
+    elif store == "redis":
+        with valkey_server() as server:
+            yield server.url
+    else:
+        file = plan.file()
+        yield f"sqlite:///{file.resolve()}"
+        remove(file)
+
+
 @asynccontextmanager
 async def subject(plan: Plan, store: str, lane: Lane = WIDE) -> AsyncIterator[Subject]:
-    """Open a scheduler on a fresh store with the `noop` task; close it and remove its files at the end."""
-    file = plan.file()
-    url = "memory://" if store == "memory" else f"sqlite:///{file.resolve()}"
-    async with Scheduler(url, lanes=[lane], concurrency=IN_FLIGHT) as app:
-        app.task(noop)
-        opened = await app.open()
-        yield Subject(app, opened, Counted(opened))
-    remove(file)
+    """Open a scheduler on a fresh store with the `noop` task; close it and remove what it needed at the end."""
+    with fresh_url(plan, store) as url:
+        async with Scheduler(url, lanes=[lane], concurrency=IN_FLIGHT) as app:
+            app.task(noop)
+            opened = await app.open()
+            yield Subject(app, opened, Counted(opened))
 
 
 def submissions(number: int, task: str = "noop") -> list[Submission]:

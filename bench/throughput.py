@@ -11,12 +11,14 @@ from time import perf_counter
 
 from bench.baselines import bare_tasks, inserting
 from bench.plan import Plan
+from bench.pushes import awaiting, pipelining, redis_py
 from bench.rows import Experiment, Round, Row, Turn, duel, experiment, race
 from bench.subjects import IN_FLIGHT, STORES, WIDE, drain_rate, fill, payload, subject, submissions
 from laneway import Lane, SessionPolicy, Submission
 
 CALLERS = 100
 BULK = 1000
+AT_ONCE = 500  # LPUSHes in one piece
 USERS = 50
 POLICY = SessionPolicy(cap=1_000_000)  # what is measured is how fast they go, not how few get through
 SESSIONS = 4  # of each user
@@ -33,7 +35,20 @@ CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
     )
 )
 async def submit(plan: Plan) -> list[list[Round]]:
-    return [await duel(plan, partial(inserting, plan, CALLERS), partial(submitting, plan, CALLERS))]
+    return [await duel(plan, partial(inserting, plan, CALLERS), partial(submitting, plan, "sqlite", CALLERS))]
+
+
+@experiment(
+    Row(
+        name="submit.redis",
+        title="submit, 100 awaiting callers: Redis / LPUSH by 100 awaiting callers (R1)",
+        unit="/s",
+        must=0.25,
+        aim=0.40,
+    )
+)
+async def submit_redis(plan: Plan) -> list[list[Round]]:
+    return [await duel(plan, partial(awaiting, plan, CALLERS), partial(submitting, plan, "redis", CALLERS))]
 
 
 @experiment(
@@ -46,19 +61,40 @@ async def submit(plan: Plan) -> list[list[Round]]:
     )
 )
 async def bulk(plan: Plan) -> list[list[Round]]:
-    return [await duel(plan, partial(inserting, plan, BULK), partial(submitting_many, plan))]
+    return [await duel(plan, partial(inserting, plan, BULK), partial(submitting_many, plan, "sqlite"))]
+
+
+@experiment(
+    Row(
+        name="bulk.redis",
+        title="bulk, submit_many of 1000: Redis / LPUSH pipelined by 500 (R2)",
+        unit="/s",
+        must=0.40,
+        aim=0.90,
+    ),
+    Row(name="bulk.redis-py", title="for comparison: LPUSH pipelined by 500 by redis-py / R2", unit="/s"),
+)
+async def bulk_redis(plan: Plan) -> list[list[Round]]:
+    sides = (
+        partial(pipelining, plan, AT_ONCE),
+        partial(submitting_many, plan, "redis"),
+        partial(redis_py, plan, AT_ONCE),
+    )
+    rounds = await race(plan, *sides)
+    return [[Round(ours, bare) for bare, ours, _ in rounds], [Round(theirs, bare) for bare, _, theirs in rounds]]
 
 
 @experiment(
     Row(name="drain.memory", title="drain, one worker: memory / bare create_task", unit="/s", must=0.40, aim=0.65),
     Row(name="drain.sqlite", title="drain, one worker: SQLite / memory (E)", unit="/s", must=0.20, aim=0.40),
+    Row(name="drain.redis", title="drain, one worker: Redis / memory (E)", unit="/s", must=0.25, aim=0.50),
 )
 async def drain(plan: Plan) -> list[list[Round]]:
-    sides = partial(bare_tasks, plan), partial(draining, plan, "memory"), partial(draining, plan, "sqlite")
-    rounds = await race(plan, *sides)
+    rounds = await race(plan, partial(bare_tasks, plan), *(partial(draining, plan, store) for store in STORES))
     return [
-        [Round(memory, bare) for bare, memory, _ in rounds],
-        [Round(sqlite, memory) for _, memory, sqlite in rounds],
+        [Round(memory, bare) for bare, memory, _, _ in rounds],
+        [Round(sqlite, memory) for _, memory, sqlite, _ in rounds],
+        [Round(redis, memory) for _, memory, _, redis in rounds],
     ]
 
 
@@ -105,8 +141,8 @@ def trips(store: str) -> Experiment:
 
 
 @asynccontextmanager
-async def submitting(plan: Plan, callers: int) -> AsyncIterator[Turn]:
-    """Runs a second that so many callers submit to SQLite, each awaiting every receipt."""
+async def submitting(plan: Plan, store: str, callers: int) -> AsyncIterator[Turn]:
+    """Runs a second that so many callers submit, each awaiting every receipt."""
     each = plan.runs // callers
 
     async def caller() -> None:
@@ -118,13 +154,13 @@ async def submitting(plan: Plan, callers: int) -> AsyncIterator[Turn]:
         await asyncio.gather(*[caller() for _ in range(callers)])
         return each * callers / (perf_counter() - start)
 
-    async with subject(plan, "sqlite") as laneway:
+    async with subject(plan, store) as laneway:
         yield turn
 
 
 @asynccontextmanager
-async def submitting_many(plan: Plan) -> AsyncIterator[Turn]:
-    """Runs a second that one caller submits to SQLite by `submit_many`."""
+async def submitting_many(plan: Plan, store: str) -> AsyncIterator[Turn]:
+    """Runs a second that one caller submits by `submit_many`."""
 
     async def turn() -> float:
         start = perf_counter()
@@ -132,7 +168,7 @@ async def submitting_many(plan: Plan) -> AsyncIterator[Turn]:
             await laneway.app.submit_many([("noop", payload(number)) for number in range(BULK)])
         return plan.runs / (perf_counter() - start)
 
-    async with subject(plan, "sqlite") as laneway:
+    async with subject(plan, store) as laneway:
         yield turn
 
 
@@ -178,4 +214,4 @@ async def steps_per_run(plan: Plan, store: str, task: str) -> float:
         return (laneway.counted.calls["step"] - 1) / plan.runs
 
 
-EXPERIMENTS = (submit, bulk, drain, *map(limits, STORES), *map(trips, STORES))
+EXPERIMENTS = (submit, submit_redis, bulk, bulk_redis, drain, *map(limits, STORES), *map(trips, STORES))

@@ -181,8 +181,10 @@ def test_the_files_are_removed_at_the_end(tmp_path: Path) -> None:
 
 def named(experiment: Experiment) -> Any:
     name = experiment.rows[0].name
-    # This one starts another process.
-    return pytest.param(experiment, id=name, marks=[pytest.mark.system] if name.startswith("pickup") else [])
+    # These start other processes.
+    return pytest.param(
+        experiment, id=name, marks=[pytest.mark.system] if name.startswith(("pickup", "recovery")) else []
+    )
 
 
 @pytest.mark.parametrize("experiment", list(map(named, command.EXPERIMENTS)))
