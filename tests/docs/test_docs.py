@@ -85,6 +85,14 @@ def test_the_examples_for_code_that_cannot_await_run() -> None:
     assert names["script"]() == ["summary of 42", "summary of 43"]
 
 
+@pytest.mark.system
+def test_the_examples_of_testing_run() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks("docs/testing.md", "python")), "docs/testing.md", "exec"), names)
+
+    names["outage"]()
+
+
 def test_the_examples_of_schedules_hold() -> None:
     text = "\n".join(blocks("docs/schedules.md", "python"))
 
