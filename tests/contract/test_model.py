@@ -59,8 +59,8 @@ async def memory(clock: FakeClock) -> AsyncIterator[Store]:
     yield MemoryStore(clock)
 
 
-# Ten thousand commands together, in parts, so that nobody waits for the last of them.
-in_parts = pytest.mark.parametrize("part", range(4))
+# In parts, so that nobody waits for the last of them: some eight thousand commands together.
+in_parts = pytest.mark.parametrize("part", range(3))
 
 
 def compared(factory: StoreFactory, part: int) -> int:

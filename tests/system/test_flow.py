@@ -20,8 +20,8 @@ from tests.system.notes import Notepad, Notes, Stopped, beside
 
 pytestmark = pytest.mark.system
 
-MESSAGES, SESSIONS = sized(4_000, 100_000), sized(128, 1_000)
-KILLS = sized(12, 300)
+MESSAGES, SESSIONS = sized(2_800, 100_000), sized(128, 1_000)
+KILLS = sized(9, 300)
 WORKERS, PRODUCERS = 3, 2
 
 # What must have happened to some messages, or the test has shown nothing.
