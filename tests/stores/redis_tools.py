@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha1
 
 from laneway.stores.redis.address import Address
 from laneway.stores.redis.link import Link
 from laneway.stores.redis.scripts import Script
+from laneway.testing.servers import Server, ValkeyServer
 
 
 def lua(text: str) -> Script:
@@ -34,3 +37,25 @@ async def linked(url: str, *, timeout: float | None = None) -> AsyncIterator[Lin
         yield link
     finally:
         await link.close()
+
+
+def blocked(server: ValkeyServer) -> int:
+    """Return how many clients wait in a blocking command."""
+    return int(server.facts("clients")["blocked_clients"])
+
+
+def is_busy(server: Server) -> bool:
+    """Tell whether a script keeps the server from answering."""
+    try:
+        server.command("PING")
+    except Exception as error:  # noqa: BLE001  # whatever it raises for BUSY
+        return "BUSY" in str(error)
+    return False
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    """Wait until it is so, up to ten seconds."""
+    deadline = time.monotonic() + 10
+    while not fact():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)

@@ -96,7 +96,7 @@ async def test_a_thread_without_a_loop_can_listen(link: Link) -> None:
     thread.join()
     await calls.reach(1)
 
-    await link.command("PUBLISH", CHANNEL, "x")
+    assert await link.command("PUBLISH", CHANNEL, "x") == 1
 
     await calls.reach(2)
 
@@ -130,6 +130,7 @@ def test_a_loop_that_ends_takes_its_listeners_along(redis_url: str) -> None:
         await calls.reach(1)
 
     asyncio.run(use())
+    assert link.hearing.healthy, "who is gone with its loop counts no more"
     asyncio.run(use())
     asyncio.run(link.close())
 
@@ -177,6 +178,7 @@ async def test_a_server_that_stands_still_is_noticed_and_left() -> None:
             server.cont()
 
             await calls.reach(2)
+            assert hears.healthy
 
 
 async def test_a_connection_that_is_only_quiet_is_kept() -> None:

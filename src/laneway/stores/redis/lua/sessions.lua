@@ -111,10 +111,6 @@ function sessions.put(name, book)
 end
 
 -- Forget a session that is idle.
-function sessions.emptied(name)
-  kept_sessions:drop(name)
-end
-
 function sessions.empty_if_idle(name, book)
   if sessions.is_idle(book) then
     kept_sessions:drop(name)
