@@ -126,11 +126,12 @@ def lock(arguments: list[str]) -> int:
             shutil.copy(LOCK, fresh)
         must(sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--target", tools, "uv>=0.9,<1")
         uv = tools / "bin" / ("uv.exe" if os.name == "nt" else "uv")
-        shape = ("--universal", "--python-version", "3.11", "--generate-hashes", "--group", "dev", "--extra", "redis")
+        shape = ("--universal", "--python-version", "3.11", "--generate-hashes", "--group", "dev")
+        stores = ("--extra", "redis", "--extra", "postgres")
         # The file must be the same wherever it is made, so it names no registry, no machine and no command line.
         silent = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links")
         output = ("--quiet", "--no-cache", "--output-file", fresh)
-        must(uv, "pip", "compile", *shape, *silent, *output, *arguments, "pyproject.toml")
+        must(uv, "pip", "compile", *shape, *stores, *silent, *output, *arguments, "pyproject.toml")
         LOCK.write_text(LOCK_HEADER + fresh.read_text(encoding="utf-8"), encoding="utf-8")
     return 0
 

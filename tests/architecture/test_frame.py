@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-ASKED_FOR = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"], *EXTRAS["redis"]]
+STORES = [*EXTRAS["redis"], *EXTRAS["postgres"]]
+ASKED_FOR = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"], *STORES]
 
 # Not ours, or made by a run.
 UNREAD = {".git", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tools"}
