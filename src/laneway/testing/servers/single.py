@@ -103,16 +103,7 @@ class ValkeyServer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         said_before = self._log.stat().st_size if self._log.exists() else 0
-        command = (sys.executable, "-I", "-S", LEASH, os.getpid(), server_binary(), self._file, *self._arguments)
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                list(map(str, command)),
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the test, not for its server
-            )
+        process = start_on_leash(self._log, server_binary(), self._file, *self._arguments)
         try:
             wait_until(lambda: process.poll() is not None or self._answers(process.pid), "the server answers")
         except NoServer:
@@ -137,6 +128,27 @@ class ValkeyServer:
         return NoServer(f"{server_binary()} {what} on {HOST}:{self.port}; it says:\n{said[-TAIL:]}")
 
 
+def start_on_leash(
+    log: Path,
+    *command: str | Path,
+    user: int | None = None,
+    group: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program that dies with this process, in the folder of its log."""
+    who = (os.getuid() if user is None else user, os.getgid() if group is None else group)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            list(map(str, (sys.executable, "-I", "-S", LEASH, os.getpid(), *who, *command))),
+            cwd=log.parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is for the test, not for its server
+        )
+
+
 def wait_until(fact: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """Return once `fact` is true. Raises NoServer when that takes too long."""
     deadline = time.monotonic() + patience
@@ -150,7 +162,7 @@ def start(port: int | None, directory: Path, config: Mapping[str, str], *argumen
     """Start a server, on a free port if none is named. Raises NoServer."""
     for _ in range(TRIES):
         try:
-            return ValkeyServer(port or _free_port(), directory, {**QUIET, **config}, *arguments)
+            return ValkeyServer(port or free_port(), directory, {**QUIET, **config}, *arguments)
         except PortTaken as error:
             # Race: a port that was free when we looked may be another's by the time the server asks for it.
             if port:
@@ -158,7 +170,8 @@ def start(port: int | None, directory: Path, config: Mapping[str, str], *argumen
     raise NoServer(f"found no free port in {TRIES} tries")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens on now. Raises NoServer."""
     for _ in range(TRIES * 10):
         # Not `random`: tests seed it, and processes that run side by side would all draw the same.
         port = PORTS[secrets.randbelow(len(PORTS))]
