@@ -1,7 +1,5 @@
 """`laneway.testing.servers` starts real servers, and leaves none behind."""
 
-import os
-import select
 import signal
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from laneway.testing.servers import (
     valkey_server,
 )
 from laneway.testing.servers.talking import Endpoint
+from tests.testing.processes import has_ended
 
 pytestmark = pytest.mark.system
 
@@ -39,17 +38,6 @@ with valkey_server() as server:
 def server() -> Iterator[ValkeyServer]:
     with valkey_server() as server:
         yield server
-
-
-def has_ended(pid: int) -> bool:
-    """Wait for the end of a process that is not ours; False if it goes on."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    ended = bool(select.select([handle], [], [], 10)[0])
-    os.close(handle)
-    return ended
 
 
 def test_a_server_answers_at_its_url_and_is_gone_after_its_block() -> None:

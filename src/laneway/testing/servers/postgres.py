@@ -100,9 +100,7 @@ class PostgresServer:
     def end(self) -> None:
         """Kill it for good, and leave nothing of it in the system's memory."""
         self.kill()
-        # The next start would free the few bytes by which a server sees that its files are in use. There is none.
-        if len(lines := self._status()) > 6:
-            ctypes.CDLL(None).shmctl(int(lines[6].split()[1]), IPC_RMID, None)
+        release_memory(self._data)
 
     def _children(self) -> list[int]:
         """Return its processes but the first, and without the one that watches over it."""
@@ -130,23 +128,34 @@ class PostgresServer:
 
     def _is_ready(self, pid: int) -> bool:
         # A server that was killed leaves its file behind.
-        match self._status():
+        match _notes(self._data):
             case [first, _, _, _, _, _, _, state, *_]:
                 return (first, state.strip()) == (str(pid), "ready")
         return False
-
-    def _status(self) -> list[str]:
-        """Return what it notes about itself while it is up: its process in line 1, shared memory in 7, state in 8."""
-        try:
-            return (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
 
     def _trouble(self, said_before: int, what: str) -> Exception:
         said = self._log.read_bytes()[said_before:].decode(errors="replace")
         if "Address already in use" in said:
             return PortTaken(f"port {self.port} is taken")
         return NoServer(f"{self._programs.folder / 'postgres'} {what} on {HOST}:{self.port}; it says:\n{said[-TAIL:]}")
+
+
+def release_memory(data: Path) -> None:
+    """Give back what a killed server leaves in the system's memory: some bytes that say that its files are in use.
+
+    A restart would do so, too, and nothing but a restart of the machine where there is none.
+    """
+    match _notes(data):
+        case [_, _, _, _, _, _, memory, *_]:
+            ctypes.CDLL(None).shmctl(int(memory.split()[1]), IPC_RMID, None)
+
+
+def _notes(data: Path) -> list[str]:
+    """Return what a server notes about itself while it is up: its process in line 1, memory in 7 and state in 8."""
+    try:
+        return (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def start_postgres(
