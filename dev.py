@@ -90,7 +90,7 @@ def test(arguments: list[str]) -> int:
 
 
 def test_matrix(arguments: list[str]) -> int:
-    """Run the contract of stores on other versions of Redis; the arguments go to pytest."""
+    """Run the contract of stores on other versions of Redis and PostgreSQL; the arguments go to pytest."""
     return become("-m", "tests.matrix", *arguments)
 
 
