@@ -91,6 +91,7 @@ def test_the_examples_of_testing_run() -> None:
     exec(compile("\n".join(blocks("docs/testing.md", "python")), "docs/testing.md", "exec"), names)
 
     names["outage"]()
+    names["postgres_outage"]()
 
 
 def test_the_examples_of_schedules_hold() -> None:
