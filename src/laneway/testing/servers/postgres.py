@@ -104,6 +104,8 @@ class PostgresServer:
 
     def _children(self) -> list[int]:
         """Return its processes but the first, and without the one that watches over it."""
+        if not self.alive:
+            return []  # its number may be another's by now
         return [pid for pid, command in children(self.pid).items() if LEASH.name not in command]
 
     def _signal_children(self, number: signal.Signals) -> None:
