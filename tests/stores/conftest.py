@@ -12,6 +12,7 @@ import pytest
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.testing import FakeClock
 
 
@@ -37,6 +38,12 @@ async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 def db(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(connect(Place(path, 1.0))) as db:
         yield db
+
+
+@pytest.fixture
+def database(db: sqlite3.Connection, clock: FakeClock) -> SQLiteDatabase:
+    """Return the connection as the verbs see it."""
+    return SQLiteDatabase(db, clock.now)
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from laneway.core.run import Claimed, RunFilter, Ties
 from laneway.core.states import TERMINAL, RunState
 from laneway.core.step import Result, Step
 from laneway.errors import NotWaiting
-from laneway.stores.sqlite import SQLiteStore, liveness, stepping, submitting
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.tables import liveness, stepping, submitting
+from laneway.stores.tables.effects import Effects
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.leaving import child_of, follow_up
@@ -305,37 +306,40 @@ async def test_results_of_one_step_see_what_the_ones_before_them_brought(store: 
 
 def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
     db: sqlite3.Connection,
+    database: SQLiteDatabase,
 ) -> None:
-    liveness.register(db, INCARNATION, None, 1)
+    liveness.register(database, INCARNATION, None, 1)
     effects, policy = Effects(), TaskPolicy()
 
     with traced(db) as texts:
-        submitting.submit(db, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
-        reply = stepping.take_step(db, effects, Step("hand", 1, room=100), 1)
+        submitting.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
+        reply = stepping.take_step(database, effects, Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
-        stepping.take_step(db, effects, Step("hand", 2, results, room=100), 1)
+        stepping.take_step(database, effects, Step("hand", 2, results, room=100), 1)
 
     assert not [
         text for text in texts if re.match(r"(INSERT INTO|UPDATE|DELETE FROM|SELECT body FROM) (memo|wait)\b", text)
     ]
 
 
-def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(db: sqlite3.Connection) -> None:
-    liveness.register(db, INCARNATION, None, 1)
+def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
+    db: sqlite3.Connection, database: SQLiteDatabase
+) -> None:
+    liveness.register(database, INCARNATION, None, 1)
     policy = TaskPolicy()
     asked = []
     for call, ties in ((1, None), (3, Ties(parent="p", depth=1, trace={"id": "x"}))):
-        submitting.submit(db, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
-        reply = stepping.take_step(db, Effects(), Step("hand", call, room=100), 1)
+        submitting.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
+        reply = stepping.take_step(database, Effects(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
         with traced(db) as texts:
-            stepping.take_step(db, Effects(), Step("hand", call + 1, results, room=100), 1)
+            stepping.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
         asked.append(len(texts))
 
     assert asked[0] == asked[1]
 
 
 def test_who_is_late_is_found_without_reading_who_is_not(db: sqlite3.Connection) -> None:
-    [step] = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {load('waits')['late']}", (1, 1))]
+    [step] = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {TEXTS['waits.late']}", (1, 1))]
 
     assert step == "SEARCH wait USING COVERING INDEX wait_until (until<?)"

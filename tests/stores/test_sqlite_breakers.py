@@ -13,7 +13,8 @@ from laneway.core.policy import TaskPolicy
 from laneway.core.retry import Retry
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.sqlite.circuits import Circuits
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables.circuits import Circuits
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
 from tests.stores.behind import edit
 from tests.stores.tracing import counted
@@ -104,6 +105,7 @@ async def test_it_is_kept_when_the_file_is_opened_again(path: Path, store: SQLit
 
 def test_finding_what_is_guarded_costs_the_same_however_many_users_have_an_open_circuit(
     db: sqlite3.Connection,
+    database: SQLiteDatabase,
 ) -> None:
     spent = []
     for users in (range(3), range(3, 3000)):
@@ -111,7 +113,7 @@ def test_finding_what_is_guarded_costs_the_same_however_many_users_have_an_open_
             rows = [(key_of(task, str(user)), task) for user in users]
             db.executemany("INSERT INTO circuit (key, task, failures, until) VALUES (?, ?, 2, 60)", rows)
         with counted(db) as count:
-            assert Circuits(db, any_=True, parked=False).tasks == {"mail", "work"}
+            assert Circuits(database, any_=True, parked=False).tasks == {"mail", "work"}
         spent.append(count[0])
 
     assert spent[1] <= spent[0] + 10

@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -22,6 +23,8 @@ from laneway.core.step import Emitted, Step
 from laneway.errors import LeaseLost, NotAStore, StoreTooNew, StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, checkpoints
 from laneway.stores.sqlite.connection import connect_to_read
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables.database import Database
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
@@ -162,8 +165,9 @@ async def test_an_operators_limit_survives_a_restart(path: Path, store: SQLiteSt
 async def test_every_connection_writes_through_and_leaves_checkpoints_alone(store: SQLiteStore) -> None:
     await store.count()
     presence = store._presence
-    for db in (presence.writer._db, presence.reader._db):
-        assert db is not None
+    assert presence.writer._db is not None
+    assert presence.reader._db is not None
+    for db in (presence.writer._db, presence.reader._db.raw):
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
         assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
@@ -334,7 +338,7 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 
 async def test_everything_but_a_claim_waits_for_the_disk(store: SQLiteStore) -> None:
     statements: list[str] = []
-    await store._write(lambda db, _: db.set_trace_callback(statements.append))
+    await store._write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()
 
     await store.submit([new_run("a")])
@@ -349,7 +353,7 @@ async def test_everything_but_a_claim_waits_for_the_disk(store: SQLiteStore) -> 
 # Others on the same file
 
 
-async def test_who_waits_for_the_write_lock_is_next(path: Path, store: SQLiteStore) -> None:
+async def test_who_waits_for_the_write_lock_is_next(path: Path, store: SQLiteStore, clock: FakeClock) -> None:
     with Path(f"{path}-lock").open("r+") as file:
 
         def free() -> bool:
@@ -362,7 +366,7 @@ async def test_who_waits_for_the_write_lock_is_next(path: Path, store: SQLiteSto
 
         assert free()
         with locked(path):
-            patient = SQLiteStore(path, store._clock, busy_timeout=30)
+            patient = SQLiteStore(path, clock, busy_timeout=30)
             waits = asyncio.ensure_future(patient.submit([new_run("patient")]))
             # It keeps the kernel lock while it waits, so whoever has just committed cannot overtake it.
             await asyncio.to_thread(lambda: all(iter(free, False)))
@@ -529,7 +533,8 @@ async def test_no_commit_can_run_beside_a_checkpoint(path: Path, clock: FakeCloc
                 except sqlite3.OperationalError as error:
                     found.append(str(error))
 
-    def checkpoint(db: sqlite3.Connection, _: object) -> None:
+    def checkpoint(database: Database, _: object) -> None:
+        db = cast("SQLiteDatabase", database).raw
         checkpointer = writer._checkpointer
         checkpointer._db = connect_to_read(store._place)
         checkpointer._db.set_trace_callback(look_around)

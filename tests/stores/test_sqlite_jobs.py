@@ -18,9 +18,10 @@ from laneway.core.schedules import Every
 from laneway.core.states import TERMINAL, RunState
 from laneway.core.step import Result, Step, StepReply
 from laneway.ports.jobs import JobFilter
-from laneway.stores.sqlite import SQLiteStore, firing, jobs, liveness, stepping, submitting
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.tables import firing, jobs, liveness, stepping, submitting
+from laneway.stores.tables.effects import Effects
 from laneway.testing import FakeClock, Hand, check_invariants, new_runs
 from laneway.testing.hand import error
 from laneway.testing.jobs import HOUR, all_fires, decided, fire_due, kept_job, new_job, standing
@@ -186,39 +187,45 @@ async def test_an_end_that_fails_half_way_is_not_known_to_the_job(
 # What it costs
 
 
-def many_jobs(db: sqlite3.Connection, count: int, now: int) -> list[JobRecord]:
+def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]:
     """Keep so many jobs that are due at once."""
-    db.execute("BEGIN")
-    made = [jobs.add(db, Effects(), new_job(now, id=f"job-{n:06d}", run_on_start=True), now) for n in range(count)]
-    db.execute("COMMIT")
+    database.raw.execute("BEGIN")
+    made = [
+        jobs.add(database, Effects(), new_job(now, id=f"job-{n:06d}", run_on_start=True), now) for n in range(count)
+    ]
+    database.raw.execute("COMMIT")
     return made
 
 
-def step(db: sqlite3.Connection, number: int, results: list[Result] | None = None, *, now: int) -> StepReply:
-    return stepping.take_step(db, Effects(), Step("hand", number, results or [], room=1000), now)
+def step(database: SQLiteDatabase, number: int, results: list[Result] | None = None, *, now: int) -> StepReply:
+    return stepping.take_step(database, Effects(), Step("hand", number, results or [], room=1000), now)
 
 
-def test_a_store_without_jobs_asks_and_writes_nothing_about_them(db: sqlite3.Connection) -> None:
-    liveness.register(db, INCARNATION, None, 1)
+def test_a_store_without_jobs_asks_and_writes_nothing_about_them(
+    db: sqlite3.Connection, database: SQLiteDatabase
+) -> None:
+    liveness.register(database, INCARNATION, None, 1)
 
     with traced(db) as texts:
-        submitting.submit(db, Effects(), new_runs(20, "r"), 1)
-        reply = step(db, 1, now=1)
+        submitting.submit(database, Effects(), new_runs(20, "r"), 1)
+        reply = step(database, 1, now=1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
-        step(db, 2, results, now=1)
+        step(database, 2, results, now=1)
 
     assert not [text for text in texts if re.search(r"\b(job|fire|jobs_at)\b", text)]
 
 
-def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(db: sqlite3.Connection) -> None:
+def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
+    db: sqlite3.Connection, database: SQLiteDatabase
+) -> None:
     reads = {}
     for count in (10, 1000):
         now = count * HOUR * 1_000_000
-        made = many_jobs(db, count, now)
+        made = many_jobs(database, count, now)
         due = decided(made, now)
         with traced(db) as texts:
             db.execute("BEGIN")
-            assert all(fired.won for fired in firing.fire(db, Effects(), due, now))
+            assert all(fired.won for fired in firing.fire(database, Effects(), due, now))
             db.execute("COMMIT")
         reads[count] = [text for text in texts if text.startswith("SELECT")]
         db.execute("DELETE FROM job")
@@ -226,10 +233,10 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(db: sqlite3
     assert len(reads[1000]) == len(reads[10])
 
 
-def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection) -> None:
-    liveness.register(db, INCARNATION, None, 1)
-    firing.fire(db, Effects(), decided(many_jobs(db, 30, 1), 1), 1)
-    claimed = step(db, 1, now=1).claimed
+def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
+    liveness.register(database, INCARNATION, None, 1)
+    firing.fire(database, Effects(), decided(many_jobs(database, 30, 1), 1), 1)
+    claimed = step(database, 1, now=1).claimed
     policy = TaskPolicy()
     results = [
         Result(run.number, run.fence, settle(run, Failed(error()) if n % 2 else Succeeded("1"), policy))
@@ -237,13 +244,13 @@ def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection) -> None
     ]
 
     with traced(db) as texts:
-        step(db, 2, results, now=1)
+        step(database, 2, results, now=1)
 
     assert len([text for text in texts if re.search(r"^SELECT.*(FROM|JOIN) (job|fire)\b", text, re.DOTALL)]) <= 2
     assert (
         len([text for text in texts if text.startswith("UPDATE job")]) == len(claimed) // 2
     )  # those that failed try again
-    states = [job.state.last_state for job in jobs.listed(db, JobFilter(), 1000, ("", ""))]
+    states = [job.state.last_state for job in jobs.listed(database, JobFilter(), 1000, ("", ""))]
     assert (states.count(RunState.SUCCEEDED), states.count(None)) == (15, 15)
 
 
@@ -257,14 +264,16 @@ def put_off(db: sqlite3.Connection, count: int) -> None:
     )
 
 
-def test_finding_what_is_due_costs_the_same_among_a_hundred_thousand_jobs(db: sqlite3.Connection) -> None:
-    many_jobs(db, 10, 1)
+def test_finding_what_is_due_costs_the_same_among_a_hundred_thousand_jobs(
+    db: sqlite3.Connection, database: SQLiteDatabase
+) -> None:
+    many_jobs(database, 10, 1)
     spent = []
     for more in (0, 100_000):
         put_off(db, more)
         with counted(db) as count:
-            due = jobs.due(db, 500, (0, ""), 1)
-            jobs.soonest(db)
+            due = jobs.due(database, 500, (0, ""), 1)
+            jobs.soonest(database)
         spent.append(count[0])
         assert [job.id for job in due.jobs] == [f"job-{n:06d}" for n in range(10)]
 
@@ -272,10 +281,10 @@ def test_finding_what_is_due_costs_the_same_among_a_hundred_thousand_jobs(db: sq
 
 
 def test_what_is_due_is_read_in_order_from_its_index(db: sqlite3.Connection) -> None:
-    assert plan(db, load("jobs")["due"]) == ["SEARCH job USING INDEX job_due ((fire_at,id)>(?,?) AND fire_at<?)"]
-    assert plan(db, load("jobs")["soonest"]) == ["SEARCH job USING COVERING INDEX job_due (fire_at>?)"]
+    assert plan(db, TEXTS["jobs.due"]) == ["SEARCH job USING INDEX job_due ((fire_at,id)>(?,?) AND fire_at<?)"]
+    assert plan(db, TEXTS["jobs.soonest"]) == ["SEARCH job USING COVERING INDEX job_due (fire_at>?)"]
 
 
 @pytest.mark.parametrize("name", ["listed", "owned", "fires"])
 def test_jobs_and_records_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
-    assert not [step for step in plan(db, load("jobs")[name]) if "TEMP B-TREE" in step]
+    assert not [step for step in plan(db, TEXTS[f"jobs.{name}"]) if "TEMP B-TREE" in step]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,30 +13,32 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt
 from laneway.core.step import Step
-from laneway.stores.sqlite import liveness, ruling, stepping, submitting
 from laneway.stores.sqlite.connection import Place, connect
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.plain import submit_plain
-from laneway.testing import Hand, new_run, new_runs
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables import liveness, ruling, stepping, submitting
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.plain import submit_plain
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
-Change = Callable[[sqlite3.Connection], object]
+Change = Callable[[SQLiteDatabase], object]
 
 
-def tables(db: sqlite3.Connection) -> dict[str, list[Any]]:
+def tables(database: SQLiteDatabase) -> dict[str, list[Any]]:
+    db = database.raw
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
     return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def other(tmp_path: Path, clock: FakeClock) -> Iterator[SQLiteDatabase]:
     with closing(connect(Place(tmp_path / "other.db", 1.0))) as db:
-        yield db
+        yield SQLiteDatabase(db, clock.now)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_straight_way_and_the_long_way_leave_the_same(
-    db: sqlite3.Connection, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, seed: int
+    database: SQLiteDatabase, other: SQLiteDatabase, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     chance, straight = random.Random(seed), []
 
@@ -48,10 +49,10 @@ def test_the_straight_way_and_the_long_way_leave_the_same(
             return receipts
 
         monkeypatch.setattr(submitting, "submit_plain", counted)
-        answer = change(db)
+        answer = change(database)
         monkeypatch.setattr(submitting, "submit_plain", lambda *_: None)
         assert change(other) == answer
-        assert tables(db) == tables(other)
+        assert tables(database) == tables(other)
 
     both(lambda db: liveness.register(db, INCARNATION, None, 1))
     both(lambda db: ruling.set_lane(db, Effects(), Lane("main", limit=9, per_user=2), 1))
@@ -87,12 +88,12 @@ def test_the_straight_way_and_the_long_way_leave_the_same(
     ],
     ids=["session", "key", "delay", "instant", "users", "priorities", "lane", "twice", "repeat", "late repeat"],
 )
-def test_what_is_not_plain_is_left_and_nothing_is_written(db: sqlite3.Connection, batch: list[NewRun]) -> None:
-    submitting.submit(db, Effects(), [new_run("known")], 1)
-    before = tables(db)
+def test_what_is_not_plain_is_left_and_nothing_is_written(database: SQLiteDatabase, batch: list[NewRun]) -> None:
+    submitting.submit(database, Effects(), [new_run("known")], 1)
+    before = tables(database)
 
-    assert submit_plain(db, Effects(), batch, 2) is None
-    assert tables(db) == before
+    assert submit_plain(database, Effects(), batch, 2) is None
+    assert tables(database) == before
 
 
 @pytest.mark.parametrize(
@@ -104,10 +105,10 @@ def test_what_is_not_plain_is_left_and_nothing_is_written(db: sqlite3.Connection
     ],
     ids=["disabled", "bound", "due"],
 )
-def test_what_stands_in_the_way_is_for_the_long_way(db: sqlite3.Connection, obstacle: Change) -> None:
-    assert submit_plain(db, Effects(), [new_run("before")], 1) is not None
-    obstacle(db)
-    before = tables(db)
+def test_what_stands_in_the_way_is_for_the_long_way(database: SQLiteDatabase, obstacle: Change) -> None:
+    assert submit_plain(database, Effects(), [new_run("before")], 1) is not None
+    obstacle(database)
+    before = tables(database)
 
-    assert submit_plain(db, Effects(), [new_run("a")], 2) is None
-    assert tables(db) == before
+    assert submit_plain(database, Effects(), [new_run("a")], 2) is None
+    assert tables(database) == before

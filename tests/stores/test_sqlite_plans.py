@@ -10,23 +10,22 @@ from pathlib import Path
 import pytest
 
 from laneway.stores.sqlite.connection import Place, connect
-from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.database import TEXTS
 
-FILES = sorted(file.name.removesuffix(".sql") for file in files("laneway.stores.sqlite").joinpath("sql").iterdir())
-STATEMENTS = [(file, name) for file in FILES for name in load(file)]
+FILES = files("laneway.stores.sqlite").joinpath("sql")
 
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
 SMALL |= {"broken", "guarded"}  # what waits for a breaker, and the tasks that are found to have one open
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
-LONG = {("reading", "pending"), ("reading", "count"), ("ledgers", "parked_users"), ("control", "unended")}
-LONG |= {("checking", name) for name in load("checking")} | {("circuits", "all")}
+LONG = {"reading.pending", "reading.count", "ledgers.parked_users", "control.unended"}
+LONG |= {name for name in TEXTS if name.startswith("checking.")} | {"circuits.all"}
 # Only asked of a lane that drops its oldest, and is full.
-LONG |= {("arriving", "oldest")}
-LONG |= {("explaining", "users"), ("explaining", "depths")}
+LONG |= {"arriving.oldest"}
+LONG |= {"explaining.users", "explaining.depths"}
 # As long as what runs and streams, and what has ended since a minute ago.
-LONG |= {("trimming", "note_ends")}
+LONG |= {"trimming.note_ends"}
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +45,17 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
     return [row[3] for row in rows]
 
 
-@pytest.mark.parametrize(("file", "name"), STATEMENTS, ids=lambda part: part)
-def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connection, file: str, name: str) -> None:
-    scanned = {
-        match[1] for step in plan(db, load(file)[name]) if (match := re.match(r"SCAN (\w+)(?!\w| VIRTUAL)", step))
-    }
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connection, name: str) -> None:
+    scanned = {match[1] for step in plan(db, TEXTS[name]) if (match := re.match(r"SCAN (\w+)(?!\w| VIRTUAL)", step))}
 
-    if (file, name) not in LONG | {("reading", "any")}:
+    if name not in LONG | {"reading.any"}:
         assert scanned <= SMALL
 
 
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
 def test_the_front_of_a_shelf_is_found_and_read_in_order(db: sqlite3.Connection, name: str) -> None:
-    steps = plan(db, load("shelves")[name])
+    steps = plan(db, TEXTS[f"shelves.{name}"])
 
     assert re.match(r"SEARCH shelf USING PRIMARY KEY \(.*(\(rank,number\)>\(\?,\?\)|rank<\?)\)", steps[0])
     assert steps[1].startswith("SEARCH run USING INTEGER PRIMARY KEY")
@@ -67,13 +64,13 @@ def test_the_front_of_a_shelf_is_found_and_read_in_order(db: sqlite3.Connection,
 
 @pytest.mark.parametrize("name", ["drop_ready", "drop_parked", "drop_held", "drop_due"])
 def test_what_was_taken_is_deleted_as_a_range(db: sqlite3.Connection, name: str) -> None:
-    [step] = plan(db, load("shelves")[name])
+    [step] = plan(db, TEXTS[f"shelves.{name}"])
 
     assert re.match(r"SEARCH \w+ USING PRIMARY KEY \(.*\(rank,number\)<\(\?,\?\)\)", step)
 
 
 def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_it(db: sqlite3.Connection) -> None:
-    steps = [step for step in plan(db, load("shelves")["find"]) if step.startswith(("SEARCH", "SCAN"))]
+    steps = [step for step in plan(db, TEXTS["shelves.find"]) if step.startswith(("SEARCH", "SCAN"))]
 
     assert [re.sub(r" USING PRIMARY KEY", "", step) for step in steps] == [
         "SEARCH due (rank=? AND number=?)",
@@ -92,13 +89,13 @@ def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_i
 
 @pytest.mark.parametrize("name", ["remove_ready", "remove_parked", "remove_held", "remove_due"])
 def test_a_run_is_taken_out_by_its_whole_key(db: sqlite3.Connection, name: str) -> None:
-    [step] = plan(db, load("shelves")[name])
+    [step] = plan(db, TEXTS[f"shelves.{name}"])
 
     assert re.match(r"SEARCH \w+ USING PRIMARY KEY \(.*rank=\? AND number=\?\)", step)
 
 
 def test_what_has_ended_is_not_read_to_find_what_has_not(db: sqlite3.Connection) -> None:
-    steps = plan(db, load("control")["unended"])
+    steps = plan(db, TEXTS["control.unended"])
 
     [outcome] = [step for step in steps if "outcome" in step]
     assert "outcome_kept" in outcome
@@ -106,32 +103,33 @@ def test_what_has_ended_is_not_read_to_find_what_has_not(db: sqlite3.Connection)
 
 
 def test_a_step_glances_at_indexes_only(db: sqlite3.Connection) -> None:
-    used = {match[1] for step in plan(db, load("transaction")["glance"]) if (match := re.search(r"INDEX (\w+)", step))}
+    used = {match[1] for step in plan(db, TEXTS["transaction.glance"]) if (match := re.search(r"INDEX (\w+)", step))}
 
     assert used == {"wait_until", "worker_idle", "lease_requested", "outcome_resumed", "message_open", "job_due"}
 
 
 @pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])
 def test_runs_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
-    assert not [step for step in plan(db, load("reading")[name]) if "TEMP B-TREE" in step]
+    assert not [step for step in plan(db, TEXTS[f"reading.{name}"]) if "TEMP B-TREE" in step]
 
 
 def test_what_is_old_is_found_by_its_age_and_nothing_young_is_read(db: sqlite3.Connection) -> None:
-    [step] = plan(db, load("pruning")["outdated"])
+    [step] = plan(db, TEXTS["pruning.outdated"])
 
     assert step == "SEARCH outcome USING COVERING INDEX outcome_age (state=? AND ended_at<?)"
 
 
 @pytest.mark.parametrize("name", ["drop_events", "drop_outcomes", "drop_runs"])
 def test_what_is_pruned_is_found_by_its_number(db: sqlite3.Connection, name: str) -> None:
-    first, *_ = plan(db, load("pruning")[name])
+    first, *_ = plan(db, TEXTS[f"pruning.{name}"])
 
     assert re.match(r"SEARCH \w+ USING .*(PRIMARY KEY|INDEX sqlite_autoindex_\w+) \((rowid|number)=\?\)", first)
 
 
 def test_every_statement_says_what_it_does() -> None:
-    for file in FILES:
-        text = files("laneway.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+    for file in FILES.iterdir():
+        text = file.read_text(encoding="utf-8")
         for title, *comments in re.findall(r"^-- name: (\w+)\n((?:-- .*\n)+)", text, flags=re.MULTILINE):
-            assert re.search(r"Index|[Ii]t reads", comments[0]), f"{file}: {title}"
-        assert len(load(file)) == text.count("-- name: ")
+            assert re.search(r"Index|[Ii]t reads", comments[0]), f"{file.name}: {title}"
+        stem = file.name.removesuffix("sql")
+        assert len([name for name in TEXTS if name.startswith(stem)]) == text.count("-- name: ")

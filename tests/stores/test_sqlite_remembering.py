@@ -9,7 +9,8 @@ import pytest
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import NewRun, Request
 from laneway.core.states import RunState
-from laneway.stores.sqlite import SQLiteStore, remembering
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.tables import remembering
 from laneway.testing import FakeClock, Hand, check_invariants, new_run
 
 LANE = Lane("main", limit=10, per_user=1)

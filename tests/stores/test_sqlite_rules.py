@@ -11,10 +11,12 @@ from laneway.core.policy import DEFAULT_LANES, Lane, Rule
 from laneway.core.step import Step
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
-from laneway.stores.sqlite import SQLiteStore, liveness, ruling, stepping, submitting
-from laneway.stores.sqlite.counts import count
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.rules import ruled_names, ruled_sessions
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables import liveness, ruling, stepping, submitting
+from laneway.stores.tables.counts import count
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.rules import ruled_names, ruled_sessions
 from laneway.testing import FakeClock, Hand, check_drains, new_run, new_runs
 
 FIRST = "0001_first.sql"
@@ -59,13 +61,14 @@ async def test_an_older_file_has_its_lanes_as_declared_and_their_pending_runs_co
 
 def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written_at_once(
     db: sqlite3.Connection,
+    database: SQLiteDatabase,
 ) -> None:
-    liveness.register(db, INCARNATION, None, 1)
+    liveness.register(database, INCARNATION, None, 1)
     asked: list[str] = []
     db.set_trace_callback(asked.append)
 
-    submitting.submit(db, Effects(), new_runs(5, "r", user="ann"), 1)
-    reply = stepping.take_step(db, Effects(), Step("hand", 1, room=3, park=True), 1)
+    submitting.submit(database, Effects(), new_runs(5, "r", user="ann"), 1)
+    reply = stepping.take_step(database, Effects(), Step("hand", 1, room=3, park=True), 1)
 
     assert len(reply.claimed) == 3
     glances = [text for text in asked if "FROM counter" in text]
@@ -79,21 +82,20 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
     ]
 
 
-def test_declaring_the_same_again_writes_nothing(db: sqlite3.Connection) -> None:
+def test_declaring_the_same_again_writes_nothing(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
     lanes = [*DEFAULT_LANES, Lane("extra", limit=1, per_user=1, worker_limit=1, max_pending=9, when_full="drop_old")]
-    ruling.declare_lanes(db, Effects(), lanes, 1)
+    ruling.declare_lanes(database, Effects(), lanes, 1)
     before = db.total_changes
 
-    ruling.declare_lanes(db, Effects(), lanes, 1)
+    ruling.declare_lanes(database, Effects(), lanes, 1)
 
     assert db.total_changes == before
 
 
-async def test_what_was_counted_adds_up_by_lane(store: SQLiteStore, path: Path) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        count(db, "main", "merged")
-        count(db, "main", "merged", 2)
-        count(db, "main", "dropped unread", 3)
+async def test_what_was_counted_adds_up_by_lane(store: SQLiteStore, database: SQLiteDatabase) -> None:
+    count(database, "main", "merged")
+    count(database, "main", "merged", 2)
+    count(database, "main", "dropped unread", 3)
 
     assert (await lane(store)).counts == {"dropped unread": 3, "merged": 3}
     assert (await lane(store, "team")).counts == {}
@@ -133,17 +135,18 @@ async def test_what_could_go_on_by_a_users_own_cap_is_found_and_goes_on(store: S
     assert len(await hand.claim(3)) == 1
 
 
-async def test_sessions_of_which_something_is_set_are_named_by_prefix_and_page(store: SQLiteStore, path: Path) -> None:
+async def test_sessions_of_which_something_is_set_are_named_by_prefix_and_page(
+    store: SQLiteStore, database: SQLiteDatabase
+) -> None:
     for name in ("b1", "a1", "a2", "c"):
         await store.set_session(name, Rule(cap=3))
     await store.hold(Held.SESSION, "a3", held=True)
     await store.hold(Held.SESSION, "a1", held=True)
     await store.set_session("c", Rule())
 
-    with closing(sqlite3.connect(path)) as db:
-        assert ruled_names(db, "", "", 10) == ["a1", "a2", "a3", "b1"]
-        assert ruled_names(db, "a", "a1", 1) == ["a2"]
-        assert ruled_sessions(db, ["a1", "a3", "c"]) == {"a1": (Rule(cap=3), True), "a3": (Rule(), True)}
+    assert ruled_names(database, "", "", 10) == ["a1", "a2", "a3", "b1"]
+    assert ruled_names(database, "a", "a1", 1) == ["a2"]
+    assert ruled_sessions(database, ["a1", "a3", "c"]) == {"a1": (Rule(cap=3), True), "a3": (Rule(), True)}
 
 
 @pytest.mark.parametrize("several", [1, 2])

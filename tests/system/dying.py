@@ -21,7 +21,7 @@ from unittest import mock
 from laneway import Scheduler
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.connection import Place
-from laneway.stores.sqlite.writer import Writer
+from laneway.stores.sqlite.writer import SQLiteWriter
 
 UNSENT, COMMITTED, ANSWERED = "unsent", "committed", "answered"
 NAMED = (UNSENT, COMMITTED, ANSWERED)
@@ -41,7 +41,7 @@ class Death:
     def lie_in_wait(self, app: Scheduler) -> None:
         """Begin to wait. The scheduler has not used its store yet."""
         mock.patch("laneway.stores.sqlite.writer.connect", self._connect).start()
-        mock.patch.object(Writer, "_execute", _hearing(Writer._execute, self._committed)).start()
+        mock.patch.object(SQLiteWriter, "_execute", _hearing(SQLiteWriter._execute, self._committed)).start()
         setattr(app._store, self._verb, partial(self._call, getattr(app._store, self._verb)))
 
     async def _call(self, call: Call, *args: Any, **options: Any) -> Any:
@@ -75,7 +75,7 @@ class Death:
 
 
 def _hearing(execute: Callable[..., None], committed: Callable[[], None]) -> Callable[..., None]:
-    def executed(writer: Writer, db: sqlite3.Connection, statement: str, **options: Any) -> None:
+    def executed(writer: SQLiteWriter, db: sqlite3.Connection, statement: str, **options: Any) -> None:
         execute(writer, db, statement, **options)
         if statement == "COMMIT":
             committed()

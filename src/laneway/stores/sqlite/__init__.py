@@ -1,10 +1,8 @@
 """The SQLite store: one file, several processes, nothing to install.
 
-Where to look: `store` the verbs, `transaction` one atomic piece of work, `shelves` and `ledgers` the core's rules over
-tables, `submitting` and `stepping` the two hot verbs, `steering` what is asked of runs from outside, `liveness` who is
-alive, `ruling` what operators set, `reading`, `explaining` and `waiting` what people ask, `desk` and `writer` the
-threads, `wakeups` hints between processes, `checkpoints` the write-ahead log, `schema/` the tables, `sql/` every
-statement.
+The verbs are those of `stores.tables`. Where to look: `connection` opening and migrating the file, `database` how it
+does statements, `writer` and `reader` the threads, `wakeups` hints between processes, `turn` whose transaction is next,
+`checkpoints` the write-ahead log, `schema/` the tables, `sql/` every statement.
 """
 
 from laneway.stores.sqlite.store import SQLiteStore

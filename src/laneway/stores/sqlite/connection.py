@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from laneway.core.policy import DEFAULT_LANES
 from laneway.errors import NotAStore, StoreError, StoreTooNew, StoreUnavailable
-from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.database import TEXTS
 
 APPLICATION_ID = 0x4C4E5759  # "LNWY"
 
@@ -176,7 +176,7 @@ def _apply(db: sqlite3.Connection, version: int) -> None:
             statement = ""
     lanes = [(lane.name, lane.limit, lane.per_user) for lane in DEFAULT_LANES]
     if version == 1:
-        db.executemany(load("ruling")["create_lane"], lanes)
+        db.executemany(TEXTS["ruling.create_lane"], lanes)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {version}")
 

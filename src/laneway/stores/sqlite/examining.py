@@ -14,11 +14,10 @@ from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite import checking, reading
 from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
-from laneway.stores.sqlite.statements import load
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables import checking, reading
 
-_SQL = load("examining")
 _ENGINE = f"SQLite {sqlite3.sqlite_version}"
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ def examine(place: Place, *, deep: bool) -> Examination:
 
 def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
     current = layout == newest_layout()
-    sight = _Sight(db)
+    sight = _Sight(SQLiteDatabase(db, lambda: 0))
     damage: list[str] = sight.of(_damage, []) if deep else []
     return Examination(
         engine=_ENGINE,
@@ -62,11 +61,11 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) 
 class _Sight:
     """Answers questions as far as the file can be read; `trouble` is what kept it from more."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: SQLiteDatabase) -> None:
         self._db = db
         self.trouble: list[str] = []
 
-    def of(self, question: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+    def of(self, question: Callable[[SQLiteDatabase], T], otherwise: T) -> T:
         """Return the answer, or `otherwise` if what it needs is damaged."""
         try:
             return question(self._db)
@@ -76,8 +75,8 @@ class _Sight:
             return otherwise
 
 
-def _damage(db: sqlite3.Connection) -> list[str]:
-    return [text for (text,) in db.execute("PRAGMA integrity_check(20)") if text != "ok"]
+def _damage(db: SQLiteDatabase) -> list[str]:
+    return [text for (text,) in db.raw.execute("PRAGMA integrity_check(20)") if text != "ok"]
 
 
 def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
@@ -90,10 +89,10 @@ def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
     }
 
 
-def _newest(db: sqlite3.Connection) -> int | None:
-    return max((at for (at,) in db.execute(_SQL["newest"]) if at), default=None)
+def _newest(db: SQLiteDatabase) -> int | None:
+    return max((at for (at,) in db.execute("examining.newest") if at), default=None)
 
 
-def _set_back(db: sqlite3.Connection) -> int:
-    [[most]] = db.execute(_SQL["set_back"])
+def _set_back(db: SQLiteDatabase) -> int:
+    [[most]] = db.execute("examining.set_back")
     return max(0, most or 0)

@@ -18,67 +18,41 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable
-from copy import copy
-from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
-from laneway.stores.sqlite.desk import Ask, Desk
-from laneway.stores.sqlite.effects import Effects
-from laneway.stores.sqlite.remembering import Memory
+from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.turn import Turn
+from laneway.stores.tables.desk import Ask
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.writing import Writer
 
-T = TypeVar("T")
-Write = Callable[[sqlite3.Connection, Effects], T]
 
-
-class Writer(Desk):
-    """Does work inside transactions. After a commit it has resting workers woken and watchers told."""
+class SQLiteWriter(Writer):
+    """Does work inside transactions, and keeps the log short."""
 
     def __init__(
-        self, place: Place, wake: Callable[[list[tuple[str, str | None]]], None], tell: Callable[[], None]
+        self,
+        place: Place,
+        now: Callable[[], int],
+        wake: Callable[[list[tuple[str, str | None]]], None],
+        tell: Callable[[], None],
     ) -> None:
-        super().__init__("laneway-sqlite-writer")
-        self._place, self._wake, self._tell = place, wake, tell
+        super().__init__("laneway-sqlite-writer", wake, tell)
+        self._place, self._now = place, now
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._memory: Memory | None = None
         self._version = 0  # which others' commits that is true of
-        self._news = False  # events were written, and the watchers do not know yet
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
-    async def write(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
-        """Do the work in a transaction, and return its answer once that is committed."""
-        effects = Effects(durable=durable, remembers=remembers)
-        return await self.ask(lambda db: work(db, effects), effects)
-
-    def write_and_wait(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
-        """Do the work in a transaction; wait for it in this thread."""
-        effects = Effects(durable=durable, remembers=remembers)
-        return self.ask_and_wait(lambda db: work(db, effects), effects)
-
-    def do(self, batch: list[Ask]) -> None:
-        """Do the batch in one transaction."""
-        try:
-            self._transact(batch)
-        except StoreError as error:
-            for ask in batch:
-                ask.error = _again(error)
-            return
-        for ask in batch:
-            if ask.error is None:
-                self._news = self._news or ask.note.events
-                if ask.note.wake:
-                    self._wake(ask.note.wake)
-
     def rest(self) -> None:
         """Tell the watchers, and move the log into the file when it has grown, now that nobody waits for an answer."""
-        if self._news:
-            self._news = False
-            self._tell()
+        super().rest()
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
 
@@ -119,7 +93,8 @@ class Writer(Desk):
             [[self._seen]] = db.execute("PRAGMA data_version").fetchall()
         return db
 
-    def _transact(self, batch: list[Ask]) -> None:
+    def transact(self, batch: list[Ask]) -> None:
+        """Do the batch in one transaction."""
         db = self._db = self._db or self._connect()
         self._begin(db, durable=any(ask.note.durable for ask in batch))
         memory, self._memory = self._recall(db), None
@@ -157,7 +132,7 @@ class Writer(Desk):
         try:
             if not alone:
                 db.execute("SAVEPOINT piece")
-            ask.value = ask.work(db)
+            ask.value = ask.work(SQLiteDatabase(db, self._now))
             if not alone:
                 db.execute("RELEASE piece")
             known, effects.memory = effects.memory, None
@@ -200,10 +175,3 @@ def _its_own(error: sqlite3.Error) -> bool:
     # A wrong statement or value is the fault of the work that has it, not of the file.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     return code in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
-
-
-def _again(error: StoreError) -> StoreError:
-    # Each caller gets an error of its own: raised twice, one object would grow two tracebacks.
-    other = copy(error)
-    other.__cause__ = error.__cause__
-    return other

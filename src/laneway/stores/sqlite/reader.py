@@ -1,0 +1,51 @@
+"""The reader: answers questions, each from a snapshot, on a thread and a connection of its own.
+
+At worst a long one keeps the log from being moved into the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from laneway.errors import StoreError, UnknownRun
+from laneway.stores.sqlite.connection import Place, connect_to_read, translated
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.tables.desk import Ask, Desk, Work
+
+
+class SQLiteReader(Desk):
+    """Answers questions, each from a snapshot."""
+
+    def __init__(self, place: Place, now: Callable[[], int]) -> None:
+        super().__init__("laneway-sqlite-reader")
+        self._place, self._now = place, now
+        self._db: SQLiteDatabase | None = None
+
+    def do(self, batch: list[Ask]) -> None:
+        """Answer each question."""
+        for ask in batch:
+            try:
+                ask.value = self._answer(ask.work)
+            except sqlite3.Error as error:
+                self.let_go()
+                ask.error = translated(error, self._place)
+                ask.error.__cause__ = error
+            except (StoreError, UnknownRun) as error:
+                ask.error = error
+
+    def let_go(self) -> None:
+        """Close the connection."""
+        if self._db is not None:
+            self._db.raw.close()
+            self._db = None
+
+    def _answer(self, question: Work[Any]) -> Any:
+        db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
+        db.raw.execute("BEGIN")
+        try:
+            return question(db)
+        finally:
+            if db.raw.in_transaction:
+                db.raw.execute("COMMIT")

@@ -1,0 +1,59 @@
+"""What the verbs ask of a database: named statements inside a transaction that somebody else began and will end.
+
+SQLite and PostgreSQL keep the same tables, so they share the verbs of this package and differ in what a statement says,
+in how a transaction begins, and in what happens around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from laneway.stores.tables.statements import Row
+
+
+class DuplicateError(Exception):
+    """A run's id was seen before. Whoever inserted it undoes what was written of the batch."""
+
+
+class Answer(Protocol):
+    """What a statement found. It may be fetched once."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows a writing statement has changed."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, if there is one."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the rows."""
+
+
+class Database(Protocol):
+    """A connection inside a transaction; nobody else writes until it has ended."""
+
+    def now(self) -> int:
+        """Return the store's time: of the server where there is one, else the machine's."""
+
+    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
+        """Do a statement."""
+
+    def each(self, name: str, rows: Sequence[Row]) -> None:
+        """Do the statement for each row."""
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert rows by a statement that says so of one."""
+
+    def insert_new(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert runs. Raises DuplicateError if an id is known; then some of them may be written."""
+
+    def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
+        """Insert so many rows that share most of their values.
+
+        Numbers and ranks are counted up from the first row's; only what is a row's `own`, its id and arguments, if it
+        has any, differs. Raises DuplicateError as `insert_new` does.
+        """

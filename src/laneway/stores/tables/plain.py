@@ -1,0 +1,69 @@
+"""The straight way in: a batch of runs that differ only in their ids and arguments and go to the end of one lane.
+
+Most batches are such. Nothing of them is decided one by one, so they need no flow, no shelves and no ledgers: one look
+at the lane, one place for all of them by the core's own rule, a handful of statements. Whatever is not as simple as
+that (a session, a key, ties, a delay, a bound, a disabled task, parked runs, runs that are due first, a question whose
+time is over, an id that was seen before) is left, with nothing written, to `submitting`, which does the same and much
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.stores.tables.database import Database, DuplicateError
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.ledgers import lane_of
+from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.waking import wake_for_work
+
+_SQL = sql_names("plain")
+_INSERT, _UNDO = sql_names("submitting")["insert_alike"], sql_names("submitting")["undo"]
+_LEDGERS = sql_names("ledgers")
+_SET_RUNS, _SET_PACE, _SET_TURN = _LEDGERS["set_runs"], _LEDGERS["set_pace"], _LEDGERS["set_turn"]
+
+_ACCEPTED = ReceiptOutcome.ACCEPTED
+_kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of")
+_PLAIN = (None, 0, None, None, None)  # the last five of these, of a run that simply goes to a lane
+_ties = attrgetter("ties")
+
+
+def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
+    """Accept the batch; None, and nothing is written, if that takes more than this."""
+    kinds: set[tuple[Any, ...]] = set(map(_kind, batch))
+    if len(kinds) != 1:
+        return None
+    [(task, lane, user, priority, *special)] = kinds
+    if tuple(special) != _PLAIN or list(map(_ties, batch)).count(None) < len(batch):
+        return None
+    rows = db.execute(_SQL["look"], (lane, user or "", priority, task)).fetchall()
+    if not rows:
+        return None
+    accepted, due_at, until, resting, limit, active, pending, last, waiting, *_ = rows[0]
+    if (due_at is not None and due_at <= now) or (until is not None and until <= now):
+        return None
+    turn = Turn() if last is None else Turn(last, waiting)
+    paces = {row[-3]: Pace(*row[-2:]) for row in rows if row[-3] is not None}
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turns[user, priority] = turn
+    count, first = len(batch), accepted + 1
+    rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat)).enter_fresh(user, priority, count)
+    own = [text for new in batch for text in (new.id, new.args)]
+    try:
+        db.insert_alike(_INSERT, count, first, rank, (task, lane, user, priority, now), own)
+    except DuplicateError:
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_UNDO, (first,))
+        return None
+    db.execute(_SQL["put_ready"], (first,))
+    db.execute(_SET_RUNS, (active, pending + count, lane))
+    pace = paces[priority]
+    db.execute(_SET_PACE, (lane, priority, pace.v, pace.ready))
+    db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
+    if resting:
+        wake_for_work(db, effects, now)
+    return [Receipt(_ACCEPTED, new.id, None, before or None) for before, new in enumerate(batch, pending)]

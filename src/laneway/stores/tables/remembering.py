@@ -1,0 +1,64 @@
+"""What a writer knows of the tables without reading them: what its own last transactions have read and written.
+
+**The model.** A worker that is busy steps again and again, and each step needs what the one before has just written:
+the counts of the same lanes, users and sessions, the leases it gave, the fronts of the same shelves. Reading them back
+took half of a step's time. So the writer hands what a step has used to the next one.
+
+**Why it is true.** Only the file tells what holds. What is remembered is used only if nobody else can have changed it:
+`PRAGMA data_version`, asked with the write lock in hand, says whether another connection has committed since, and the
+verbs that write tables by themselves, as most do, make the writer forget. So does everything that is undone: a
+savepoint, a transaction, a COMMIT that failed, a connection that broke. See `Writer`.
+
+It is bounded by what was read into it: once that is `MOST`, all is forgotten and begins anew.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import LaneBook, Seat, Turn
+from laneway.stores.tables.lines import Line, Shelf
+from laneway.stores.tables.logs import Leased
+from laneway.stores.tables.statements import Row
+
+TurnKey = tuple[str | None, int]  # user, priority
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
+
+
+class Known(Generic[K, V]):
+    """Values by their keys, and of those that are stored their rows."""
+
+    __slots__ = ("rows", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[K, V] = {}
+        self.rows: dict[K, Row] = {}
+
+
+class Memory:
+    """Books, leases and the fronts of shelves, as they stand when a transaction begins."""
+
+    __slots__ = ("held", "lanes", "leases", "parked", "rows", "seats", "sessions", "turns")
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
+        self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
+        self.seats: dict[str, Known[str, Seat]] = {}  # by lane
+        self.sessions: Known[str, SessionBook] = Known()
+        self.leases: dict[int, Leased] = {}
+        self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
+        self.held: dict[str, Shelf] = {}
+        self.rows = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether it is time to forget."""
+        return self.rows > MOST
+
+    def count(self, runs: list[Line]) -> None:
+        """Count runs that were read."""
+        self.rows += len(runs) + sum(len(run.args) >> 10 for run in runs if run.args is not None)

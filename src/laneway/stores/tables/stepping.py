@@ -1,0 +1,130 @@
+"""Stepping: settle what finished, make due runs startable, claim what fits, rest if nothing came. One transaction.
+
+**Repeating.** A step carries its call number. The answer to the newest one can be built again: the claims are the
+leases of that call, the rest stands in the worker's row. A worker takes no new number before it has its answer, so one
+is enough to remember.
+
+**Resting.** Whether there is anything to claim, and the mark that the worker rests, are one transaction; whoever makes
+a run startable later sees the mark and sends a wake-up. *Race*: none, one of the two commits first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from laneway.core.flow import MOST_MOVES
+from laneway.core.run import Claimed, handed
+from laneway.core.step import Step, StepReply
+from laneway.errors import LeaseLost
+from laneway.ports.gates import Held
+from laneway.stores.tables import jobs
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.expiring import begin
+from laneway.stores.tables.inboxes import Inboxes
+from laneway.stores.tables.leases import as_claimed, requests
+from laneway.stores.tables.logs import leased
+from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.rules import paused
+from laneway.stores.tables.settling import Settling
+from laneway.stores.tables.statements import Row, as_json, sql_names
+from laneway.stores.tables.transaction import Transaction
+from laneway.stores.tables.waking import tasks, wake_for_work
+
+_SQL = sql_names("stepping")
+
+_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply:
+    """Do the step; see `WorkerStore.step`."""
+    row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
+    if row is None or row[1]:
+        raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
+    incarnation, _, call, *answer = row
+    # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+    if step.call <= call:
+        return _same_answer(db, step.incarnation, call, *answer)
+    transaction = begin(db, effects, now, step.incarnation, effects.memory or Memory())
+    # First what is due: what a result lets join its session comes behind it.
+    behind = transaction.make_due()
+    settling = Settling(transaction, effects, step, behind=behind)
+    settling.settle()
+    settling.write()
+    claimed, more = _claim(transaction, step, tasks(incarnation), call)
+    transaction.write()
+    reply = _answer(transaction, step, claimed, settling.refused, more=more)
+    # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
+    # let its session go on in a lane that the claim did not look at.
+    if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
+        wake_for_work(db, effects, now)
+    effects.events = effects.events or bool(claimed or step.results or step.emitted)
+    # What becomes of messages is written by itself, and may be about any run.
+    keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
+    effects.memory = transaction.memory if keep else None
+    return reply
+
+
+def _same_answer(
+    db: Database, incarnation: str, call: int, refused: str, due_in: int | None, more: int, now: int
+) -> StepReply:
+    claimed = [as_claimed(row) for row in db.execute(_SQL["claimed"], (incarnation, call))]
+    fires_in = _until(jobs.soonest(db), now)
+    return StepReply(claimed, _pairs(refused), due_in, bool(more), now, requests(db, incarnation), fires_in)
+
+
+def _answer(
+    transaction: Transaction, step: Step, claimed: list[Claimed], refused: list[tuple[int, int]], *, more: bool
+) -> StepReply:
+    soonest, now = transaction.next_due(), transaction.now
+    due_in = _until(soonest, now)
+    idle = step.park and not more and len(claimed) < step.room
+    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short)
+    transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
+    told = transaction.requested or transaction.inboxes
+    asked = requests(transaction.db, step.incarnation) if told else []
+    return StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
+
+
+def _until(at: int | None, now: int) -> int | None:
+    return None if at is None else max(0, at - now)
+
+
+def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[str, int]:
+    """Return how many more runs the worker may take of those lanes that have a limit per worker."""
+    books = transaction.books.lanes
+    limits = {name: most for name in lanes if (most := books[name].lane.worker_limit) is not None}
+    if limits:
+        for lane, runs in transaction.db.execute(_SQL["executed"], (step.incarnation, as_json(limits))):
+            limits[lane] -= runs
+    return limits
+
+
+def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
+    if step.room <= 0:
+        return [], False
+    if transaction.glance.paused:
+        known -= paused(transaction.db, Held.TASK)
+    lanes = transaction.flow.with_broken(transaction.shelves.lanes_with_work(known), known, transaction.now)
+    transaction.shelves.page = max(8, min(MOST_MOVES, -(-step.room // max(1, len(lanes)))))
+    spare = _spare(transaction, step, lanes)
+    started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
+    transaction.shelves.bodies(started)
+    taken = Inboxes(transaction).counts(started)
+    leases, claimed, memory = list[Row](), list[Claimed](), transaction.memory
+    for nth, run in enumerate(started):
+        run.fence += 1
+        run.messages = taken.get(run.number, 0)
+        leases.append(
+            (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
+        )
+        claimed.append(handed(run, step.incarnation))
+        if not run.kept:
+            memory.leases[run.number] = leased(run, step.incarnation, transaction.now)
+    memory.rows += len(started)
+    transaction.db.insert(_SQL["lease"], leases)
+    kept = [(run.messages, run.kept, run.number) for run in started if run.messages or run.kept]
+    transaction.db.each(_SQL["lease_kept"], kept)
+    return claimed, more

@@ -1,0 +1,257 @@
+"""The verbs of `ports.Store` over tables.
+
+Every verb is a piece of work for one of two threads (`asking`): the writer's, where it runs inside a transaction, or
+the reader's, where it runs in a snapshot. The tables alone say what holds, so any number of processes can share them;
+what a step knew is used by the next only while nobody has written in between (`remembering`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+
+from laneway.core.arrivals import Stopped
+from laneway.core.audit import Finding
+from laneway.core.events import Event
+from laneway.core.liveness import Incarnation, WorkerInfo
+from laneway.core.memos import Recall
+from laneway.core.policy import Lane, Rule
+from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
+from laneway.core.states import RunState
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.errors import LeaseLost, UsageError
+from laneway.ports.control import Swept
+from laneway.ports.gates import Depths, Held, TaskState
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.users import UserState
+from laneway.stores.tables import (
+    checking,
+    control,
+    explaining,
+    inboxes,
+    liveness,
+    memos,
+    pruning,
+    reading,
+    ruling,
+    stepping,
+    submitting,
+    trimming,
+    waiting,
+)
+from laneway.stores.tables.asking import P
+from laneway.stores.tables.jobkeeping import Jobkeeping
+
+
+class TableStore(Jobkeeping[P], ABC):
+    """A store over tables."""
+
+    # Runs
+
+    async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Accept the batch; see `RunStore`."""
+        return await self._write(lambda db, effects: submitting.submit(db, effects, batch, db.now()))
+
+    async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return the messages that the run took; see `RunStore`."""
+        return await self._read(lambda db: inboxes.messages(db, run_id, after, limit))
+
+    async def get(self, run_id: str) -> Run:
+        """Return the run; see `RunStore`."""
+        return await self._read(lambda db: reading.get(db, run_id))
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
+        """Return runs, newest first; see `RunStore`."""
+        return await self._read(lambda db: reading.runs(db, wanted, limit, before))
+
+    async def count(self) -> dict[str, int]:
+        """Count the runs by state; see `RunStore`."""
+        return await self._read(reading.count)
+
+    # Control
+
+    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
+        """Cancel the run; see `ControlStore`."""
+        return await self._write(
+            lambda db, effects: control.cancel(db, effects, call, run_id, db.now(), abandon=abandon)
+        )
+
+    async def cancel_where(
+        self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
+    ) -> Swept:
+        """Cancel the runs that fit; see `ControlStore`."""
+        return await self._write(
+            lambda db, effects: control.cancel_where(db, effects, call, wanted, after, until, limit, db.now())
+        )
+
+    async def pause(self, call: str, run_id: str) -> Run:
+        """Pause the run; see `ControlStore`."""
+        return await self._write(lambda db, effects: control.pause(db, effects, call, run_id, db.now()))
+
+    async def resume(self, call: str, run_id: str) -> Run:
+        """Resume the run; see `ControlStore`."""
+        found = await self._write(lambda db, effects: control.resume(db, effects, call, run_id, db.now()))
+        return _or_raise(found)
+
+    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
+        """Answer a question; see `MemoStore`."""
+        found = await self._write(lambda db, effects: control.answer(db, effects, call, run_id, answer, name, db.now()))
+        return _or_raise(found)
+
+    async def recall(self, run_id: str) -> Recall:
+        """Return what the run has kept; see `MemoStore`."""
+        return await self._read(lambda db: memos.recall(db, run_id))
+
+    async def stop(self, call: str, name: str) -> Stopped:
+        """Cancel the session's oldest active run; see `SessionStore`."""
+        return await self._write(lambda db, effects: control.stop(db, effects, call, name, db.now()))
+
+    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
+        """Cancel and drop all of the session; see `SessionStore`."""
+        return await self._write(
+            lambda db, effects: control.stop_all(db, effects, call, name, db.now(), abandon=abandon)
+        )
+
+    # Lanes, users, gates
+
+    async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Take note of what is declared of lanes; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.declare_lanes(db, effects, lanes, db.now()))
+
+    async def set_lane(self, lane: Lane) -> None:
+        """Set a lane; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.set_lane(db, effects, lane, db.now()))
+
+    async def unset_lane(self, name: str) -> None:
+        """Let what is declared of a lane hold again; see `LaneStore`."""
+        await self._write(lambda db, effects: ruling.unset_lane(db, effects, name, db.now()))
+
+    async def lanes(self) -> list[LaneState]:
+        """Return the lanes; see `LaneStore`."""
+        return await self._read(explaining.lanes)
+
+    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
+        """Set a user's cap; see `UserStore`."""
+        await self._write(lambda db, effects: ruling.set_cap(db, effects, user, lane, cap, db.now()))
+
+    async def users(
+        self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
+    ) -> list[UserState]:
+        """Return users in lanes; see `UserStore`."""
+        return await self._read(lambda db: explaining.users(db, user, limit, after))
+
+    async def hold(self, what: Held, name: str, *, held: bool) -> None:
+        """Pause or resume a lane, user, session or task; see `GateStore`."""
+        await self._write(lambda db, effects: ruling.hold(db, effects, what, name, db.now(), held=held))
+
+    async def disable(self, task: str, *, disabled: bool) -> None:
+        """Refuse a task's new runs, or not; see `GateStore`."""
+        await self._write(lambda db, effects: ruling.disable(db, effects, task, db.now(), disabled=disabled))
+
+    async def close_breaker(self, task: str, user: str | None = None) -> None:
+        """Close a circuit; see `GateStore`."""
+        await self._write(lambda db, effects: ruling.close_breaker(db, effects, task, user, db.now()))
+
+    async def tasks(self) -> list[TaskState]:
+        """Return the tasks; see `GateStore`."""
+        return await self._read(lambda db: explaining.tasks(db, db.now()))
+
+    async def why(self, run_id: str) -> list[Reason]:
+        """Return the gates that are closed for the run; see `GateStore`."""
+        return await self._read(lambda db: waiting.why(db, run_id, db.now()))
+
+    async def depths(self) -> Depths:
+        """Count what waits; see `GateStore`."""
+        return await self._read(explaining.depths)
+
+    # Sessions, events
+
+    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
+        """Set what is given of a session's rule; see `SessionStore`."""
+        await self._write(lambda db, effects: ruling.set_session(db, effects, name, rule, throttled, db.now()))
+
+    async def session(self, name: str) -> SessionState | None:
+        """Return the session, if it is not idle; see `SessionStore`."""
+        return await self._read(lambda db: reading.session(db, name))
+
+    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+        """Return sessions by name; see `SessionStore`."""
+        return await self._read(lambda db: reading.sessions(db, prefix, limit, after))
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """Return a page of the run's log; see `EventStore`."""
+        return await self._read(lambda db: reading.events(db, run_id, after, limit))
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after events were written; see `EventStore`."""
+        return self._here.watch(changed)
+
+    # Workers
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        """Make the incarnation known; see `WorkerStore`."""
+        socket = self._here.welcome(incarnation.id, wake)
+        await self._write(lambda db, _: liveness.register(db, incarnation, socket, db.now()))
+
+    async def step(self, step: Step) -> StepReply:
+        """Settle, claim, rest; see `WorkerStore`."""
+        try:
+            # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+            return await self._write(
+                lambda db, effects: stepping.take_step(db, effects, step, db.now()),
+                durable=bool(step.results or step.emitted or step.saved or step.overdue),
+                remembers=True,
+            )
+        except LeaseLost:
+            self._here.forget(step.incarnation)
+            raise
+
+    def renew(self, incarnation: str) -> RenewReply:
+        """Keep the incarnation alive; see `WorkerStore`."""
+        return self._here.writer.write_and_wait(
+            lambda db, _: liveness.renew(db, incarnation, db.now()), durable=False, remembers=True
+        )
+
+    async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
+        """Take over from the dead; see `WorkerStore`."""
+        return await self._write(lambda db, effects: liveness.reclaim(db, effects, incarnation, gone, limit, db.now()))
+
+    async def leave(self, incarnation: str) -> None:
+        """Say good-bye; see `WorkerStore`."""
+        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation, db.now()))
+        self._here.forget(incarnation)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the incarnations; see `WorkerStore`."""
+        return await self._read(reading.workers)
+
+    def look(self) -> bool:
+        """Tell whether another process has committed since; see `WorkerStore`."""
+        here = self._here
+        return here.opened and here.writer.look()
+
+    # Upkeep
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        # Not durable: what a crash of the machine brings back is pruned again.
+        return await self._write(lambda db, _: pruning.prune(db, keep, limit, db.now()), durable=False)
+
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        """Trim old logs; see `UpkeepStore`."""
+        # Not durable, as pruning.
+        return await self._write(lambda db, _: trimming.trim(db, older_than, limit, db.now()), durable=False)
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Find what does not agree, and set it right; see `UpkeepStore`."""
+        if not repair:
+            return await self._read(checking.look)
+        return await self._write(lambda db, effects: checking.repair(db, effects, db.now()))
+
+
+def _or_raise(found: Run | UsageError) -> Run:
+    """Return the run, or raise what is wrong: what was done on the way there is committed."""
+    if isinstance(found, UsageError):
+        raise found
+    return found

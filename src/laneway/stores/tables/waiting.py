@@ -1,0 +1,74 @@
+"""Why a run waits: the facts about it, read in one snapshot. What they mean is `core.why`."""
+
+from __future__ import annotations
+
+from laneway.core.run import Reason
+from laneway.core.sessions import SessionBook
+from laneway.core.shelves import Shelf
+from laneway.core.states import RunState
+from laneway.core.why import Waiting, reasons
+from laneway.errors import UnknownRun
+from laneway.ports.gates import Held
+from laneway.stores.tables import circuits, waits
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.explaining import alive
+from laneway.stores.tables.ledgers import Books
+from laneway.stores.tables.rules import paused
+from laneway.stores.tables.statements import as_json, sql_names
+
+_SQL = sql_names("explaining")
+_FIND = sql_names("shelves")["find"]
+_BEHIND_ALL = (2**62, 0)
+
+
+def why(db: Database, run_id: str, now: int) -> list[Reason]:
+    """Return the gates that are closed for the run; see `GateStore.why`."""
+    row = db.execute(_SQL["waiting"], (run_id,)).fetchone()
+    if row is None:
+        raise UnknownRun(run_id)
+    number, state, due_at, task, lane, user, session, fence, hint, wait = row
+    books = Books(db)
+    book = books.lanes[lane]
+    run = Waiting(state=RunState(state), now=now, due_at=due_at, task=task, lane=book.lane, user=user, session=session)
+    run.lane_paused, run.task_paused = book.paused, task in paused(db, Held.TASK)
+    run.breakers = circuits.holding(db, task, user, now)
+    run.wait = None if wait is None else waits.opened(wait)
+    _add_active(db, run)
+    _add_workers(db, run)
+    if session is not None:
+        kept = books.sessions[session]
+        run.session_paused = kept.paused
+        run.before = _before(db, session, kept, number, again=fence > 0)
+    if run.state is RunState.PENDING:
+        [[shelf, _, rank, _]] = db.execute(_FIND, (number, lane, user, task, session, hint, due_at)).fetchall()
+        in_lane = shelf in (Shelf.READY, Shelf.PARKED)
+        [[run.ahead]] = db.execute(_SQL["ahead"], (lane, *((rank, number) if in_lane else _BEHIND_ALL))).fetchall()
+        if shelf != Shelf.DUE:
+            run.due_at = min(due_at, now)
+    return reasons(run)
+
+
+def _add_active(db: Database, run: Waiting) -> None:
+    active = db.execute(_SQL["active"], (run.lane.name,)).fetchall()
+    run.lane_active = [run_id for run_id, _ in active]
+    if run.user is not None:
+        run.user_active = [run_id for run_id, user in active if user == run.user]
+        [[cap, run.user_paused]] = db.execute(_SQL["user"], (run.user, run.lane.name)).fetchall()
+        run.user_cap = run.lane.per_user if cap is None else cap
+
+
+def _add_workers(db: Database, run: Waiting) -> None:
+    knowing = [worker for worker in alive(db, run.now) if run.task in worker.tasks]
+    run.known, open_to = len(knowing), knowing
+    most = run.lane.worker_limit
+    if most is not None:
+        executed: dict[str, int] = dict(db.execute(_SQL["executed"], (run.lane.name,)).fetchall())
+        open_to = [worker for worker in knowing if executed.get(worker.id, 0) < most]
+    run.open_to, run.fit = len(open_to), sum(not worker.short for worker in open_to)
+
+
+def _before(db: Database, session: str, book: SessionBook, number: int, *, again: bool) -> list[str]:
+    """Return the ids of the runs of its session that it waits for."""
+    held = [held for (held,) in db.execute(_SQL["held"], (session,))]
+    numbers = book.before(number, held, again=again)
+    return [run_id for (run_id,) in db.execute(_SQL["ids"], (as_json(numbers),))]

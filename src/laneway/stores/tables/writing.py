@@ -1,0 +1,76 @@
+"""The writer as verbs know it: one thread per store object, one transaction per batch of whatever waits.
+
+Each piece of work runs inside the transaction, so that one that fails is undone alone; one COMMIT makes all of them
+durable, and only then are they answered and wake-ups sent. How a transaction begins, ends and breaks is a store's own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
+from typing import TypeVar
+
+from laneway.errors import StoreError
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.desk import Ask, Desk
+from laneway.stores.tables.effects import Effects
+
+T = TypeVar("T")
+Write = Callable[[Database, Effects], T]
+
+
+class Writer(Desk):
+    """Does work inside transactions. After a commit it has resting workers woken and, when it rests, watchers told."""
+
+    def __init__(
+        self, name: str, wake: Callable[[list[tuple[str, str | None]]], None], tell: Callable[[], None]
+    ) -> None:
+        super().__init__(name)
+        self._wake, self._tell = wake, tell
+        self._news = False  # events were written, and the watchers do not know yet
+
+    async def write(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
+        """Do the work in a transaction, and return its answer once that is committed."""
+        effects = Effects(durable=durable, remembers=remembers)
+        return await self.ask(lambda db: work(db, effects), effects)
+
+    def write_and_wait(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
+        """Do the work in a transaction; wait for it in this thread."""
+        effects = Effects(durable=durable, remembers=remembers)
+        return self.ask_and_wait(lambda db: work(db, effects), effects)
+
+    def do(self, batch: list[Ask]) -> None:
+        """Do the batch in one transaction."""
+        try:
+            self.transact(batch)
+        except StoreError as error:
+            for ask in batch:
+                ask.error = _again(error)
+            return
+        for ask in batch:
+            if ask.error is None:
+                self._news = self._news or ask.note.events
+                if ask.note.wake:
+                    self._wake(ask.note.wake)
+
+    def rest(self) -> None:
+        """Tell the watchers, now that nobody waits for an answer."""
+        if self._news:
+            self._news = False
+            self._tell()
+
+    @abstractmethod
+    def transact(self, batch: list[Ask]) -> None:
+        """Do the batch and commit it. Raises StoreError if nothing of it may have been done, or all of it."""
+
+    @abstractmethod
+    def look(self) -> bool:
+        """Tell whether anybody else has committed since this was last asked. From any thread; it never waits."""
+
+
+def _again(error: StoreError) -> StoreError:
+    # Each caller gets an error of its own: raised twice, one object would grow two tracebacks.
+    other = copy(error)
+    other.__cause__ = error.__cause__
+    return other
