@@ -4,12 +4,15 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import connect_bare, empty_schema
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
@@ -73,8 +76,38 @@ def postgres_database(postgres_server: Postgres) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def emptied_schema(postgres_database: str) -> Callable[[], str]:
+    """Return what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
+    url = _in_schema(postgres_database, f"test_{os.getpid()}")
+
+    async def make() -> None:
+        store = PostgresStore(url, FakeClock())
+        await store.open()
+        await store.close()
+
+    asyncio.run(make())
+    address = Address.parse(url)
+    link = connect_bare(address)
+
+    def empty() -> str:
+        empty_schema(link, address)
+        return url
+
+    return empty
+
+
 @pytest.fixture
-def postgres_url(postgres_database: str) -> str:
-    """The URL of a schema of the test's own, which is not there yet: that costs nothing, and a database does."""
-    more = "&" if "?" in postgres_database else "?"
-    return f"{postgres_database}{more}schema=test_{os.getpid()}_{next(SCHEMAS)}"
+def postgres_url(emptied_schema: Callable[[], str]) -> str:
+    """The URL of a store with nothing in it."""
+    return emptied_schema()
+
+
+@pytest.fixture
+def postgres_place(postgres_database: str) -> str:
+    """The URL of a schema of the test's own, which is not there yet."""
+    return _in_schema(postgres_database, f"test_{os.getpid()}_{next(SCHEMAS)}")
+
+
+def _in_schema(database: str, schema: str) -> str:
+    return f"{database}{'&' if '?' in database else '?'}schema={schema}"

@@ -41,6 +41,7 @@ from laneway.sync import Sync
 
 AnyTask = Task[..., Any]
 REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # what an address on a Redis store begins with
+POSTGRES = ("postgresql", "postgres")
 SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 
@@ -250,9 +251,14 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
         raise BadURL(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute/path.db")
     if separator and scheme.partition("+")[0] in REDIS:
         return _redis_store(url, clock)
+    if separator and scheme in POSTGRES:
+        return _postgres_store(url, clock)
     # Only the scheme is shown: what follows may hold a password.
     shown = f"{scheme}://" if separator else repr(url)
-    raise BadURL(f"{shown} is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://")
+    raise BadURL(
+        f"{shown} is not a store laneway knows; it can be sqlite:///file.db, redis://host, postgresql://host/database"
+        " or memory://"
+    )
 
 
 def _redis_store(url: str, clock: Clock) -> Store:
@@ -266,12 +272,23 @@ def _redis_store(url: str, clock: Clock) -> Store:
     return RedisStore(url, None if isinstance(clock, SystemClock) else clock)
 
 
+def _postgres_store(url: str, clock: Clock) -> Store:
+    try:
+        from laneway.stores.postgres import PostgresStore
+    except ImportError as error:
+        # Without its compiled part, and without libpq, it is there and cannot be imported.
+        if "psycopg" not in f"{error.name} {error}":
+            raise
+        raise BadURL("postgresql:// needs a package more: pip install 'laneway[postgres]'") from None
+    return PostgresStore(url, None if isinstance(clock, SystemClock) else clock)
+
+
 def without_password(url: str) -> str:
-    """Return the address as it may be shown: without user and password, and of the parameters the namespace only."""
+    """Return the address as it may be shown: no user, no password, and of the parameters only namespace or schema."""
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite":
         return url
     # What stands before the last @ may be a password, however it is misspelt.
     place, _, query = rest.rpartition("@")[2].partition("?")
-    namespace = [f"?{part}" for part in query.split("&") if part.startswith("namespace=")]
+    namespace = [f"?{part}" for part in query.split("&") if part.startswith(("namespace=", "schema="))]
     return "".join((scheme, separator, place, *namespace[:1]))

@@ -58,6 +58,9 @@ class Presence(ABC):
     def address(self) -> str | None:
         """Listen for wake-ups of this process's workers; return where they are to be sent."""
 
+    async def settle(self) -> None:  # noqa: B027 - most are heard at once
+        """Wait until wake-ups reach this process."""
+
     @abstractmethod
     def attend(self) -> None:
         """Listen for news of events."""

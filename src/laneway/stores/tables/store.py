@@ -192,6 +192,7 @@ class TableStore(Jobkeeping[P], ABC):
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
         socket = self._here.welcome(incarnation.id, wake)
+        await self._here.settle()
         await self._write(lambda db, _: liveness.register(db, incarnation, socket, db.now()))
 
     async def step(self, step: Step) -> StepReply:

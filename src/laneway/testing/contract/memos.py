@@ -46,7 +46,7 @@ class Memos(Part):
 
     async def test_all_of_a_memo_comes_back(self, store: Store) -> None:
         hand, claimed = await one_running(store)
-        whole = Memo(kind=MemoKind.STEP, name="ü\x00 '", value='"\\u0000ü"', about="a hash", nth=7, attempt=3)
+        whole = Memo(kind=MemoKind.STEP, name="ü\\ '", value='"\\u0000ü"', about="a hash", nth=7, attempt=3)
 
         await hand.keep(claimed, whole, step_memo("nothing"))
 

@@ -1,0 +1,136 @@
+"""Where a PostgreSQL store is: its address, read and checked once.
+
+```
+postgresql://user:password@host:5432/database?schema=laneway     postgres:// is another word for it
+postgresql://host1,host2/database                                 whichever of them can be written
+postgresql:///database?host=/run/postgresql                       through a socket
+```
+
+`schema` (laneway), `timeout` (5 seconds) and `pooled` are laneway's own; every other parameter is libpq's, and said to
+it as it is: `sslmode`, `connect_timeout`, `application_name`, ... What a message says of an address never holds a
+password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from laneway.errors import BadURL, did_you_mean
+
+SCHEMES = ("postgresql", "postgres")
+OURS = ("schema", "timeout", "pooled")
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_YES, _NO = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A checked address. `shown` is how it may be shown.
+
+    Behind a pooler that lends a connection for one transaction at a time, an address is `pooled`: nothing is prepared,
+    and workers look once a second because no notification can reach them.
+    """
+
+    shown: str
+    conninfo: str = field(repr=False)
+    schema: str = "laneway"
+    timeout: float = 5.0
+    pooled: bool = False
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read an address; raise BadURL, in one line that never holds the password."""
+        scheme, separator, rest = url.partition("://")
+        if not separator or scheme not in SCHEMES:
+            raise BadURL("a PostgreSQL store is written postgresql://user:password@host/database")
+        place, _, query = rest.partition("?")
+        words = dict(parse_qsl(query, keep_blank_values=True))
+        own = {name: words.pop(name) for name in OURS if name in words}
+        _refuse_unknown(words)
+        rewritten = f"postgresql://{place}" + (f"?{urlencode(words, quote_via=quote)}" if words else "")
+        schema = _schema(own.get("schema", "laneway"))
+        try:
+            parts = conninfo_to_dict(rewritten)
+        except psycopg.ProgrammingError:
+            # What libpq says of it may quote the password.
+            raise BadURL(
+                "postgresql://: this address cannot be read; it is postgresql://user:password@host:5432/database, with"
+                " / ? # @ : written as %2F %3F %23 %40 %3A in user and password"
+            ) from None
+        if "," in str(parts.get("host", "")) and "target_session_attrs" not in parts:
+            rewritten += f"{'&' if words else '?'}target_session_attrs=read-write"
+        return cls(
+            shown=_shown(parts, schema),
+            conninfo=rewritten,
+            schema=schema,
+            timeout=_timeout(own.get("timeout", "5")),
+            pooled=_flag("pooled", own.get("pooled", "no")),
+        )
+
+    @property
+    def lock(self) -> int:
+        """The number of the advisory lock that whoever writes holds."""
+        return _number(f"laneway write {self.schema}")
+
+    @property
+    def migration_lock(self) -> int:
+        """The number of the advisory lock that whoever migrates holds."""
+        return _number(f"laneway migrate {self.schema}")
+
+    @property
+    def news(self) -> str:
+        """The channel on which it is said that events were written."""
+        return f"laneway_{self.schema}"
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _refuse_unknown(words: dict[str, str]) -> None:
+    known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
+    for name in words:
+        if name not in known and name != "ssl":
+            near = did_you_mean(name, [*known, *OURS]) or f"; laneway's own are {', '.join(OURS)}"
+            raise BadURL(f"postgresql://: unknown parameter {name!r}{near}")
+
+
+def _shown(parts: Mapping[str, object], schema: str) -> str:
+    host = str(parts.get("host") or parts.get("hostaddr") or "")
+    port = f":{parts['port']}" if parts.get("port") and not host.startswith("/") else ""
+    name = parts.get("dbname") or parts.get("user") or ""
+    more = "" if schema == "laneway" else f"?schema={schema}"
+    return f"postgresql://{host}{port}/{name}{more}"
+
+
+def _schema(text: str) -> str:
+    if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
+        raise BadURL(
+            f"schema {text!r}: it begins with a small letter, though not with pg_, and has small letters, digits and _"
+            " only, 48 of them at most"
+        )
+    return text
+
+
+def _timeout(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 3600:
+        raise BadURL(f"timeout {text!r}: it is a number of seconds, from above 0 to 3600")
+    return seconds
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in _YES | _NO:
+        raise BadURL(f"{name} {text!r}: it is yes or no")
+    return text in _YES

@@ -1,0 +1,216 @@
+"""Opening the store: a connection, a schema that is ours or can be, and its layout brought up to date.
+
+**Order.** Nothing is changed before the schema is known to be ours, empty or absent: a foreign one, or one of a newer
+laneway, is refused and left as it was. Creating and migrating happen under an advisory lock, after a second look,
+because another process may have done it in between; each is one transaction, number included, so workers that go on
+meanwhile see the old layout or the new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from functools import cache
+from importlib.resources import files
+from time import monotonic
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+from psycopg import sql
+from psycopg.abc import RV, PQGen
+from psycopg.adapt import Dumper
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumper
+
+from laneway.core.policy import DEFAULT_LANES
+from laneway.errors import NotAStore, StoreError, StoreTooNew
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.trouble import OLDEST, TimedOut, meant, refused
+
+T = TypeVar("T")
+_LAYOUT = re.compile(r"(\d{4})_\w+\.sql")
+_MORE = 1.0  # seconds that the server has to give up by itself before we do
+
+
+class FlagDumper(Dumper):
+    """Says True and False as the numbers that the tables have."""
+
+    oid = Int8Dumper.oid
+
+    def dump(self, obj: Any) -> bytes:
+        """Return the number."""
+        return b"1" if obj else b"0"
+
+
+class Link(psycopg.Connection[Any]):
+    """A connection whose calls end in time, whatever the server does."""
+
+    patience = 6.0
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Go through with a call, or raise TimedOut; the connection is of no use then."""
+        return super().wait(self._in_time(gen) if timeout is None else gen, interval, timeout)
+
+    def _in_time(self, gen: PQGen[RV]) -> Generator[Any, Any, RV]:
+        end = monotonic() + self.patience
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and monotonic() > end:
+                    raise TimedOut("it did not answer")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            found: RV = done.value
+            return found
+
+
+def connect(address: Address) -> Link:
+    """Open the store to write, and create or migrate what is needed. Raises LanewayError and changes nothing then."""
+    link = connect_bare(address)
+    try:
+        _migrate(link, address)
+    except psycopg.Error as error:
+        link.close()
+        raise meant(error, address) from error
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def connect_bare(address: Address) -> Link:
+    """Open a connection, whatever is in the schema."""
+    try:
+        link = Link.connect(
+            address.conninfo,
+            autocommit=True,
+            prepare_threshold=None if address.pooled else 1,
+            **_defaults(address),
+        )
+    except psycopg.Error as error:
+        raise refused(error, address) from error
+    link.patience = address.timeout + _MORE
+    link.prepared_max = 1000
+    link.adapters.register_dumper(int, Int8Dumper)
+    link.adapters.register_dumper(bool, FlagDumper)
+    link.adapters.register_dumper(str, StrDumper)
+    try:
+        _refuse_unfit(link, address)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _defaults(address: Address) -> dict[str, Any]:
+    given = psycopg.conninfo.conninfo_to_dict(address.conninfo)
+    ours = {"connect_timeout": max(2, round(address.timeout)), "application_name": "laneway", "client_encoding": "UTF8"}
+    return {name: value for name, value in ours.items() if name not in given}
+
+
+def _refuse_unfit(link: Link, address: Address) -> None:
+    if link.pgconn.server_version < OLDEST:
+        version = link.info.parameter_status("server_version")
+        raise StoreError(f"{address.shown} is PostgreSQL {version}, which is too old; laneway needs 14 or newer")
+    encoding = link.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(f"{address.shown} keeps text as {encoding}; laneway needs a database with encoding UTF8")
+
+
+def layout_of(link: Link, address: Address) -> int:
+    """Return the number of the schema's layout, 0 if there is nothing of it. Raises NotAStore and StoreTooNew."""
+    schema = address.schema
+    [[ours, tables]] = link.execute(
+        "SELECT to_regclass(format('%%I.layout', %s::text)) IS NOT NULL,"
+        " (SELECT count(*) FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE nspname = %s::text)",
+        (schema, schema),
+    ).fetchall()
+    if not ours:
+        if tables:
+            raise NotAStore(f"{address.shown}: schema {schema} belongs to another program; ?schema= names another one")
+        return 0
+    query = sql.SQL("SELECT version FROM {}.layout WHERE program = 'laneway'").format(sql.Identifier(schema))
+    try:
+        found = link.execute(query).fetchone()
+    except psycopg.errors.UndefinedColumn:
+        found = None
+    if found is None:
+        raise NotAStore(f"{address.shown}: schema {schema} belongs to another program; ?schema= names another one")
+    if found[0] > newest_layout():
+        raise StoreTooNew(
+            f"{address.shown}: schema {schema} has layout {found[0]}, made by a newer laneway;"
+            f" this one knows up to {newest_layout()}: upgrade it"
+        )
+    return int(found[0])
+
+
+def newest_layout() -> int:
+    """Return the number of the layout that this laneway uses."""
+    return max(_layouts())
+
+
+def _migrate(link: Link, address: Address) -> None:
+    if layout_of(link, address) == newest_layout():
+        return
+    with link.transaction():
+        link.execute("SELECT pg_advisory_xact_lock(%s)", (address.migration_lock,))
+        # Race: another process may have migrated, even beyond us, before we got the lock.
+        done = layout_of(link, address)
+        if done == newest_layout():
+            return
+        _make_schema(link, address)
+        link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
+        for version in sorted(number for number in _layouts() if number > done):
+            # Crash here: the whole migration is one transaction, number included.
+            link.execute(_layouts()[version].encode())
+            if version == 1:
+                link.execute(_first_rows())
+            link.execute("UPDATE layout SET version = %s", (version,))
+
+
+def _first_rows() -> sql.Composed:
+    """Return the statements that write what a store with nothing in it has."""
+    lane = sql.SQL('INSERT INTO lane (name, "limit", per_user, declared) VALUES ({}, {}, {}, {})')
+    lanes = [
+        lane.format(each.name, each.limit, each.per_user, msgspec.json.encode(each).decode()) for each in DEFAULT_LANES
+    ]
+    counts = sql.SQL("INSERT INTO heartbeat VALUES (1, 0, 0)"), sql.SQL("INSERT INTO counter VALUES (1, 0, 0)")
+    return sql.SQL("; ").join([*counts, *lanes])
+
+
+def empty_schema(link: Link, address: Address) -> None:
+    """Delete all that a store has, and leave one with nothing in it. For tests: nobody may be using it."""
+    query = "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s::text::regnamespace AND relkind = 'r'"
+    tables = [name for (name,) in link.execute(query, (address.schema,)) if name != "layout"]
+    with link.transaction():
+        link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
+        link.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)) for name in tables))
+        link.execute(_first_rows())
+
+
+def _make_schema(link: Link, address: Address) -> None:
+    schema = address.schema
+    [[there]] = link.execute("SELECT to_regnamespace(%s::text) IS NOT NULL", (schema,)).fetchall()
+    if there:
+        return
+    try:
+        link.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    except psycopg.errors.InsufficientPrivilege as error:
+        user, database = link.info.user, link.info.dbname
+        raise StoreError(
+            f"{address.shown}: user {user} may not create a schema in database {database}; let its owner say"
+            f' CREATE SCHEMA {schema} AUTHORIZATION "{user}"'
+        ) from error
+
+
+@cache
+def _layouts() -> dict[int, str]:
+    found = {}
+    for file in files(__package__).joinpath("schema").iterdir():
+        name = _LAYOUT.fullmatch(file.name)
+        if name is not None:
+            found[int(name[1])] = file.read_text(encoding="utf-8")
+    return found

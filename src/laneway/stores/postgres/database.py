@@ -1,0 +1,171 @@
+"""A PostgreSQL connection inside a transaction, as the verbs see it.
+
+**Round trips.** Statements go out in pipeline mode: what only writes is sent and not waited for, so a verb waits as
+often as it reads. Texts use `$1`, or `:name` where a mapping is given, and are prepared once per connection.
+
+**Many rows.** A statement that says `VALUES ($1::type, ...)` is done for many rows at once by `unnest` of one array per
+column: one text, and one plan, for any number of rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from psycopg import Connection, Pipeline, RawCursor
+
+from laneway.stores.tables.database import DuplicateError
+from laneway.stores.tables.statements import Row, texts
+
+_NAMED = re.compile(r"(?<!:):([a-z_]+)")
+_VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
+_TYPED = re.compile(r"\$(\d+)::(\w+)")
+
+
+class Text(NamedTuple):
+    """A statement as the server takes it, and the names of its values if it has any."""
+
+    query: str
+    names: tuple[str, ...]
+
+
+def _numbered(text: str) -> Text:
+    names = tuple(dict.fromkeys(_NAMED.findall(text)))
+    return Text(_NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text), names)
+
+
+TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
+
+
+class Found:
+    """What a statement found, once it is asked for."""
+
+    __slots__ = ("_cursor", "_pipeline")
+
+    def __init__(self, cursor: RawCursor[Any], pipeline: Pipeline | None) -> None:
+        self._cursor, self._pipeline = cursor, pipeline
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        if self._pipeline is not None:
+            self._pipeline.sync()
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:
+        """Return the next row, if there is one."""
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the rows."""
+        return iter(self._cursor.fetchall())
+
+
+class PostgresDatabase:
+    """Fulfils `Database` over a connection that is in a transaction, and may be in pipeline mode."""
+
+    __slots__ = ("now", "pipeline", "raw")
+
+    def __init__(self, raw: Connection[Any], now: Callable[[], int], pipeline: Pipeline | None = None) -> None:
+        self.raw, self.now, self.pipeline = raw, now, pipeline
+
+    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Found:
+        """Do a statement."""
+        text = TEXTS[name]
+        if isinstance(values, Mapping):
+            values = [values[name] for name in text.names]
+        return Found(self._send(text.query, values), self.pipeline)
+
+    def each(self, name: str, rows: Sequence[Row]) -> None:
+        """Do the statement for each row."""
+        query = TEXTS[name].query
+        for row in rows:
+            self._send(query, row)
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert rows by a statement with one `VALUES (...)`."""
+        if len(rows) == 1:
+            self._send(TEXTS[name].query, rows[0])
+        elif rows:
+            self._send(*_unnested(name).of(rows))
+
+    def insert_new(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert runs; those whose ids are known are left out by the statement."""
+        if rows:
+            cursor = self._send(*_unnested(name).of(rows))
+            self._expect(cursor, len(rows))
+
+    def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
+        """Insert rows that share most of their values."""
+        if own:
+            cursor = self._send(TEXTS[name].query, (first, rank, *shared, _strings(own[::2]), _strings(own[1::2])))
+            self._expect(cursor, count)
+        else:
+            self._send(TEXTS[name].query, (first, rank, *shared, count))
+
+    def say(self, query: str, *values: str) -> None:
+        """Do a statement that has no name, and do not wait for it."""
+        self._send(query, values)
+
+    def _expect(self, cursor: RawCursor[Any], count: int) -> None:
+        if Found(cursor, self.pipeline).rowcount < count:
+            raise DuplicateError
+
+    def _send(self, query: str, values: Sequence[Any]) -> RawCursor[Any]:
+        cursor = RawCursor(self.raw)
+        cursor.execute(query, values)
+        return cursor
+
+
+class _Many(NamedTuple):
+    """A statement for many rows, and of which kind its columns are."""
+
+    query: str
+    kinds: tuple[str, ...]
+
+    def of(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
+        """Return the statement with what it takes for these rows: an array for each column."""
+        columns = zip(*rows, strict=True)
+        return self.query, [_ARRAYS[kind](column) for kind, column in zip(self.kinds, columns, strict=True)]
+
+
+@cache
+def _unnested(name: str) -> _Many:
+    """Return the statement for many rows: every `$n::type` of its VALUES becomes a column of `unnest`."""
+    query = TEXTS[name].query
+    [group] = _VALUES.findall(query)
+    typed = _TYPED.findall(group)
+    arrays = ", ".join(f"${number}::text::{kind}[]" for number, kind in typed)
+    names = ", ".join(f"c{number}" for number, _ in typed)
+    chosen = _TYPED.sub(lambda found: f"c{found[1]}", group)
+    rows = f"SELECT {chosen} FROM unnest({arrays}) AS given({names})"  # noqa: S608 - made of our own texts
+    many = _VALUES.sub(lambda _: rows, query)
+    return _Many(many, tuple(kind for _, kind in typed))
+
+
+def _numbers(column: Sequence[int | None]) -> str:
+    return "{" + ",".join(["NULL" if value is None else str(int(value)) for value in column]) + "}"
+
+
+def _strings(column: Sequence[str | None]) -> str:
+    r"""Return an array as PostgreSQL reads it.
+
+    >>> print(_strings(["plain", 'say "x"', None]))
+    {"plain","say \"x\"",NULL}
+    """
+    return "{" + ",".join(["NULL" if text is None else f'"{_escaped(text)}"' for text in column]) + "}"
+
+
+def _escaped(text: str) -> str:
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    return text.replace('"', '\\"') if '"' in text else text
+
+
+_ARRAYS: dict[str, Callable[[Sequence[Any]], str]] = {"text": _strings, "int": _numbers, "bigint": _numbers}

@@ -1,0 +1,62 @@
+"""What a PostgreSQL store has in one process: its two threads, and a third that hears what other processes say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import uuid4
+
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.hearing import Hearing
+from laneway.stores.postgres.reader import PostgresReader
+from laneway.stores.postgres.writer import PostgresWriter
+from laneway.stores.tables.presence import Presence
+
+
+class PostgresPresence(Presence):
+    """The threads and connections of a store in this process. `now` is None where the server's clock is right."""
+
+    writer: PostgresWriter
+    reader: PostgresReader
+
+    def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
+        super().__init__()
+        channel = f"laneway_{uuid4().hex}"
+        self._hearing = Hearing(address, channel, self.wake, self.tell_watchers, self._missed)
+        self.writer = PostgresWriter(address, now, self._wake_here, self.tell_watchers, self._far, channel)
+        self.reader = PostgresReader(address, now)
+
+    @property
+    def hears(self) -> bool:
+        """Tell whether wake-ups reach this process."""
+        return self._hearing.hears
+
+    def address(self) -> str | None:
+        """Listen for wake-ups; return the channel."""
+        self._hearing.start()
+        return self._hearing.channel
+
+    async def settle(self) -> None:
+        """Wait until wake-ups reach this process: before that, nobody may count on one."""
+        await asyncio.to_thread(self._hearing.wait)
+
+    def attend(self) -> None:
+        """Listen for news of events."""
+        self._hearing.attend()
+
+    def fall_silent(self) -> None:
+        """Listen no more."""
+        self._hearing.stop()
+
+    def _wake_here(self, workers: list[tuple[str, str | None]]) -> None:
+        for incarnation, _ in workers:
+            self.wake(incarnation)
+
+    def _far(self, workers: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
+        found = [(incarnation, channel) for incarnation, channel in workers if channel is not None]
+        return [worker for worker in found if worker[0] not in self._wakes]
+
+    def _missed(self) -> None:
+        self.writer.missed = True
+        self.wake_all_here()
+        self.tell_watchers()

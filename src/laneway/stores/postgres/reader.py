@@ -1,0 +1,64 @@
+"""The reader: answers questions, each from a snapshot, on a thread and a connection of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from laneway.errors import LanewayError
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import Link, connect_bare
+from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.session import begin_to_read, set_up
+from laneway.stores.postgres.trouble import meant
+from laneway.stores.tables.desk import Ask, Desk, Work
+
+
+class PostgresReader(Desk):
+    """Answers questions, each from a snapshot."""
+
+    def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
+        super().__init__("laneway-postgres-reader")
+        self._address, self._now = address, now
+        self._link: Link | None = None
+        self._begin = begin_to_read(address).encode()
+
+    def do(self, batch: list[Ask]) -> None:
+        """Answer each question."""
+        for ask in batch:
+            try:
+                ask.value = self._answer(ask.work)
+            except psycopg.Error as error:
+                self.let_go()
+                ask.error = meant(error, self._address)
+                ask.error.__cause__ = error
+            except LanewayError as error:
+                ask.error = error
+
+    def let_go(self) -> None:
+        """Close the connection."""
+        link, self._link = self._link, None
+        if link is not None:
+            with contextlib.suppress(psycopg.Error):
+                link.close()
+
+    def _answer(self, question: Work[Any]) -> Any:
+        link = self._link or self._connect()
+        cursor = link.execute(self._begin)
+        while cursor.nextset():
+            pass
+        [[now]] = cursor.fetchall()
+        try:
+            return question(PostgresDatabase(link, self._now or (lambda: now)))
+        finally:
+            if not link.broken:
+                link.execute("ROLLBACK")
+
+    def _connect(self) -> Link:
+        link = self._link = connect_bare(self._address)
+        if setting := set_up(self._address):
+            link.execute(setting.encode())
+        return link

@@ -1,0 +1,10 @@
+-- What became of submissions and runs that were not simply accepted.
+
+-- name: count
+-- Count more of it in a lane. Index: the primary key.
+INSERT INTO lane_count (lane, what, count) VALUES ($1::text, $2::text, $3::bigint)
+ON CONFLICT (lane, what) DO UPDATE SET count = lane_count.count + excluded.count;
+
+-- name: counts
+-- Read all counts in order. It reads the table, a few rows per lane.
+SELECT lane, what, count FROM lane_count ORDER BY lane, what;

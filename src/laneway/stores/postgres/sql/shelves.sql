@@ -1,0 +1,154 @@
+-- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
+-- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether the
+-- run is paused, and what it says of its session when it joins.
+
+-- name: ready
+-- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties
+FROM ready AS shelf JOIN run ON run.number = shelf.number
+WHERE shelf.lane = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
+
+-- name: put_ready
+-- Index: the primary key.
+INSERT INTO ready (lane, rank, number, kind) VALUES ($1::text, $2::bigint, $3::bigint, $4::int);
+
+-- name: drop_ready
+-- Delete a lane's ready runs up to a key. Index: the primary key.
+DELETE FROM ready WHERE lane = $1 AND (rank, number) <= ($2, $3);
+
+-- name: parked
+-- Read a parked set behind a key. Index: the primary key of parked, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties
+FROM parked AS shelf JOIN run ON run.number = shelf.number
+WHERE shelf.lane = $1 AND gate = $2 AND (shelf.rank, shelf.number) > ($3, $4) ORDER BY shelf.rank, shelf.number LIMIT $5;
+
+-- name: first_parked
+-- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
+-- Index: the primary key of parked.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties, gate
+FROM json_array_elements($1::json) AS wanted(value)
+JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
+    AND shelf.rank <= coalesce((
+        SELECT rank FROM parked AS other WHERE other.lane = wanted.value ->> 0 AND other.gate = wanted.value ->> 1
+        ORDER BY rank, number LIMIT 1 OFFSET $2 - 1
+    ), 9223372036854775807)
+JOIN run ON run.number = shelf.number;
+
+-- name: put_parked
+-- Index: the primary key.
+INSERT INTO parked (lane, gate, rank, number, kind) VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::int);
+
+-- name: drop_parked
+-- Delete a parked set up to a key. Index: the primary key.
+DELETE FROM parked WHERE lane = $1 AND gate = $2 AND (rank, number) <= ($3, $4);
+
+-- name: held
+-- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, paused
+FROM held AS shelf JOIN run ON run.number = shelf.number
+WHERE shelf.session = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
+
+-- name: first_held
+-- Read the first run that each of these sessions holds back. Index: the primary key of held.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, paused
+FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
+JOIN held AS shelf ON shelf.session = wanted.value
+    AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
+JOIN run ON run.number = shelf.number;
+
+-- name: put_held
+-- Index: the primary key.
+INSERT INTO held (session, rank, number, kind, paused) VALUES ($1::text, $2::bigint, $3::bigint, $4::int, $5::int);
+
+-- name: drop_held
+-- Delete what a session held back, up to a key. Index: the primary key.
+DELETE FROM held WHERE session = $1 AND (rank, number) <= ($2, $3);
+
+-- name: due
+-- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0, arrival
+FROM due AS shelf JOIN run ON run.number = shelf.number
+WHERE shelf.rank <= $1 ORDER BY shelf.rank, shelf.number LIMIT $2;
+
+-- name: put_due
+-- Index: the primary key.
+INSERT INTO due (rank, number, kind, session) VALUES ($1::bigint, $2::bigint, $3::int, $4::text);
+
+-- name: drop_due
+-- Delete the future runs up to a key. Index: the primary key.
+DELETE FROM due WHERE (rank, number) <= ($1, $2);
+
+-- name: asides
+-- Name the tasks that have runs set aside, per lane. It reads the table, a row per lane and task.
+SELECT lane, task, runs FROM aside;
+
+-- name: set_aside
+-- Index: the primary key.
+INSERT INTO aside (lane, task, runs) VALUES ($1::text, $2::text, $3::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
+
+-- name: drop_aside
+-- Index: the primary key.
+DELETE FROM aside WHERE lane = $1 AND task = $2;
+
+-- name: tried
+-- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the
+-- primary keys, and the unique (number, kind, name) of memo.
+SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args,
+    (SELECT count(*) FROM memo WHERE memo.number = outcome.number)
+FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN outcome ON outcome.number = wanted.value
+LEFT JOIN checkpoint ON checkpoint.number = outcome.number
+LEFT JOIN prepared ON prepared.number = outcome.number;
+
+-- name: find
+-- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or by
+-- the one key it can have while its session is paused; then among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
+-- back is near the front. It stops at the first arm that has it. Index: the primary keys, whole or by their first columns.
+SELECT 'due', '', rank, kind FROM due WHERE rank = $7 AND number = $1
+UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = $2 AND rank = $6 AND number = $1
+UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = $5 AND rank = $6 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = $2 AND gate IN ('user:' || $3, 'task:' || $4, 'breaker:' || $4, 'breaker:' || $4 || chr(10) || coalesce($3, ''))
+    AND rank = $6 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = $2 AND gate = 'session:' || $5 AND rank = 0 AND number = $1
+UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = $5 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = $2 AND gate = 'user:' || $3 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = $2 AND gate = 'task:' || $4 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked WHERE lane = $2 AND gate = 'breaker:' || $4 AND number = $1
+UNION ALL SELECT 'parked', gate, rank, kind FROM parked
+WHERE lane = $2 AND gate = 'breaker:' || $4 || chr(10) || coalesce($3, '') AND number = $1
+UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = $2 AND number = $1
+LIMIT 1;
+
+-- name: remove_ready
+-- Index: the primary key.
+DELETE FROM ready WHERE lane = $1 AND rank = $2 AND number = $3;
+
+-- name: remove_parked
+-- Index: the primary key.
+DELETE FROM parked WHERE lane = $1 AND gate = $2 AND rank = $3 AND number = $4;
+
+-- name: remove_held
+-- Index: the primary key.
+DELETE FROM held WHERE session = $1 AND rank = $2 AND number = $3;
+
+-- name: remove_due
+-- Index: the primary key.
+DELETE FROM due WHERE rank = $1 AND number = $2;
+
+-- name: bodies
+-- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys, and the unique
+-- (number, kind, name) of memo.
+SELECT run.number, run.id, run.args, checkpoint.state, prepared.args,
+    (SELECT count(*) FROM memo WHERE memo.number = run.number)
+FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN run ON run.number = wanted.value
+LEFT JOIN checkpoint ON checkpoint.number = run.number
+LEFT JOIN prepared ON prepared.number = run.number;
+
+-- name: held_run
+-- Find where a session holds a run. Index: the primary key, by its first column.
+SELECT rank FROM held WHERE session = $1 AND number = $2;
+
+-- name: pause_held
+-- Mark a held run as paused, or not. Index: the primary key.
+UPDATE held SET paused = $1 WHERE session = $2 AND rank = $3 AND number = $4;

@@ -1,0 +1,23 @@
+-- What runs wait for.
+
+-- name: put
+-- Let a run wait, until an instant if it asks something. Index: the primary key.
+INSERT INTO wait (number, until, request, body) VALUES ($1::bigint, $2::bigint, $3::text, $4::text)
+ON CONFLICT (number) DO UPDATE SET until = excluded.until, request = excluded.request, body = excluded.body;
+
+-- name: leave
+-- Let a run wait no more; what it waited for is kept. Index: the primary key.
+UPDATE wait SET until = NULL, request = NULL WHERE number = $1;
+
+-- name: take_back
+-- Forget what was requested of a run before it waited. Index: the primary key.
+UPDATE wait SET request = NULL WHERE number = $1;
+
+-- name: wait
+-- Read what a run waits for, or waited for last. Index: the primary key.
+SELECT body FROM wait WHERE number = $1;
+
+-- name: late
+-- Find the runs whose questions were not answered by an instant, the most overdue first. Index: wait_until, which covers
+-- it.
+SELECT number FROM wait WHERE until <= $1 ORDER BY until, number LIMIT $2;

@@ -1,0 +1,73 @@
+"""What a server's errors mean, in laneway's words: one line each, and never a password."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors as pg
+
+from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
+from laneway.stores.postgres.address import Address
+
+OLDEST = 140000  # as `server_version` has it
+
+# What may pass when the whole transaction is done again.
+AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
+
+
+class TimedOut(psycopg.OperationalError):
+    """The server did not answer in time."""
+
+
+def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
+    """Return the error to raise for what the server, or the way there, said."""
+    at, said = address.shown, _line(error)
+    if isinstance(error, pg.InsufficientPrivilege):
+        return StoreError(f"{at}: this user may not do what laneway does in schema {address.schema} ({said})")
+    if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction)):
+        return NotAStore(f"{at}: the tables of schema {address.schema} are not as laneway made them ({said})")
+    for kind, text in _UNAVAILABLE.items():
+        if isinstance(error, kind):
+            return StoreUnavailable(f"{at} {text}", maybe_done=maybe_done)
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return StoreUnavailable(f"{at} cannot be reached ({said})", maybe_done=maybe_done)
+    return StoreError(f"{at} could not do a call ({said})")
+
+
+def refused(error: psycopg.Error, address: Address) -> LanewayError:
+    """Return the error to raise when no connection could be made."""
+    said = str(error)
+    for sign, text in _REFUSALS.items():
+        if sign in said:
+            return BadURL(f"{address.shown} {text}")
+    return meant(error, address)
+
+
+_UNAVAILABLE: dict[type[Exception], str] = {
+    TimedOut: "did not answer in time",
+    pg.LockNotAvailable: "kept others' transactions running, and this one waiting, for too long",
+    pg.QueryCanceled: "could not finish a call in time",
+    pg.ReadOnlySqlTransaction: "cannot be written: it is a standby, or its transactions are set to read only",
+    pg.DiskFull: "has no space left on its disk",
+    pg.OutOfMemory: "is out of memory",
+    pg.TooManyConnections: "takes no more connections",
+    pg.AdminShutdown: "is being shut down",
+    pg.CrashShutdown: "is coming back from a crash",
+    pg.CannotConnectNow: "is starting or stopping",
+    pg.IdleInTransactionSessionTimeout: "ended a transaction in which this process did nothing for too long",
+}
+
+_REFUSALS = {
+    "password authentication failed": "does not take this user and password",
+    "no password supplied": "wants a password, and the address has none: postgresql://user:password@host/database",
+    "no pg_hba.conf entry": "does not let this user in from this machine (pg_hba.conf)",
+    "Peer authentication failed": "lets in by the socket only who has the name of the operating system's user",
+    'role "': "does not know this user",
+    'database "': "has no such database; create it first: createdb",
+    "invalid sslmode": "has a wrong sslmode in its address",
+}
+
+
+def _line(error: psycopg.Error) -> str:
+    """Return what was said, in one line; the lines after it are hints, or the same of another host."""
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return said[0] if said else type(error).__name__

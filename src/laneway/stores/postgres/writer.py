@@ -1,0 +1,164 @@
+"""The writer: one thread and one connection per store object, one transaction per batch of whatever waits.
+
+**The model.** Whoever writes holds an advisory lock of the schema from the beginning of its transaction to its COMMIT,
+so the core's rules run here as they do on SQLite: alone with the tables (decision 26). All that waits goes into one
+transaction. What only writes is sent without waiting for its answer; one COMMIT makes everything durable; only then are
+callers answered. Wake-ups are part of the transaction (`pg_notify`), so they go out if and only if it is committed.
+
+**Errors.** If one of several pieces of work fails, all are undone and each is done in a transaction of its own: a bad
+one never fails its neighbours. A deadlock or a failed serialisation, which only locks of others can bring about, is
+tried again. What broke before the COMMIT was sent has not happened; after it, it may have: `maybe_done`. The connection
+is closed then, and the next batch opens a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from laneway.errors import LanewayError
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import Link, connect
+from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.session import begin_to_write, set_up
+from laneway.stores.postgres.trouble import AGAIN, meant
+from laneway.stores.tables.desk import Ask
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.writing import Writer
+
+_TRIES = 5  # of a transaction that met others' locks
+_NOTIFY = "SELECT pg_notify($1::text, $2::text)"
+
+
+class PostgresWriter(Writer):
+    """Does work inside transactions. `news` is what it says on the channel of news; `far` tells who is elsewhere."""
+
+    def __init__(
+        self,
+        address: Address,
+        now: Callable[[], int] | None,
+        wake: Callable[[list[tuple[str, str | None]]], None],
+        tell: Callable[[], None],
+        far: Callable[[list[tuple[str, str | None]]], list[tuple[str, str]]],
+        news: str,
+    ) -> None:
+        super().__init__("laneway-postgres-writer", wake, tell)
+        self._address, self._now, self._far, self._news_text = address, now, far, news
+        self._link: Link | None = None
+        self._begins = {durable: begin_to_write(address, durable=durable).encode() for durable in (False, True)}
+        self._memory: Memory | None = None
+        self._number = 0  # of the last transaction: who has the next, has missed nothing
+        self.missed = False
+
+    def transact(self, batch: list[Ask]) -> None:
+        """Do the batch in one transaction, or each in one of its own if one of them fails."""
+        if len(batch) == 1:
+            self._alone(batch[0])
+            return
+        try:
+            self._try(batch)
+        except LanewayError as error:
+            if not isinstance(error.__cause__, psycopg.Error):
+                self._one_by_one(batch)
+            else:
+                raise
+        except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
+            self._one_by_one(batch)
+
+    def look(self) -> bool:
+        """Tell whether wake-ups may have been missed."""
+        missed, self.missed = self.missed, False
+        return missed
+
+    def let_go(self) -> None:
+        """Close the connection."""
+        self._memory = None
+        link, self._link = self._link, None
+        if link is not None:
+            with contextlib.suppress(psycopg.Error):
+                link.close()
+
+    def _one_by_one(self, batch: list[Ask]) -> None:
+        for ask in batch:
+            self._alone(ask)
+
+    def _alone(self, ask: Ask) -> None:
+        try:
+            self._try([ask])
+        except Exception as error:  # noqa: BLE001 - it goes to its caller
+            ask.error = error
+
+    def _try(self, batch: list[Ask]) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                self._once(batch)
+                return
+            except AGAIN as error:
+                if not left:
+                    raise meant(error, self._address) from error
+
+    def _once(self, batch: list[Ask]) -> None:
+        link = self._link or self._connect()
+        sent = False  # the COMMIT
+        try:
+            number, now, watched = self._begin(link, durable=any(ask.note.durable for ask in batch))
+            memory = self._memory if number == self._number + 1 else None
+            self._memory, self._number = None, number
+            # Nothing in here may swallow an error: the pipeline would go on without its transaction.
+            with link.pipeline() as pipeline:
+                db = PostgresDatabase(link, self._now or (lambda: now), pipeline)
+                for ask in batch:
+                    memory = _done(ask, db, memory)
+                self._notify(db, batch, watched=watched)
+                db.say("COMMIT")
+                sent = True
+            self._memory = memory
+        except psycopg.Error as error:
+            self.let_go()
+            if isinstance(error, AGAIN):
+                raise
+            raise meant(error, self._address, maybe_done=sent) from error
+        except Exception:
+            # The work's own: nothing of it is to stay.
+            self._roll_back(link)
+            raise
+
+    def _begin(self, link: Link, *, durable: bool) -> tuple[int, int, bool]:
+        cursor = link.execute(self._begins[durable])
+        while cursor.nextset():
+            pass
+        [[number, now, watched]] = cursor.fetchall()
+        return number, now, watched
+
+    def _connect(self) -> Link:
+        link = self._link = connect(self._address)
+        if setting := set_up(self._address):
+            link.execute(setting.encode())
+        return link
+
+    def _roll_back(self, link: Link) -> None:
+        try:
+            link.execute("ROLLBACK")
+        except psycopg.Error:
+            self.let_go()
+
+    def _notify(self, db: PostgresDatabase, batch: list[Ask], *, watched: bool) -> None:
+        woken = [worker for ask in batch for worker in ask.note.wake]
+        for incarnation, channel in self._far(woken) if woken else ():
+            db.say(_NOTIFY, channel, incarnation)
+        if watched and any(ask.note.events for ask in batch):
+            db.say(_NOTIFY, self._address.news, self._news_text)
+
+
+def _done(ask: Ask, db: PostgresDatabase, memory: Memory | None) -> Memory | None:
+    """Do one piece of work; return what is known after it."""
+    effects: Effects = ask.note
+    effects.wake, effects.events = [], False  # it may have been tried before
+    effects.memory = memory if effects.remembers else None
+    value: Any = ask.work(db)
+    ask.value, known, effects.memory = value, effects.memory, None
+    return known

@@ -1,0 +1,37 @@
+"""The PostgreSQL store keeps the contract, through two store objects in one schema and alone."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from laneway.ports.store import Store
+from laneway.stores.postgres import PostgresStore
+from laneway.testing import FakeClock, ManyDoors, StoreContract
+from tests.contract.alone import ContractAlone
+
+
+class TestTwoPostgresStoresInOneSchema(StoreContract):
+    @pytest.fixture
+    async def store(self, clock: FakeClock, postgres_url: str) -> AsyncIterator[Store]:
+        store = ManyDoors(*(PostgresStore(postgres_url, clock) for _ in range(2)))
+        await store.open()
+        yield store
+        await store.close()
+
+
+class OneStore:
+    @pytest.fixture
+    async def store(self, clock: FakeClock, postgres_url: str) -> AsyncIterator[Store]:
+        store = PostgresStore(postgres_url, clock)
+        await store.open()
+        yield store
+        await store.close()
+
+
+class TestPostgresStore(OneStore, ContractAlone):
+    pass
+
+
+@pytest.mark.chaos
+class TestWholeContractOnOnePostgresStore(OneStore, StoreContract):
+    pass
