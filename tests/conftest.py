@@ -77,7 +77,7 @@ def postgres_database(postgres_server: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def emptied_schema(postgres_database: str) -> Callable[[], str]:
+def emptied_schema(postgres_database: str) -> Iterator[Callable[[], str]]:
     """Return what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
     url = _in_schema(postgres_database, f"test_{os.getpid()}")
 
@@ -94,7 +94,8 @@ def emptied_schema(postgres_database: str) -> Callable[[], str]:
         empty_schema(link, address)
         return url
 
-    return empty
+    yield empty
+    link.close()
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from laneway.engine.trail import Bounds
 from laneway.engine.working import Working
 from laneway.errors import BadSetting, BadURL, KeyConflict
 from laneway.ports.clock import Clock
+from laneway.ports.inbox import InboxStore, Letter
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
 from laneway.stores.memory import MemoryStore
@@ -121,15 +122,20 @@ class Scheduler(Registering, Runs):
 
     # Submitting
 
-    async def submit(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Receipt:
+    async def submit(
+        self, task: AnyTask | str, args: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
+    ) -> Receipt:
         """Accept a run of `task` with these arguments; return its receipt once it is stored.
 
         Options: `user`, `session`, `priority` (-100 to 100), `delay` (seconds or timedelta) or `at` (aware datetime),
         `lane` (instead of the task's), `session_policy`, `key` (the same key of a task and user returns what it made).
+        `connection`, on PostgreSQL, is one of your own: the run exists if and only if its transaction commits.
         A full lane may make the caller wait, for `submit_timeout`. The receipt says what became of it. Raises
         UnknownTask, BadArguments, BadSetting or KeyConflict, and then nothing is stored; StoreUnavailable says by
         `maybe_done` whether the run may have been stored all the same.
         """
+        if connection is not None:
+            return await (await self.letter(task, args, **options)).send(connection)
         self._refuse_if_shut()
         new = self._checking.one(task, args or {}, options)
         if not self._opened:
@@ -138,6 +144,18 @@ class Scheduler(Registering, Runs):
         if receipt.outcome is _REFUSED:
             return await self._not_accepted(new, receipt)
         return receipt
+
+    async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
+        """Return a checked submission that can be put into a transaction of your own; `submit(connection=)` does both.
+
+        Raises as `submit`, and BadSetting if the store shares no database with anybody.
+        """
+        self._refuse_if_shut()
+        new = self._checking.one(task, args or {}, options)
+        if not isinstance(self._store, InboxStore):
+            raise BadSetting("connection= needs a PostgreSQL store: only there can a run be part of your transaction")
+        await self.open()
+        return self._store.letter(new)
 
     async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:

@@ -70,6 +70,12 @@ class Sync(Generic[AnyTask, Submission]):
 
     def submit(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Receipt:
         """Accept a run of `task`; return its receipt once it is stored."""
+        connection = options.pop("connection", None)
+        if connection is not None:
+            # On this thread: that is where the connection may be used.
+            letter = self._call(lambda: self._scheduler.letter(task, args, **options))
+            posted: Receipt = letter.post(connection)
+            return posted
         receipt: Receipt = self._call(lambda: self._scheduler.submit(task, args, **options))
         return receipt
 

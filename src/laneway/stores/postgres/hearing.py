@@ -29,7 +29,7 @@ STAY = 60  # seconds for which a watcher's word holds
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before connecting again
 
 # The only text that is put into these is the schema's checked name, and a channel's, which is ours.
-_LOOK = "SELECT (SELECT last_value FROM {0}.writes), EXISTS (SELECT 1 FROM {0}.inbox)"
+_LOOK = "SELECT (SELECT last_value FROM {0}.writes), EXISTS (SELECT 1 FROM {0}.inbox WHERE NOT aside)"
 _WATCH = "INSERT INTO {0}.watcher (id, until) VALUES ('%s', {1}) ON CONFLICT (id) DO UPDATE SET until = excluded.until"
 _LEAVE = "DELETE FROM {0}.watcher WHERE id = '%s'"
 

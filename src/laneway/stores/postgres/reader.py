@@ -17,8 +17,12 @@ from laneway.stores.postgres.trouble import meant
 from laneway.stores.tables.desk import Ask, Desk, Work
 
 
+class PostedError(Exception):
+    """There are submissions to be taken in before anything can be told."""
+
+
 class PostgresReader(Desk):
-    """Answers questions, each from a snapshot."""
+    """Answers questions, each from a snapshot. Raises PostedError while submissions wait to be taken in."""
 
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__("laneway-postgres-reader")
@@ -35,7 +39,7 @@ class PostgresReader(Desk):
                 self.let_go()
                 ask.error = meant(error, self._address)
                 ask.error.__cause__ = error
-            except LanewayError as error:
+            except (LanewayError, PostedError) as error:
                 ask.error = error
 
     def let_go(self) -> None:
@@ -50,8 +54,10 @@ class PostgresReader(Desk):
         cursor = link.execute(self._begin)
         while cursor.nextset():
             pass
-        [[now]] = cursor.fetchall()
+        [[now, posted]] = cursor.fetchall()
         try:
+            if posted:
+                raise PostedError
             return question(PostgresDatabase(link, self._now or (lambda: now)))
         finally:
             if not link.broken:

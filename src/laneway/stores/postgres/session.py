@@ -10,6 +10,7 @@ from laneway.stores.postgres.address import Address
 
 _IDLE = 5000  # ms: a process that is frozen while it has the lock holds up the others for so long at most
 
+POSTED = "EXISTS (SELECT 1 FROM inbox WHERE NOT aside)"  # there are submissions to be taken in
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
@@ -46,10 +47,10 @@ def begin_to_write(address: Address, *, durable: bool) -> str:
     statement that waits for a row goes on with the snapshot that it began with, and would not.
     """
     more = {} if durable else {"synchronous_commit": "off"}
-    first = f"SELECT nextval('writes'), {NOW}, EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - ours
+    first = f"SELECT nextval('writes'), {NOW}, {POSTED}, EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608
     return _begun(address, "READ WRITE", more) + f"SELECT pg_advisory_xact_lock({address.lock}); " + first
 
 
 def begin_to_read(address: Address) -> str:
     """Return the statements that begin a transaction which sees one state of the tables."""
-    return _begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY", {}) + f"SELECT {NOW}"
+    return _begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY", {}) + f"SELECT {NOW}, {POSTED}"

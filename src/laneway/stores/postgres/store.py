@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
+from laneway.core.run import NewRun
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
 from laneway.stores.postgres import examining
 from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.letters import PostgresLetter
 from laneway.stores.postgres.presence import PostgresPresence
+from laneway.stores.postgres.reader import PostedError
+from laneway.stores.tables.database import Database
 from laneway.stores.tables.store import TableStore
+
+T = TypeVar("T")
 
 
 class PostgresStore(TableStore[PostgresPresence]):
@@ -18,6 +26,18 @@ class PostgresStore(TableStore[PostgresPresence]):
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._address = Address.parse(url)
         super().__init__(lambda: PostgresPresence(self._address, None if clock is None else clock.now))
+
+    def letter(self, new: NewRun) -> PostgresLetter:
+        """Return a submission as it is put into a caller's transaction; see `InboxStore`."""
+        return PostgresLetter(self._address.schema, self._address.shown, new)
+
+    async def _read(self, question: Callable[[Database], T]) -> T:
+        while True:
+            try:
+                return await super()._read(question)
+            except PostedError:
+                # What others' transactions have brought exists; whoever writes takes it in.
+                await self._write(lambda _, __: None)
 
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the schema from outside; see `UpkeepStore`."""

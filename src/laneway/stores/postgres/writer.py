@@ -23,6 +23,7 @@ from laneway.errors import LanewayError
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.inbox import take_in
 from laneway.stores.postgres.session import begin_to_write, set_up
 from laneway.stores.postgres.trouble import AGAIN, meant
 from laneway.stores.tables.desk import Ask
@@ -105,18 +106,24 @@ class PostgresWriter(Writer):
         link = self._link or self._connect()
         sent = False  # the COMMIT
         try:
-            number, now, watched = self._begin(link, durable=any(ask.note.durable for ask in batch))
+            number, now, posted, watched = self._begin(link, durable=any(ask.note.durable for ask in batch))
             memory = self._memory if number == self._number + 1 else None
             self._memory, self._number = None, number
             # Nothing in here may swallow an error: the pipeline would go on without its transaction.
             with link.pipeline() as pipeline:
                 db = PostgresDatabase(link, self._now or (lambda: now), pipeline)
+                taken = Effects()
+                if posted:
+                    take_in(db, taken, db.now())
+                    memory = None
                 for ask in batch:
                     memory = _done(ask, db, memory)
-                self._notify(db, batch, watched=watched)
+                self._notify(db, [taken, *(ask.note for ask in batch)], watched=watched)
                 db.say("COMMIT")
                 sent = True
             self._memory = memory
+            self._wake(taken.wake)
+            self._news = self._news or taken.events
         except psycopg.Error as error:
             self.let_go()
             if isinstance(error, AGAIN):
@@ -127,12 +134,12 @@ class PostgresWriter(Writer):
             self._roll_back(link)
             raise
 
-    def _begin(self, link: Link, *, durable: bool) -> tuple[int, int, bool]:
+    def _begin(self, link: Link, *, durable: bool) -> tuple[int, int, bool, bool]:
         cursor = link.execute(self._begins[durable])
         while cursor.nextset():
             pass
-        [[number, now, watched]] = cursor.fetchall()
-        return number, now, watched
+        [[number, now, posted, watched]] = cursor.fetchall()
+        return number, now, posted, watched
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address)
@@ -146,11 +153,11 @@ class PostgresWriter(Writer):
         except psycopg.Error:
             self.let_go()
 
-    def _notify(self, db: PostgresDatabase, batch: list[Ask], *, watched: bool) -> None:
-        woken = [worker for ask in batch for worker in ask.note.wake]
+    def _notify(self, db: PostgresDatabase, effects: list[Effects], *, watched: bool) -> None:
+        woken = [worker for each in effects for worker in each.wake]
         for incarnation, channel in self._far(woken) if woken else ():
             db.say(_NOTIFY, channel, incarnation)
-        if watched and any(ask.note.events for ask in batch):
+        if watched and any(each.events for each in effects):
             db.say(_NOTIFY, self._address.news, self._news_text)
 
 

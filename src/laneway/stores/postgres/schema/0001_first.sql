@@ -29,8 +29,10 @@ CREATE TABLE inbox (
     id text COLLATE "C" PRIMARY KEY,
     nth bigint GENERATED ALWAYS AS IDENTITY,
     at bigint NOT NULL,
+    aside boolean NOT NULL DEFAULT false,  -- it cannot be read
     body text NOT NULL
 );
+CREATE INDEX inbox_posted ON inbox (nth) WHERE NOT aside;
 
 -- What was submitted. `rank` is the run's key on the shelf it was first put on: a hint for whoever looks for it, right for
 -- most runs, and not kept up when the run moves.

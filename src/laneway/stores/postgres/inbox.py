@@ -1,0 +1,80 @@
+"""Taking in what was submitted inside others' transactions, once these have committed.
+
+Whoever writes next does it, before its own work and in the same transaction. The rules are those of every submission;
+what they do not accept has a receipt that says it was, so it ends `dropped` and says why.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from laneway.core.events import DONE, DROPPED, draft
+from laneway.core.policy import MAIN
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.states import RunState
+from laneway.core.turns import FRESH
+from laneway.stores.tables import counts
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.inboxes import run_row
+from laneway.stores.tables.lines import encode_ties
+from laneway.stores.tables.logs import Leased, logged
+from laneway.stores.tables.statements import as_json, sql_names
+from laneway.stores.tables.submitting import submit
+from laneway.stores.tables.transaction import Transaction
+
+MOST = 500  # submissions that one transaction takes in
+
+_SQL = sql_names("inbox")
+_INSERT, _SETTLE = sql_names("submitting")["insert"], sql_names("settling")["settle"]
+_new_run = msgspec.json.Decoder(NewRun).decode
+
+log = logging.getLogger("laneway.postgres")
+
+
+def take_in(db: Database, effects: Effects, now: int) -> None:
+    """Accept what has come, in the order in which it was posted."""
+    batch, unread = list[NewRun](), list[str]()
+    for letter, at, body in db.execute(_SQL["posted"], (MOST,)).fetchall():
+        try:
+            batch.append(_from(at, _new_run(body)))
+        except msgspec.DecodeError:
+            log.exception("submission %s of the inbox cannot be read, and is left there", letter)
+            unread.append(letter)
+    if unread:
+        db.execute(_SQL["set_aside"], (as_json(unread),))
+    if batch:
+        receipts = submit(db, effects, batch, now)
+        declined = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if not _stands(new, receipt)]
+        for new, receipt in declined:
+            _drop(db, new, receipt, now)
+            effects.events = True
+        db.execute(_SQL["taken"], (as_json(new.id for new in batch),))
+
+
+def _from(at: int, new: NewRun) -> NewRun:
+    """Return the submission with its delay counted from when it was posted; nobody is there to wait for a full lane."""
+    later = msgspec.structs.replace(new, delay=0, due_at=at + new.delay) if new.delay else new
+    return msgspec.structs.replace(later, patient=False)
+
+
+def _stands(new: NewRun, receipt: Receipt) -> bool:
+    return receipt.outcome is ReceiptOutcome.ACCEPTED and receipt.run_id == new.id
+
+
+def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
+    """Write a run that was dropped when it was to be accepted."""
+    why = receipt.reason if receipt.outcome is ReceiptOutcome.REFUSED and receipt.reason else receipt.outcome.value
+    transaction = Transaction(db, now)
+    lane = new.lane if transaction.books.lanes.knows(new.lane) else MAIN
+    facts = (new.id, new.task, new.args, lane, new.user, new.session, new.priority)
+    run = Leased(FRESH, 0, transaction.next_number(), *facts, tied=encode_ties(new), noted=True)
+    told = {"reason": why} if receipt.run_id == new.id else {"reason": why, "run": receipt.run_id}
+    drafts = (draft(DROPPED, told), draft(DONE, {"state": RunState.DROPPED.value}))
+    text = logged(run, drafts, now)
+    db.insert_new(_INSERT, [run_row(run, None, now, now)])
+    outcome = (run.number, RunState.DROPPED.value, run.attempt, run.crashes, run.fence, run.events)
+    db.execute(_SETTLE, (*outcome, None, None, now, why, None, None, text))
+    counts.count(db, lane, f"dropped {why}")
