@@ -193,5 +193,6 @@ EXPERIMENTS = (
     *(compared("future", "cost per run with {crowd:,} future runs / none", store, future_runs) for store in STORES),
     finished("sqlite"),
     finished("redis"),
+    finished("postgres"),
     *map(place, STORES),
 )

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from bench.baselines import commit_times
+from bench.inserts import row_times
 from bench.plan import ROOT, Plan
 from bench.pushes import ping_times
 from bench.rows import Experiment, Round, Row, experiment, percentile
@@ -93,6 +94,50 @@ async def pick_up_redis(plan: Plan) -> list[list[Round]]:
     )
     pings, rested, same, other = zip(*[await one_round(plan, sides) for _ in range(plan.rounds)], strict=True)
     bases = [percentile(times, 0.5) for times in pings]
+    after_rest, _ = percentiles(rested, bases)
+    return [*percentiles(same, bases), *percentiles(other, bases), after_rest]
+
+
+@experiment(
+    Row(
+        name="pickup.postgres.p50",
+        title="idle pick-up, same process, p50: PostgreSQL / one-row commit",
+        unit="ms",
+        better="less",
+        must=9,
+        aim=5,
+    ),
+    Row(name="pickup.postgres.p99", title="idle pick-up, same process, p99: PostgreSQL", unit="ms", better="less"),
+    Row(
+        name="pickup.postgres.other.p50",
+        title="idle pick-up, from another process, p50: PostgreSQL / one-row commit",
+        unit="ms",
+        better="less",
+        must=9,
+        aim=5,
+    ),
+    Row(
+        name="pickup.postgres.other.p99",
+        title="idle pick-up, from another process, p99: PostgreSQL",
+        unit="ms",
+        better="less",
+    ),
+    Row(
+        name="pickup.row",
+        title="for comparison: one-row commit of PostgreSQL after 10 ms of rest / back to back",
+        unit="ms",
+        better="less",
+    ),
+)
+async def pick_up_postgres(plan: Plan) -> list[list[Round]]:
+    sides = (
+        partial(row_times, plan),
+        partial(row_times, plan, PAUSE),
+        partial(pick_ups, plan, "postgres"),
+        partial(pick_ups_from_another, plan, "postgres"),
+    )
+    commits, rested, same, other = zip(*[await one_round(plan, sides) for _ in range(plan.rounds)], strict=True)
+    bases = [percentile(times, 0.5) for times in commits]
     after_rest, _ = percentiles(rested, bases)
     return [*percentiles(same, bases), *percentiles(other, bases), after_rest]
 
@@ -204,4 +249,4 @@ def in_ms(notes: Sequence[tuple[float, float]]) -> list[float]:
     return [(seen - expected) * 1000 for expected, seen in notes]
 
 
-EXPERIMENTS = (pick_up, pick_up_redis, *map(late, STORES))
+EXPERIMENTS = (pick_up, pick_up_redis, pick_up_postgres, *map(late, STORES))

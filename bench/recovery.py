@@ -92,7 +92,7 @@ async def hold_on(url: str) -> None:
         await app.work()
 
 
-EXPERIMENTS = tuple(recovery(store) for store in ("sqlite", "redis"))
+EXPERIMENTS = tuple(recovery(store) for store in ("sqlite", "redis", "postgres"))
 
 if __name__ == "__main__":
     asyncio.run(hold_on(sys.argv[1]))

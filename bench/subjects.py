@@ -14,9 +14,10 @@ from laneway import Lane, Scheduler, Submission
 from laneway.engine.clock import SystemClock
 from laneway.engine.worker import Worker
 from laneway.ports.store import Store
-from laneway.testing.servers import valkey_server
+from laneway.testing.servers import postgres_server, valkey_server
 
-STORES = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis"}  # by the name in a row, how a title spells it
+# By the name in a row, how a title spells it.
+STORES = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL"}
 IN_FLIGHT = 100
 WIDE = Lane("main", limit=1_000_000)  # a limit that never binds
 TEXT = "x" * 100
@@ -64,11 +65,14 @@ class Subject:
 
 @contextmanager
 def fresh_url(plan: Plan, store: str) -> Iterator[str]:
-    """Give the address of an empty store; what it needs is removed at the end. Redis is a private Valkey of its own."""
+    """Give the address of an empty store; what it needs is removed at the end. Servers are private."""
     if store == "memory":
         yield "memory://"
     elif store == "redis":
         with valkey_server() as server:
+            yield server.url
+    elif store == "postgres":
+        with postgres_server(fsync=True) as server:
             yield server.url
     else:
         file = plan.file()

@@ -10,6 +10,7 @@ from functools import partial
 from time import perf_counter
 
 from bench.baselines import bare_tasks, inserting
+from bench.inserts import grouping, unnesting
 from bench.plan import Plan
 from bench.pushes import awaiting, pipelining, redis_py
 from bench.rows import Experiment, Round, Row, Turn, duel, experiment, race
@@ -53,6 +54,19 @@ async def submit_redis(plan: Plan) -> list[list[Round]]:
 
 @experiment(
     Row(
+        name="submit.postgres",
+        title="submit, 100 awaiting callers: PostgreSQL / grouped unnest by 100 awaiting callers (P1)",
+        unit="/s",
+        must=0.40,
+        aim=0.60,
+    )
+)
+async def submit_postgres(plan: Plan) -> list[list[Round]]:
+    return [await duel(plan, partial(grouping, plan, CALLERS), partial(submitting, plan, "postgres", CALLERS))]
+
+
+@experiment(
+    Row(
         name="bulk.sqlite",
         title="bulk, submit_many of 1000: SQLite / executemany of 1000 (S2)",
         unit="/s",
@@ -85,16 +99,29 @@ async def bulk_redis(plan: Plan) -> list[list[Round]]:
 
 
 @experiment(
+    Row(
+        name="bulk.postgres",
+        title="bulk, submit_many of 1000: PostgreSQL / unnest of 1000 (P2)",
+        unit="/s",
+        must=0.25,
+        aim=0.50,
+    )
+)
+async def bulk_postgres(plan: Plan) -> list[list[Round]]:
+    return [await duel(plan, partial(unnesting, plan, BULK), partial(submitting_many, plan, "postgres"))]
+
+
+@experiment(
     Row(name="drain.memory", title="drain, one worker: memory / bare create_task", unit="/s", must=0.40, aim=0.65),
     Row(name="drain.sqlite", title="drain, one worker: SQLite / memory (E)", unit="/s", must=0.20, aim=0.40),
     Row(name="drain.redis", title="drain, one worker: Redis / memory (E)", unit="/s", must=0.25, aim=0.50),
+    Row(name="drain.postgres", title="drain, one worker: PostgreSQL / memory (E)", unit="/s", must=0.12, aim=0.30),
 )
 async def drain(plan: Plan) -> list[list[Round]]:
     rounds = await race(plan, partial(bare_tasks, plan), *(partial(draining, plan, store) for store in STORES))
     return [
-        [Round(memory, bare) for bare, memory, _, _ in rounds],
-        [Round(sqlite, memory) for _, memory, sqlite, _ in rounds],
-        [Round(redis, memory) for _, memory, _, redis in rounds],
+        [Round(memory, bare) for bare, memory, *_ in rounds],
+        *([Round(others[nth], memory) for _, memory, *others in rounds] for nth in range(len(STORES) - 1)),
     ]
 
 
@@ -214,4 +241,7 @@ async def steps_per_run(plan: Plan, store: str, task: str) -> float:
         return (laneway.counted.calls["step"] - 1) / plan.runs
 
 
-EXPERIMENTS = (submit, submit_redis, bulk, bulk_redis, drain, *map(limits, STORES), *map(trips, STORES))
+EXPERIMENTS = (
+    *(submit, submit_redis, submit_postgres, bulk, bulk_redis, bulk_postgres, drain),
+    *(*map(limits, STORES), *map(trips, STORES)),
+)

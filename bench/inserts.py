@@ -1,0 +1,92 @@
+"""What PostgreSQL can do without laneway, by psycopg, on a private server that waits for its disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+import psycopg
+
+from bench.baselines import BODY
+from bench.plan import Plan
+from bench.rows import Turn
+from laneway.testing.servers import postgres_server
+
+INSERT = "INSERT INTO bare (body) SELECT unnest(%s::text[])"
+
+
+@asynccontextmanager
+async def grouping(plan: Plan, callers: int) -> AsyncIterator[Turn]:
+    """Rows a second: so many callers, each awaiting every row; what waits is inserted by one `unnest` and committed."""
+    each = 2 * plan.runs // callers
+    waiting: list[asyncio.Future[None]] = []
+    wanted = asyncio.Event()
+
+    async def serve() -> None:
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            group = waiting[:]
+            waiting.clear()
+            await link.execute(INSERT, ([BODY] * len(group),), prepare=True)
+            for row in group:
+                row.set_result(None)
+
+    async def caller() -> None:
+        for _ in range(each):
+            row = asyncio.get_running_loop().create_future()
+            waiting.append(row)
+            wanted.set()
+            await row
+
+    async def turn() -> float:
+        serving = asyncio.create_task(serve())
+        start = perf_counter()
+        await asyncio.gather(*[caller() for _ in range(callers)])
+        taken = perf_counter() - start
+        serving.cancel()
+        await asyncio.wait([serving])
+        return each * callers / taken
+
+    async with bare_table() as link:
+        yield turn
+
+
+@asynccontextmanager
+async def unnesting(plan: Plan, at_once: int) -> AsyncIterator[Turn]:
+    """Rows a second: so many rows of 200 bytes by one `unnest`, committed, and again."""
+    number = 5 * plan.runs
+    rows = [BODY] * at_once
+
+    async def turn() -> float:
+        start = perf_counter()
+        for _ in range(number // at_once):
+            await link.execute(INSERT, (rows,), prepare=True)
+        return number / (perf_counter() - start)
+
+    async with bare_table() as link:
+        yield turn
+
+
+async def row_times(plan: Plan, rest: float = 0) -> list[float]:
+    """Return how long each commit of one row takes, in ms: back to back, or after a rest of so many seconds."""
+    times = []
+    async with bare_table() as link:
+        for _ in range(plan.samples):
+            start = perf_counter()
+            await link.execute(INSERT, ([BODY],), prepare=True)
+            times.append((perf_counter() - start) * 1000)
+            if rest:
+                await asyncio.sleep(rest)
+    return times
+
+
+@asynccontextmanager
+async def bare_table() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    with postgres_server(fsync=True) as server:
+        async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as link:
+            await link.execute("CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text)")
+            yield link
