@@ -71,6 +71,7 @@ class PostgresDatabase:
     """Fulfils `Database` over a connection that is in a transaction, and may be in pipeline mode."""
 
     __slots__ = ("now", "pipeline", "raw")
+    ahead = 2
 
     def __init__(self, raw: Connection[Any], now: Callable[[], int], pipeline: Pipeline | None = None) -> None:
         self.raw, self.now, self.pipeline = raw, now, pipeline
@@ -83,8 +84,11 @@ class PostgresDatabase:
         return Found(self._send(text.query, values), self.pipeline)
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
-        """Do the statement for each row."""
+        """Do the statement for each row; one that deletes is done for all of them at once."""
         query = TEXTS[name].query
+        if len(rows) > 1 and query.startswith("DELETE"):
+            self._send(*_using(name).of(rows))
+            return
         for row in rows:
             self._send(query, row)
 
@@ -146,6 +150,18 @@ def _unnested(name: str) -> _Many:
     chosen = _TYPED.sub(lambda found: f"c{found[1]}", group)
     rows = f"SELECT {chosen} FROM unnest({arrays}) AS given({names})"  # noqa: S608 - made of our own texts
     many = _VALUES.sub(lambda _: rows, query)
+    return _Many(many, tuple(kind for _, kind in typed))
+
+
+@cache
+def _using(name: str) -> _Many:
+    """Return a deleting statement for many rows: every `$n::type` becomes a column of `unnest`."""
+    query = TEXTS[name].query
+    typed = list(dict.fromkeys(_TYPED.findall(query)))
+    arrays = ", ".join(f"${number}::text::{kind}[]" for number, kind in typed)
+    names = ", ".join(f"c{number}" for number, _ in typed)
+    where = _TYPED.sub(lambda found: f"given.c{found[1]}", query)
+    many = where.replace(" WHERE ", f" USING unnest({arrays}) AS given({names}) WHERE ", 1)
     return _Many(many, tuple(kind for _, kind in typed))
 
 

@@ -26,6 +26,7 @@ class SQLiteDatabase:
     """Fulfils `Database` over a connection."""
 
     __slots__ = ("now", "raw")
+    ahead = 0
 
     def __init__(self, raw: sqlite3.Connection, now: Callable[[], int]) -> None:
         self.raw, self.now = raw, now

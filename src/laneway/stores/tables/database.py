@@ -36,6 +36,10 @@ class Answer(Protocol):
 class Database(Protocol):
     """A connection inside a transaction; nobody else writes until it has ended."""
 
+    @property
+    def ahead(self) -> int:
+        """How far to read ahead: 0 where reading once more costs next to nothing, more where each is a journey."""
+
     def now(self) -> int:
         """Return the store's time: of the server where there is one, else the machine's."""
 

@@ -251,8 +251,11 @@ class Shelves:
         unknown = {run.session for run in runs if run.session and run.session not in known}
         names = {name for name in unknown if sessions[name].held and self._held_shelf(name).is_new}
         if names:
-            found = [Line(*row) for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall()]
-            self._prime({self._held_shelf(str(run.session)): [run] for run in found})
+            firsts: dict[Shelf, list[Line]] = {}
+            for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall():
+                run = Line(*row)
+                firsts.setdefault(self._held_shelf(str(run.session)), []).append(run)
+            self._prime(firsts)
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
@@ -301,8 +304,8 @@ class Shelves:
         return self._read("held", shelf, after, page)
 
     def _read(self, statement: str, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
-        # Mostly one run is asked for; who asks for more will ask for many.
-        count = 4**page if page < 4 else 256
+        # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
+        count = 4 ** min(page + self._db.ahead, 4)
         runs = self._lines(statement, (*shelf.key, *after, count))
         self._memory.count(runs)
         self._sets.expect(runs)

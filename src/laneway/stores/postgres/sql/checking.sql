@@ -79,7 +79,7 @@ SELECT DISTINCT 'job ' || job, job FROM fire WHERE job NOT IN (SELECT id FROM jo
 
 -- name: drop_fires
 -- Index: the primary key.
-DELETE FROM fire WHERE job = $1;
+DELETE FROM fire WHERE job = $1::text;
 
 -- name: find_unnumbered
 -- Find runs whose next event would get a number that is taken, or leave a gap. It reads the history. A mark of trimmed
@@ -106,23 +106,23 @@ WHERE parked > 0 AND out = 0 AND seat.active < coalesce(cap, per_user, seat.acti
 
 -- name: unlease
 -- Index: the primary key.
-DELETE FROM lease WHERE number = $1;
+DELETE FROM lease WHERE number = $1::bigint;
 
 -- name: unready
 -- It reads the shelf.
-DELETE FROM ready WHERE number = $1;
+DELETE FROM ready WHERE number = $1::bigint;
 
 -- name: unpark
 -- It reads the shelf.
-DELETE FROM parked WHERE number = $1;
+DELETE FROM parked WHERE number = $1::bigint;
 
 -- name: unhold
 -- It reads the shelf.
-DELETE FROM held WHERE number = $1;
+DELETE FROM held WHERE number = $1::bigint;
 
 -- name: undue
 -- It reads the shelf.
-DELETE FROM due WHERE number = $1;
+DELETE FROM due WHERE number = $1::bigint;
 
 -- name: unwait
 -- Let a run wait no more: it is stranded then, and found as that. Index: the unique number.
@@ -148,39 +148,39 @@ VALUES ($1::text, json_build_object('id', $1::text, 'host', '', 'tasks', '[]'::j
 
 -- name: drop_outcome
 -- Index: the unique number.
-DELETE FROM outcome WHERE number = $1;
+DELETE FROM outcome WHERE number = $1::bigint;
 
 -- name: drop_events
 -- Index: the unique (number, seq).
-DELETE FROM event WHERE number = $1;
+DELETE FROM event WHERE number = $1::bigint;
 
 -- name: drop_checkpoint
 -- Index: the primary key.
-DELETE FROM checkpoint WHERE number = $1;
+DELETE FROM checkpoint WHERE number = $1::bigint;
 
 -- name: drop_control
 -- Index: the primary key.
-DELETE FROM control WHERE number = $1;
+DELETE FROM control WHERE number = $1::bigint;
 
 -- name: drop_prepared
 -- Index: the primary key.
-DELETE FROM prepared WHERE number = $1;
+DELETE FROM prepared WHERE number = $1::bigint;
 
 -- name: drop_transient
 -- Index: the primary key.
-DELETE FROM transient WHERE number = $1;
+DELETE FROM transient WHERE number = $1::bigint;
 
 -- name: drop_messages
 -- Index: the unique (number, kind, nth).
-DELETE FROM message WHERE number = $1;
+DELETE FROM message WHERE number = $1::bigint;
 
 -- name: drop_memos
 -- Index: the unique (number, kind, name).
-DELETE FROM memo WHERE number = $1;
+DELETE FROM memo WHERE number = $1::bigint;
 
 -- name: drop_wait
 -- Index: the primary key.
-DELETE FROM wait WHERE number = $1;
+DELETE FROM wait WHERE number = $1::bigint;
 
 -- name: number_lease
 -- Index: the primary key.

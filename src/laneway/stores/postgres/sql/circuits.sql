@@ -23,7 +23,7 @@ ON CONFLICT (key) DO UPDATE SET failures = excluded.failures, until = excluded.u
 
 -- name: drop
 -- Forget a circuit. Index: the primary key.
-DELETE FROM circuit WHERE key = $1;
+DELETE FROM circuit WHERE key = $1::text;
 
 -- name: open
 -- Name, per lane, the circuits behind which runs are parked that may start by now. It reads broken, a row per lane and
@@ -37,7 +37,7 @@ INSERT INTO broken (lane, key, runs) VALUES ($1::text, $2::text, $3::int) ON CON
 
 -- name: uncount
 -- Forget a count that is down to nothing. Index: the primary key.
-DELETE FROM broken WHERE lane = $1 AND key = $2 AND runs = 0;
+DELETE FROM broken WHERE lane = $1::text AND key = $2::text AND runs = 0;
 
 -- name: all
 -- Read all circuits, those also that are closed and have runs parked, and how many these are. It reads both tables.

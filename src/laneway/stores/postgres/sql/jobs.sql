@@ -54,7 +54,7 @@ UPDATE job SET is_on = $1, fire_at = $2, version = $3, state = $4 WHERE id = $5;
 
 -- name: remove
 -- Forget a job. Index: the unique id.
-DELETE FROM job WHERE id = $1;
+DELETE FROM job WHERE id = $1::text;
 
 -- name: note_time
 -- Note the time that a job is written at. Index: the primary key.
@@ -101,7 +101,7 @@ ON CONFLICT (job, nth) DO UPDATE SET run_id = excluded.run_id, record = excluded
 
 -- name: drop_fires
 -- Delete the records of a job up to a number. Index: the primary key.
-DELETE FROM fire WHERE job = $1 AND nth <= $2;
+DELETE FROM fire WHERE job = $1::text AND nth <= $2::bigint;
 
 -- name: run_ids
 -- Read the ids of these runs. Index: the primary key.

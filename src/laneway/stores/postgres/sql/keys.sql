@@ -11,7 +11,7 @@ INSERT INTO key (task, "user", key, run_id, number, digest, at) VALUES ($1::text
 
 -- name: free
 -- Forget the keys of a run. Index: key_number.
-DELETE FROM key WHERE number = $1;
+DELETE FROM key WHERE number = $1::bigint;
 
 -- name: move
 -- Let a key stand for another run than this one. Index: the primary key.
@@ -19,4 +19,4 @@ UPDATE key SET run_id = $1, number = $2 WHERE task = $3 AND "user" = $4 AND key 
 
 -- name: free_one
 -- Forget a key of a run. Index: the primary key.
-DELETE FROM key WHERE task = $1 AND "user" = $2 AND key = $3 AND number = $4;
+DELETE FROM key WHERE task = $1::text AND "user" = $2::text AND key = $3::text AND number = $4::bigint;

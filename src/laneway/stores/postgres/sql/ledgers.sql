@@ -33,7 +33,7 @@ ON CONFLICT (lane, "user", priority) DO UPDATE SET last = excluded.last, waiting
 
 -- name: drop_turn
 -- Delete the turn of a user who has nothing waiting. Index: the primary key.
-DELETE FROM turn WHERE lane = $1 AND "user" = $2 AND priority = $3;
+DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::int;
 
 -- name: seats
 -- Read the seats of these users of a lane. Index: the primary key.
@@ -60,7 +60,7 @@ ON CONFLICT (lane, "user") DO UPDATE SET active = excluded.active, parked = excl
 
 -- name: drop_seat
 -- Delete the seat of a user who has nothing in the lane. Index: the primary key.
-DELETE FROM seat WHERE lane = $1 AND "user" = $2;
+DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text;
 
 -- name: sessions
 -- Read these sessions. Index: the primary key.
@@ -74,4 +74,4 @@ ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = exclu
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.
-DELETE FROM session WHERE name = $1;
+DELETE FROM session WHERE name = $1::text;

@@ -48,7 +48,7 @@ DELETE FROM worker WHERE id = $1 AND "left" <> 0 AND NOT EXISTS (SELECT 1 FROM l
 
 -- name: lose
 -- Delete a lease. Index: the primary key.
-DELETE FROM lease WHERE number = $1;
+DELETE FROM lease WHERE number = $1::bigint;
 
 -- name: lapsed_count
 -- Count the lapsed leases an incarnation holds. It reads all leases.

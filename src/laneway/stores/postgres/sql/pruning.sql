@@ -49,7 +49,7 @@ UPDATE key SET gone = 1 WHERE number = ANY (translate($1, '[]', '{}')::bigint[])
 
 -- name: drop_keys
 -- Delete the keys of runs that are gone, of an instant or older. Index: key_gone.
-DELETE FROM key WHERE gone <> 0 AND at <= $1;
+DELETE FROM key WHERE gone <> 0 AND at <= $1::bigint;
 
 -- name: drop_outcomes
 -- Delete the outcomes of these runs. Index: the unique number.

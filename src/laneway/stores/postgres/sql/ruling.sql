@@ -30,7 +30,7 @@ INSERT INTO paused (what, name) VALUES ($1::text, $2::text) ON CONFLICT DO NOTHI
 
 -- name: resume
 -- Resume a user, session or task. Index: the primary key.
-DELETE FROM paused WHERE what = $1 AND name = $2;
+DELETE FROM paused WHERE what = $1::text AND name = $2::text;
 
 -- name: paused
 -- Name what is paused of a kind. Index: the primary key.
@@ -42,7 +42,7 @@ INSERT INTO disabled (task) VALUES ($1::text) ON CONFLICT DO NOTHING;
 
 -- name: enable
 -- Index: the primary key.
-DELETE FROM disabled WHERE task = $1;
+DELETE FROM disabled WHERE task = $1::text;
 
 -- name: disabled
 -- Name the tasks that are disabled. It reads the table.
@@ -54,7 +54,7 @@ INSERT INTO cap ("user", lane, cap) VALUES ($1::text, $2::text, $3::bigint) ON C
 
 -- name: drop_cap
 -- Index: the primary key.
-DELETE FROM cap WHERE "user" = $1 AND lane = $2;
+DELETE FROM cap WHERE "user" = $1::text AND lane = $2::text;
 
 -- name: lanes_parking
 -- Name the lanes in which a user has parked runs. It reads all lanes, then the primary key of seat.
@@ -81,4 +81,4 @@ INSERT INTO session_rule (name, rule) VALUES ($1::text, $2::text) ON CONFLICT (n
 
 -- name: drop_session_rule
 -- Index: the primary key.
-DELETE FROM session_rule WHERE name = $1;
+DELETE FROM session_rule WHERE name = $1::text;

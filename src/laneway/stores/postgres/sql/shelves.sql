@@ -14,7 +14,7 @@ INSERT INTO ready (lane, rank, number, kind) VALUES ($1::text, $2::bigint, $3::b
 
 -- name: drop_ready
 -- Delete a lane's ready runs up to a key. Index: the primary key.
-DELETE FROM ready WHERE lane = $1 AND (rank, number) <= ($2, $3);
+DELETE FROM ready WHERE lane = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
 
 -- name: parked
 -- Read a parked set behind a key. Index: the primary key of parked, then that of run.
@@ -40,7 +40,7 @@ INSERT INTO parked (lane, gate, rank, number, kind) VALUES ($1::text, $2::text, 
 
 -- name: drop_parked
 -- Delete a parked set up to a key. Index: the primary key.
-DELETE FROM parked WHERE lane = $1 AND gate = $2 AND (rank, number) <= ($3, $4);
+DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND (rank, number) <= ($3::bigint, $4::bigint);
 
 -- name: held
 -- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
@@ -49,11 +49,12 @@ FROM held AS shelf JOIN run ON run.number = shelf.number
 WHERE shelf.session = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
 
 -- name: first_held
--- Read the first run that each of these sessions holds back. Index: the primary key of held.
+-- Read the first eight runs that each of these sessions holds back. Index: the primary keys.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, paused
-FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
-JOIN held AS shelf ON shelf.session = wanted.value
-    AND shelf.rank = (SELECT min(rank) FROM held AS other WHERE other.session = wanted.value)
+FROM json_array_elements_text($1::json) AS wanted(value)
+CROSS JOIN LATERAL (
+    SELECT kind, rank, number, paused FROM held WHERE session = wanted.value ORDER BY rank, number LIMIT 8
+) AS shelf
 JOIN run ON run.number = shelf.number;
 
 -- name: put_held
@@ -62,7 +63,7 @@ INSERT INTO held (session, rank, number, kind, paused) VALUES ($1::text, $2::big
 
 -- name: drop_held
 -- Delete what a session held back, up to a key. Index: the primary key.
-DELETE FROM held WHERE session = $1 AND (rank, number) <= ($2, $3);
+DELETE FROM held WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
 
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
@@ -76,7 +77,7 @@ INSERT INTO due (rank, number, kind, session) VALUES ($1::bigint, $2::bigint, $3
 
 -- name: drop_due
 -- Delete the future runs up to a key. Index: the primary key.
-DELETE FROM due WHERE (rank, number) <= ($1, $2);
+DELETE FROM due WHERE (rank, number) <= ($1::bigint, $2::bigint);
 
 -- name: asides
 -- Name the tasks that have runs set aside, per lane. It reads the table, a row per lane and task.
@@ -88,7 +89,7 @@ INSERT INTO aside (lane, task, runs) VALUES ($1::text, $2::text, $3::int) ON CON
 
 -- name: drop_aside
 -- Index: the primary key.
-DELETE FROM aside WHERE lane = $1 AND task = $2;
+DELETE FROM aside WHERE lane = $1::text AND task = $2::text;
 
 -- name: tried
 -- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the
@@ -122,19 +123,19 @@ LIMIT 1;
 
 -- name: remove_ready
 -- Index: the primary key.
-DELETE FROM ready WHERE lane = $1 AND rank = $2 AND number = $3;
+DELETE FROM ready WHERE lane = $1::text AND rank = $2::bigint AND number = $3::bigint;
 
 -- name: remove_parked
 -- Index: the primary key.
-DELETE FROM parked WHERE lane = $1 AND gate = $2 AND rank = $3 AND number = $4;
+DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND rank = $3::bigint AND number = $4::bigint;
 
 -- name: remove_held
 -- Index: the primary key.
-DELETE FROM held WHERE session = $1 AND rank = $2 AND number = $3;
+DELETE FROM held WHERE session = $1::text AND rank = $2::bigint AND number = $3::bigint;
 
 -- name: remove_due
 -- Index: the primary key.
-DELETE FROM due WHERE rank = $1 AND number = $2;
+DELETE FROM due WHERE rank = $1::bigint AND number = $2::bigint;
 
 -- name: bodies
 -- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys, and the unique

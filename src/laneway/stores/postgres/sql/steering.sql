@@ -49,4 +49,4 @@ INSERT INTO control (number, call) VALUES ($1::bigint, $2::text) ON CONFLICT (nu
 
 -- name: forget
 -- Forget the call that changed a run. Index: the primary key.
-DELETE FROM control WHERE number = $1;
+DELETE FROM control WHERE number = $1::bigint;

@@ -21,7 +21,7 @@ SELECT events - json_array_length(log::json) + 1, log FROM outcome WHERE number 
 
 -- name: drop_chunk
 -- Delete a chunk. Index: the unique (number, seq).
-DELETE FROM event WHERE number = $1 AND seq = $2;
+DELETE FROM event WHERE number = $1::bigint AND seq = $2::int;
 
 -- name: put_chunk
 -- Write a chunk. Index: the unique (number, seq).
