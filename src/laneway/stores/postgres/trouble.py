@@ -18,6 +18,16 @@ class TimedOut(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
+def is_answer(error: psycopg.Error) -> bool:
+    """Tell whether the server said no to a statement: what comes behind it in a pipeline, COMMIT too, is not done then.
+
+    What ends a session, or comes from the system below the server, is no answer.
+    """
+    if isinstance(error, pg.QueryCanceled):
+        return True
+    return error.sqlstate is not None and error.sqlstate[:2] not in {"08", "53", "57", "58", "XX"}
+
+
 def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
     """Return the error to raise for what the server, or the way there, said."""
     at, said = address.shown, _line(error)

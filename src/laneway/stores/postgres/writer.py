@@ -25,7 +25,7 @@ from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.inbox import take_in
 from laneway.stores.postgres.session import begin_to_write, set_up
-from laneway.stores.postgres.trouble import AGAIN, meant
+from laneway.stores.postgres.trouble import AGAIN, is_answer, meant
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.remembering import Memory
@@ -128,7 +128,7 @@ class PostgresWriter(Writer):
             self.let_go()
             if isinstance(error, AGAIN):
                 raise
-            raise meant(error, self._address, maybe_done=sent) from error
+            raise meant(error, self._address, maybe_done=sent and not is_answer(error)) from error
         except Exception:
             # The work's own: nothing of it is to stay.
             self._roll_back(link)

@@ -1,0 +1,94 @@
+"""Locks that others take on laneway's tables hold it up, and never break it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from laneway.errors import StoreUnavailable
+from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.address import Address
+from laneway.testing.hand import new_run
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(postgres_url)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def other(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Another program, in laneway's own schema."""
+    address = Address.parse(postgres_url)
+    with psycopg.connect(address.conninfo, autocommit=True) as link:
+        link.execute(f"SET search_path TO {address.schema}".encode())
+        yield link
+
+
+async def waiting_for_a_lock(link: psycopg.Connection[Any]) -> None:
+    """Return when somebody waits for a lock that this connection has."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    while link.execute(query).fetchall() == [(0,)]:  # noqa: ASYNC110 - it is the server that knows
+        await asyncio.sleep(0.01)
+
+
+async def test_a_deadlock_with_another_program_is_tried_again(
+    store: PostgresStore, other: psycopg.Connection[Any], postgres_url: str
+) -> None:
+    lock = Address.parse(postgres_url).lock
+
+    def meet() -> None:
+        # It is the store that notices, and is told.
+        other.execute("SET deadlock_timeout TO '30s'")
+        with other.transaction():
+            other.execute("LOCK TABLE lane IN SHARE MODE")
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(waiting_for_a_lock(other), loop).result(10)
+            # Each has what the other waits for now.
+            other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+
+    loop, locked = asyncio.get_running_loop(), asyncio.Event()
+    meeting = asyncio.create_task(asyncio.to_thread(meet))
+    await locked.wait()
+
+    [receipt] = await store.submit([new_run("a")])
+
+    await meeting
+    assert receipt.outcome == "accepted"
+    assert (await store.get("a")).number == 1
+
+
+async def test_a_table_that_is_locked_for_too_long_is_told_of_and_nothing_is_half_done(
+    postgres_url: str, store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    hasty = PostgresStore(f"{postgres_url}&timeout=0.3")
+    with other.transaction():
+        other.execute("LOCK TABLE ready IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(StoreUnavailable, match=r"for too long|in time") as refused:
+            await hasty.submit([new_run("a")])
+    assert not refused.value.maybe_done
+    assert other.execute("SELECT count(*) FROM run").fetchall() == [(0,)]
+
+    [receipt] = await hasty.submit([new_run("a")])
+    assert receipt.outcome == "accepted"
+    await hasty.close()
+
+
+async def test_one_bad_piece_of_work_does_not_fail_its_neighbours(store: PostgresStore) -> None:
+    """What is asked at once shares a transaction; what fails is done again without its neighbours."""
+    answers = await asyncio.gather(
+        store.submit([new_run("a")]),
+        store.cancel("call", "unknown"),
+        store.submit([new_run("b")]),
+        return_exceptions=True,
+    )
+
+    assert [type(answer).__name__ for answer in answers] == ["list", "UnknownRun", "list"]
+    assert sorted([(await store.get(run_id)).id for run_id in "ab"]) == ["a", "b"]
