@@ -13,7 +13,7 @@ import psycopg
 from bench.baselines import BODY
 from bench.plan import Plan
 from bench.rows import Turn
-from laneway.testing.servers import postgres_server
+from bench.servers import fresh_database
 
 INSERT = "INSERT INTO bare (body) SELECT unnest(%s::text[])"
 
@@ -86,7 +86,7 @@ async def row_times(plan: Plan, rest: float = 0) -> list[float]:
 
 @asynccontextmanager
 async def bare_table() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    with postgres_server(fsync=True) as server:
-        async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as link:
+    with fresh_database() as url:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as link:
             await link.execute("CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text)")
             yield link

@@ -10,11 +10,12 @@ from time import perf_counter
 from typing import Any, cast
 
 from bench.plan import Plan, remove
+from bench.servers import fresh_database
 from laneway import Lane, Scheduler, Submission
 from laneway.engine.clock import SystemClock
 from laneway.engine.worker import Worker
 from laneway.ports.store import Store
-from laneway.testing.servers import postgres_server, valkey_server
+from laneway.testing.servers import valkey_server
 
 # By the name in a row, how a title spells it.
 STORES = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL"}
@@ -72,8 +73,8 @@ def fresh_url(plan: Plan, store: str) -> Iterator[str]:
         with valkey_server() as server:
             yield server.url
     elif store == "postgres":
-        with postgres_server(fsync=True) as server:
-            yield server.url
+        with fresh_database() as url:
+            yield url
     else:
         file = plan.file()
         yield f"sqlite:///{file.resolve()}"
