@@ -16,6 +16,7 @@ from laneway.stores.postgres.connection import connect_bare, empty_schema
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
+from tests.stores.postgres_links import close_kept_links
 
 NAMESPACES = count(1)
 SCHEMAS = count(1)
@@ -78,7 +79,7 @@ def postgres_database(postgres_server: Postgres) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def emptied_schema(postgres_database: str) -> Iterator[Callable[[], str]]:
-    """Return what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
+    """Give what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
     url = _in_schema(postgres_database, f"test_{os.getpid()}")
 
     async def make() -> None:
@@ -96,6 +97,7 @@ def emptied_schema(postgres_database: str) -> Iterator[Callable[[], str]]:
 
     yield empty
     link.close()
+    close_kept_links()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""SQLite and Redis do what memory does, command by command."""
+"""SQLite, Redis and PostgreSQL do what memory does, command by command."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
+from laneway.stores.postgres import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, ManyDoors
@@ -54,6 +55,23 @@ def redis_at(url: str) -> StoreFactory:
     return opened
 
 
+def postgres_in(emptied_schema: Callable[[], str]) -> StoreFactory:
+    """Make PostgreSQL stores, one after the other in one schema, in turn with one store object on it and with two."""
+    numbers = count()
+
+    @asynccontextmanager
+    async def opened(clock: FakeClock) -> AsyncIterator[Store]:
+        url = emptied_schema()
+        store = ManyDoors(*(PostgresStore(url, clock) for _ in range(1 + next(numbers) % 2)))
+        await store.open()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return opened
+
+
 @asynccontextmanager
 async def memory(clock: FakeClock) -> AsyncIterator[Store]:
     yield MemoryStore(clock)
@@ -63,9 +81,9 @@ async def memory(clock: FakeClock) -> AsyncIterator[Store]:
 in_parts = pytest.mark.parametrize("part", range(3))
 
 
-def compared(factory: StoreFactory, part: int) -> int:
-    """Compare one part; return how many commands that were."""
-    examples = EXAMPLES * TIMES // 8
+def compared(factory: StoreFactory, part: int, share: int = 8) -> int:
+    """Compare one part, of so many that the budget has; return how many commands that were."""
+    examples = EXAMPLES * TIMES // share
     commands = compare_with_memory(factory, examples=examples, steps=STEPS, derandomize=TIMES == 1, part=part)
     print(f"{commands} commands compared")  # noqa: T201 - the budget is worth seeing
     return commands
@@ -85,6 +103,13 @@ def test_redis_answers_random_commands_as_memory_does(redis_url: str, part: int)
     assert compared(redis_at(redis_url), part) >= 1_000 * TIMES
 
 
+@pytest.mark.system
+@pytest.mark.timeout(900 * TIMES)
+@in_parts
+def test_postgres_answers_random_commands_as_memory_does(emptied_schema: Callable[[], str], part: int) -> None:
+    assert compared(postgres_in(emptied_schema), part, share=12) >= 650 * TIMES
+
+
 def test_memory_keeps_its_own_invariants_under_random_commands() -> None:
-    # The other two show it ten thousand times; this one says, when they fail, whether memory is to blame.
+    # The others show it ten thousand times; this one says, when they fail, whether memory is to blame.
     assert compare_with_memory(memory, examples=10, steps=STEPS) >= 700

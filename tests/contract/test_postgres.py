@@ -1,6 +1,6 @@
 """The PostgreSQL store keeps the contract, through two store objects in one schema and alone."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -8,6 +8,14 @@ from laneway.ports.store import Store
 from laneway.stores.postgres import PostgresStore
 from laneway.testing import FakeClock, ManyDoors, StoreContract
 from tests.contract.alone import ContractAlone
+from tests.stores.postgres_links import links_kept
+
+
+@pytest.fixture(autouse=True)
+def handed_on() -> Iterator[None]:
+    """Connections go from test to test, with the plans of their statements."""
+    with links_kept():
+        yield
 
 
 class TestTwoPostgresStoresInOneSchema(StoreContract):
