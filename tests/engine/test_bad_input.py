@@ -215,11 +215,17 @@ async def test_a_run_is_found_by_the_beginning_of_its_id(app: Scheduler) -> None
     [
         (
             "sqlight:///x.db",
-            "sqlight:// is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://",
+            (
+                "sqlight:// is not a store laneway knows; it can be sqlite:///file.db, redis://host,"
+                " postgresql://host/database or memory://"
+            ),
         ),
         (
             "mongodb://host/db",
-            "mongodb:// is not a store laneway knows; it can be sqlite:///file.db, redis://host or memory://",
+            (
+                "mongodb:// is not a store laneway knows; it can be sqlite:///file.db, redis://host,"
+                " postgresql://host/database or memory://"
+            ),
         ),
         ("sqlite://x.db", "'sqlite://x.db' names no file; write sqlite:///relative.db or sqlite:////absolute/path.db"),
         ("sqlite:///", "'sqlite:///' names no file; write sqlite:///relative.db or sqlite:////absolute/path.db"),

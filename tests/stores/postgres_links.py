@@ -13,7 +13,7 @@ from laneway.stores.postgres import connection, reader, writer
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link
 
-Connect = Callable[[Address], Link]
+Connect = Callable[..., Link]
 
 
 class KeptLink(Link):
@@ -32,9 +32,9 @@ class KeptLink(Link):
 
 
 def _lending(connect: Connect) -> Connect:
-    def lend(address: Address) -> Link:
+    def lend(address: Address, *, again: bool = False) -> Link:
         kept = KeptLink.kept.get(address)
-        link = kept.pop() if kept else connect(address)
+        link = kept.pop() if kept else connect(address, again=again)
         assert isinstance(link, KeptLink)
         link.lent_at = address
         return link

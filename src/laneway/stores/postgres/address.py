@@ -28,6 +28,10 @@ SCHEMES = ("postgresql", "postgres")
 OURS = ("schema", "timeout", "pooled")
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_UNREADABLE = (
+    "postgresql://: this address cannot be read; it is postgresql://user:password@host:5432/database, with"
+    " / ? # @ : written as %2F %3F %23 %40 %3A in user and password"
+)
 _YES, _NO = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
 
 
@@ -52,19 +56,22 @@ class Address:
         if not separator or scheme not in SCHEMES:
             raise BadURL("a PostgreSQL store is written postgresql://user:password@host/database")
         place, _, query = rest.partition("?")
+        try:
+            return cls._read(place, query)
+        except BadURL:
+            # What follows a ? that stands unwritten in a password would be shown as a parameter.
+            if "@" in query:
+                raise BadURL(_UNREADABLE) from None
+            raise
+
+    @classmethod
+    def _read(cls, place: str, query: str) -> Address:
         words = dict(parse_qsl(query, keep_blank_values=True))
         own = {name: words.pop(name) for name in OURS if name in words}
         _refuse_unknown(words)
         rewritten = f"postgresql://{place}" + (f"?{urlencode(words, quote_via=quote)}" if words else "")
         schema = _schema(own.get("schema", "laneway"))
-        try:
-            parts = conninfo_to_dict(rewritten)
-        except psycopg.ProgrammingError:
-            # What libpq says of it may quote the password.
-            raise BadURL(
-                "postgresql://: this address cannot be read; it is postgresql://user:password@host:5432/database, with"
-                " / ? # @ : written as %2F %3F %23 %40 %3A in user and password"
-            ) from None
+        parts = _parts(place, rewritten)
         if "," in str(parts.get("host", "")) and "target_session_attrs" not in parts:
             rewritten += f"{'&' if words else '?'}target_session_attrs=read-write"
         return cls(
@@ -93,6 +100,21 @@ class Address:
 
 def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _parts(place: str, url: str) -> Mapping[str, object]:
+    """Return what libpq reads from the address. What it says of a bad one may quote the password, so we say it."""
+    who_and_where, _, database = place.partition("/")
+    # Where libpq would take a part of the password for a host or a database.
+    if who_and_where.count("@") > 1 or "@" in database:
+        raise BadURL(_UNREADABLE)
+    try:
+        parts: dict[str, object] = dict(conninfo_to_dict(url))
+    except psycopg.ProgrammingError:
+        raise BadURL(_UNREADABLE) from None
+    if not all(port.isdecimal() for port in str(parts.get("port") or 0).split(",") if port):
+        raise BadURL(_UNREADABLE)
+    return parts
 
 
 def _refuse_unknown(words: dict[str, str]) -> None:

@@ -66,9 +66,9 @@ class Link(psycopg.Connection[Any]):
             return found
 
 
-def connect(address: Address) -> Link:
+def connect(address: Address, *, again: bool = False) -> Link:
     """Open the store to write, and create or migrate what is needed. Raises LanewayError and changes nothing then."""
-    link = connect_bare(address)
+    link = connect_bare(address, again=again)
     try:
         _migrate(link, address)
     except psycopg.Error as error:
@@ -80,8 +80,8 @@ def connect(address: Address) -> Link:
     return link
 
 
-def connect_bare(address: Address) -> Link:
-    """Open a connection, whatever is in the schema."""
+def connect_bare(address: Address, *, again: bool = False) -> Link:
+    """Open a connection, whatever is in the schema. Who does so `again` was let in before, and may be so later."""
     try:
         link = Link.connect(
             address.conninfo,
@@ -90,7 +90,7 @@ def connect_bare(address: Address) -> Link:
             **_defaults(address),
         )
     except psycopg.Error as error:
-        raise refused(error, address) from error
+        raise refused(error, address, again=again) from error
     link.patience = address.timeout + _MORE
     link.prepared_max = 1000
     link.adapters.register_dumper(int, Int8Dumper)
@@ -135,9 +135,9 @@ def layout_of(link: Link, address: Address) -> int:
     query = sql.SQL("SELECT version FROM {}.layout WHERE program = 'laneway'").format(sql.Identifier(schema))
     try:
         found = link.execute(query).fetchone()
-    except psycopg.errors.UndefinedColumn:
+    except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction, psycopg.DataError):
         found = None
-    if found is None:
+    if found is None or not isinstance(found[0], int):
         raise NotAStore(f"{address.shown}: schema {schema} belongs to another program; ?schema= names another one")
     if found[0] > newest_layout():
         raise StoreTooNew(
@@ -155,6 +155,7 @@ def newest_layout() -> int:
 def _migrate(link: Link, address: Address) -> None:
     if layout_of(link, address) == newest_layout():
         return
+    link.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # so that a second look finds what others did
     with link.transaction():
         link.execute("SELECT pg_advisory_xact_lock(%s)", (address.migration_lock,))
         # Race: another process may have migrated, even beyond us, before we got the lock.
@@ -163,12 +164,27 @@ def _migrate(link: Link, address: Address) -> None:
             return
         _make_schema(link, address)
         link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
-        for version in sorted(number for number in _layouts() if number > done):
-            # Crash here: the whole migration is one transaction, number included.
-            link.execute(_layouts()[version].encode())
-            if version == 1:
-                link.execute(_first_rows())
-            link.execute("UPDATE layout SET version = %s", (version,))
+        try:
+            _bring_up(link, done)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise _forbidden(link, address) from error
+
+
+def _bring_up(link: Link, done: int) -> None:
+    for version in sorted(number for number in _layouts() if number > done):
+        # Crash here: the whole migration is one transaction, number included.
+        link.execute(_layouts()[version].encode())
+        if version == 1:
+            link.execute(_first_rows())
+        link.execute("UPDATE layout SET version = %s", (version,))
+
+
+def _forbidden(link: Link, address: Address) -> StoreError:
+    user, schema = link.info.user, address.schema
+    return StoreError(
+        f"{address.shown}: user {user} may not make or change tables in schema {schema}; let its owner say"
+        f' ALTER SCHEMA {schema} OWNER TO "{user}"'
+    )
 
 
 def _first_rows() -> sql.Composed:

@@ -76,6 +76,8 @@ class Hearing(Holder):
 
     def attend(self) -> None:
         """Listen for news, too."""
+        if not self._attends:
+            self._looked_at = -2.0 * STAY  # so that it is said at once
         self._attends = self._late = True
         self.start()
         self._stir()
@@ -132,7 +134,7 @@ class Hearing(Holder):
             for channel in (self.channel, self._address.news):
                 link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self.hears = True
-        self._said_at = self._looked_at = -STAY
+        self._said_at = self._looked_at = -2.0 * STAY
         self._begun.set()
         if self._late:
             # What was said before was not heard.
@@ -168,9 +170,12 @@ class Hearing(Holder):
             self._missed()
         self._written = written
         if self._attends and now > self._said_at + STAY / 3:
-            self._said_at = now
+            unsaid, self._said_at = now > self._said_at + STAY, now
             watch = _WATCH.format(self._address.schema, f"{NOW} + {STAY * 1_000_000}")
             link.execute(watch.encode() % self.channel.encode())
+            if unsaid:
+                # Race: until its word was there, nobody said anything.
+                self._news()
 
     def _take_leave(self) -> None:
         if self._attends and self._link is not None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import psycopg
 
-from laneway.errors import LanewayError
+from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.session import begin_to_read, set_up
-from laneway.stores.postgres.trouble import meant
+from laneway.stores.postgres.trouble import meant, was_cut
 from laneway.stores.tables.desk import Ask, Desk, Work
+from laneway.stores.tables.writing import again
 
 
 class PostedError(Exception):
@@ -32,13 +33,14 @@ class PostgresReader(Desk):
 
     def do(self, batch: list[Ask]) -> None:
         """Answer each question."""
-        for ask in batch:
+        for nth, ask in enumerate(batch):
             try:
-                ask.value = self._answer(ask.work)
-            except psycopg.Error as error:
-                self.let_go()
-                ask.error = meant(error, self._address)
-                ask.error.__cause__ = error
+                ask.value = self._asked(ask.work)
+            except StoreUnavailable as error:
+                # The others would wait as long, one after the other.
+                for other in batch[nth:]:
+                    other.error = again(error)
+                return
             except (LanewayError, PostedError) as error:
                 ask.error = error
 
@@ -48,6 +50,17 @@ class PostgresReader(Desk):
         if link is not None:
             with contextlib.suppress(psycopg.Error):
                 link.close()
+
+    def _asked(self, question: Work[Any]) -> Any:
+        kept = self._link is not None
+        try:
+            return self._answer(question)
+        except psycopg.Error as error:
+            self.let_go()
+            if kept and was_cut(error):
+                # It was cut while nobody asked, mostly: it is asked again over a new connection.
+                return self._asked(question)
+            raise meant(error, self._address) from error
 
     def _answer(self, question: Work[Any]) -> Any:
         link = self._link or self._connect()
@@ -64,7 +77,7 @@ class PostgresReader(Desk):
                 link.execute("ROLLBACK")
 
     def _connect(self) -> Link:
-        link = self._link = connect_bare(self._address)
+        link = self._link = connect_bare(self._address, again=True)
         if setting := set_up(self._address):
             link.execute(setting.encode())
         return link

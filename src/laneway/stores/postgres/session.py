@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from laneway.stores.postgres.address import Address
 
-_IDLE = 5000  # ms: a process that is frozen while it has the lock holds up the others for so long at most
+_IDLE = 5000  # ms: a process that stands still while it has the lock is cut off after so long
+
+_CUT_OFF_FROZEN = (
+    "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_locks JOIN pg_catalog.pg_stat_activity USING (pid)"
+    " WHERE locktype = 'advisory' AND granted AND (classid::bigint << 32 | objid::bigint) = {lock} AND objsubid = 1"
+    " AND database = datid AND datname = current_database()"
+    " AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - interval '{idle} ms'"
+)
 
 POSTED = "EXISTS (SELECT 1 FROM inbox WHERE NOT aside)"  # there are submissions to be taken in
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -20,9 +27,8 @@ def settings(address: Address) -> dict[str, str]:
     return {
         "search_path": address.schema,
         "statement_timeout": str(most),
-        "lock_timeout": str(most),
+        "lock_timeout": str(most - most // 10),
         "idle_in_transaction_session_timeout": str(_IDLE),
-        "default_transaction_isolation": "'read committed'",
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
@@ -35,22 +41,32 @@ def set_up(address: Address) -> str:
     return "" if address.pooled else "".join(f"SET {name} TO {value}; " for name, value in settings(address).items())
 
 
-def _begun(address: Address, mode: str, more: dict[str, str]) -> str:
-    local = {**(settings(address) if address.pooled else {}), **more}
+def _begun(address: Address, mode: str) -> str:
+    local = settings(address) if address.pooled else {}
     return f"BEGIN {mode}; " + "".join(f"SET LOCAL {name} TO {value}; " for name, value in local.items())
 
 
-def begin_to_write(address: Address, *, durable: bool) -> str:
+def begin_to_write(address: Address) -> str:
     """Return the statements that begin a transaction which is alone with the tables.
 
     Race: the lock is taken by a statement of its own. What follows sees all that was committed before it was got; a
-    statement that waits for a row goes on with the snapshot that it began with, and would not.
+    statement that waits for a row goes on with the snapshot that it began with, and would not. So does a transaction
+    of another isolation level, whatever the server's default is.
     """
-    more = {} if durable else {"synchronous_commit": "off"}
-    first = f"SELECT nextval('writes'), {NOW}, {POSTED}, EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608
-    return _begun(address, "READ WRITE", more) + f"SELECT pg_advisory_xact_lock({address.lock}); " + first
+    watched = f"EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - all of it is ours
+    begun = _begun(address, "ISOLATION LEVEL READ COMMITTED")
+    return f"{begun}SELECT pg_advisory_xact_lock({address.lock}); SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"
+
+
+def cut_off_frozen(address: Address) -> str:
+    """Return the statement that ends the connection of a process which has the lock and stands still.
+
+    The server ends one that is idle in its transaction by itself, but in a pipeline it only waits for more: then
+    whoever waited for the lock in vain does it, if it is of the same user.
+    """
+    return _CUT_OFF_FROZEN.format(lock=address.lock, idle=_IDLE - 1000)
 
 
 def begin_to_read(address: Address) -> str:
     """Return the statements that begin a transaction which sees one state of the tables."""
-    return _begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY", {}) + f"SELECT {NOW}, {POSTED}"
+    return _begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY") + f"SELECT {NOW}, {POSTED}"

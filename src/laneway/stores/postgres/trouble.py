@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 from psycopg import errors as pg
 
@@ -32,7 +34,10 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
     """Return the error to raise for what the server, or the way there, said."""
     at, said = address.shown, _line(error)
     if isinstance(error, pg.InsufficientPrivilege):
-        return StoreError(f"{at}: this user may not do what laneway does in schema {address.schema} ({said})")
+        return StoreError(
+            f"{at}: this user may not do what laneway does in schema {address.schema} ({said}); let its owner GRANT it"
+            " USAGE of the schema, and ALL on the tables and sequences in it"
+        )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction)):
         return NotAStore(f"{at}: the tables of schema {address.schema} are not as laneway made them ({said})")
     for kind, text in _UNAVAILABLE.items():
@@ -43,12 +48,19 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
     return StoreError(f"{at} could not do a call ({said})")
 
 
-def refused(error: psycopg.Error, address: Address) -> LanewayError:
-    """Return the error to raise when no connection could be made."""
+def was_cut(error: psycopg.Error) -> bool:
+    """Tell whether the connection was at its end, for a reason that a new one may not share."""
+    ended = error.sqlstate is None or error.sqlstate.startswith("57P")
+    return isinstance(error, psycopg.OperationalError) and not isinstance(error, TimedOut) and ended
+
+
+def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayError:
+    """Return the error to raise when no connection could be made, for the first time or `again`."""
     said = str(error)
     for sign, text in _REFUSALS.items():
-        if sign in said:
-            return BadURL(f"{address.shown} {text}")
+        if re.search(sign, said):
+            # Who was let in before need not change its address: somebody is changing the server.
+            return StoreUnavailable(f"{address.shown} {text}") if again else BadURL(f"{address.shown} {text}")
     return meant(error, address)
 
 
@@ -69,10 +81,12 @@ _UNAVAILABLE: dict[type[Exception], str] = {
 _REFUSALS = {
     "password authentication failed": "does not take this user and password",
     "no password supplied": "wants a password, and the address has none: postgresql://user:password@host/database",
-    "no pg_hba.conf entry": "does not let this user in from this machine (pg_hba.conf)",
+    r"no pg_hba\.conf entry": "does not let this user in from this machine (pg_hba.conf)",
     "Peer authentication failed": "lets in by the socket only who has the name of the operating system's user",
-    'role "': "does not know this user",
-    'database "': "has no such database; create it first: createdb",
+    'role ".*" does not exist': "does not know this user",
+    'role ".*" is not permitted to log in': "does not let this user in: ALTER ROLE ... LOGIN helps",
+    'database ".*" does not exist': "has no such database; create it first: createdb",
+    'permission denied for database "': "does not let this user into this database: GRANT CONNECT ON DATABASE helps",
     "invalid sslmode": "has a wrong sslmode in its address",
 }
 

@@ -14,25 +14,36 @@ is closed then, and the next batch opens a new one.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from psycopg import errors as pg
 
 from laneway.errors import LanewayError
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.inbox import take_in
-from laneway.stores.postgres.session import begin_to_write, set_up
-from laneway.stores.postgres.trouble import AGAIN, is_answer, meant
+from laneway.stores.postgres.session import begin_to_write, cut_off_frozen, set_up
+from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
 
-_TRIES = 5  # of a transaction that met others' locks
+_TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
+log = logging.getLogger("laneway.postgres")
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
+
+
+class _NotBegun(Exception):
+    """The transaction did not begin because of an error, and may when it is tried again."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class PostgresWriter(Writer):
@@ -50,7 +61,8 @@ class PostgresWriter(Writer):
         super().__init__("laneway-postgres-writer", wake, tell)
         self._address, self._now, self._far, self._news_text = address, now, far, news
         self._link: Link | None = None
-        self._begins = {durable: begin_to_write(address, durable=durable).encode() for durable in (False, True)}
+        self._begins, self._cut_off = begin_to_write(address).encode(), cut_off_frozen(address).encode()
+        self._opened = self._new = False  # whether there was a connection ever, and whether there was no call over it
         self._memory: Memory | None = None
         self._number = 0  # of the last transaction: who has the next, has missed nothing
         self.missed = False
@@ -63,10 +75,10 @@ class PostgresWriter(Writer):
         try:
             self._try(batch)
         except LanewayError as error:
-            if not isinstance(error.__cause__, psycopg.Error):
-                self._one_by_one(batch)
-            else:
+            # What a server says of one piece of work is said of that alone; all fail only where the server does.
+            if isinstance(error.__cause__, (psycopg.OperationalError, psycopg.InterfaceError)):
                 raise
+            self._one_by_one(batch)
         except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
             self._one_by_one(batch)
 
@@ -98,15 +110,22 @@ class PostgresWriter(Writer):
             try:
                 self._once(batch)
                 return
-            except AGAIN as error:
+            except (*AGAIN, _NotBegun) as met:
                 if not left:
+                    error = met.error if isinstance(met, _NotBegun) else met
                     raise meant(error, self._address) from error
 
     def _once(self, batch: list[Ask]) -> None:
-        link = self._link or self._connect()
+        try:
+            link = self._link or self._connect()
+            number, now, posted, watched = self._begin(link)
+        except psycopg.Error as error:
+            self.let_go()
+            if isinstance(error, AGAIN):
+                raise
+            raise meant(error, self._address) from error
         sent = False  # the COMMIT
         try:
-            number, now, posted, watched = self._begin(link, durable=any(ask.note.durable for ask in batch))
             memory = self._memory if number == self._number + 1 else None
             self._memory, self._number = None, number
             # Nothing in here may swallow an error: the pipeline would go on without its transaction.
@@ -118,7 +137,11 @@ class PostgresWriter(Writer):
                     memory = None
                 for ask in batch:
                     memory = _done(ask, db, memory)
-                self._notify(db, [taken, *(ask.note for ask in batch)], watched=watched)
+                effects = [taken, *(ask.note for ask in batch)]
+                self._notify(db, effects, watched=watched)
+                # Who was given a run goes on when the server crashes, so that it was given is not to be forgotten.
+                if not (posted or any(each.durable or each.events for each in effects[1:])):
+                    db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
             self._memory = memory
@@ -134,18 +157,39 @@ class PostgresWriter(Writer):
             self._roll_back(link)
             raise
 
-    def _begin(self, link: Link, *, durable: bool) -> tuple[int, int, bool, bool]:
-        cursor = link.execute(self._begins[durable])
+    def _begin(self, link: Link) -> tuple[int, int, bool, bool]:
+        kept, self._new = not self._new, False
+        try:
+            cursor = link.execute(self._begins)
+        except (pg.LockNotAvailable, pg.QueryCanceled) as error:
+            if self._cut_off_frozen(link):
+                raise _NotBegun(error) from error
+            raise
+        except psycopg.Error as error:
+            if kept and was_cut(error):
+                # It was cut while nobody wrote: nobody need hear of it.
+                self.let_go()
+                raise _NotBegun(error) from error
+            raise
         while cursor.nextset():
             pass
         [[number, now, posted, watched]] = cursor.fetchall()
         return number, now, posted, watched
 
     def _connect(self) -> Link:
-        link = self._link = connect(self._address)
+        link = self._link = connect(self._address, again=self._opened)
+        self._opened = self._new = True
         if setting := set_up(self._address):
             link.execute(setting.encode())
         return link
+
+    def _cut_off_frozen(self, link: Link) -> bool:
+        with contextlib.suppress(psycopg.Error):
+            link.execute("ROLLBACK")
+            if link.execute(self._cut_off).fetchall():
+                log.warning("a process stood still while it had the lock of %s; it was cut off", self._address.shown)
+                return True
+        return False
 
     def _roll_back(self, link: Link) -> None:
         try:

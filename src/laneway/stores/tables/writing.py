@@ -46,7 +46,7 @@ class Writer(Desk):
             self.transact(batch)
         except StoreError as error:
             for ask in batch:
-                ask.error = _again(error)
+                ask.error = again(error)
             return
         for ask in batch:
             if ask.error is None:
@@ -69,8 +69,8 @@ class Writer(Desk):
         """Tell whether anybody else has committed since this was last asked. From any thread; it never waits."""
 
 
-def _again(error: StoreError) -> StoreError:
-    # Each caller gets an error of its own: raised twice, one object would grow two tracebacks.
+def again(error: StoreError) -> StoreError:
+    """Return the error for one more caller: raised twice, one object would grow two tracebacks."""
     other = copy(error)
     other.__cause__ = error.__cause__
     return other

@@ -1,0 +1,56 @@
+"""What the tests of the PostgreSQL store share: addresses, stores that are let go of, and sessions of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from laneway.stores.postgres import PostgresStore
+from laneway.testing.servers import Postgres
+
+OURS = "application_name = 'laneway' AND datname = current_database()"
+
+
+def with_parameter(url: str, parameter: str) -> str:
+    """Return the address with one parameter more."""
+    return f"{url}{'&' if '?' in url else '?'}{parameter}"
+
+
+@asynccontextmanager
+async def opened(url: str, *parameters: str) -> AsyncIterator[PostgresStore]:
+    """Give an open store, and close it."""
+    for parameter in parameters:
+        url = with_parameter(url, parameter)
+    store = PostgresStore(url)
+    try:
+        await store.open()
+        yield store
+    finally:
+        await store.close()
+
+
+async def until(fact: Callable[[], bool | Awaitable[bool]], within: float = 20) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + within
+    while True:
+        known = fact()
+        if known if isinstance(known, bool) else await known:
+            return
+        assert time.monotonic() < deadline, "not in time"
+        await asyncio.sleep(0.01)
+
+
+def cut(server: Postgres, where: str = "true") -> int:
+    """End the connections of stores at which this is so; return how many those were."""
+    found = server.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        f" WHERE application_name = 'laneway' AND pid <> pg_backend_pid() AND ({where})"
+    )
+    return len(found)
+
+
+def waiting_for_the_lock(server: Postgres) -> int:
+    """Return how many connections wait for the lock of whoever writes."""
+    return len(server.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
