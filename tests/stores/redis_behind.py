@@ -28,6 +28,15 @@ class Behind:
         edit(packed)
         await self.do("HSET", key, field, msgspec.msgpack.encode(packed))
 
+    async def change_run(self, number: str, edit: Callable[[list[Any]], None]) -> None:
+        """Change a run's record, and the lengths of its parts with it."""
+        _, _, *values = msgspec.msgpack.decode(await self.do("HGET", "runs", number))
+        edit(values)
+        state, whose, own = (b"".join(map(msgspec.msgpack.encode, part)) for part in _parts(values))
+        first = 13 + len(state)
+        lengths = b"".join(b"\xce" + length.to_bytes(4, "big") for length in (first + len(whose), first))
+        await self.do("HSET", "runs", number, b"\xdc\x00\x1a" + lengths + state + whose + own)
+
     async def unpacked(self, key: str) -> dict[bytes, Any]:
         """Return a hash; what is packed in it, unpacked."""
         flat = await self.do("HGETALL", key)
@@ -48,6 +57,11 @@ class Behind:
             cursor = after.decode()
             if cursor == "0":
                 return
+
+
+def _parts(values: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return what a record says of its state, of whose it is, and of its own."""
+    return values[:13], values[13:18], values[18:]
 
 
 def _opened(value: bytes) -> Any:

@@ -35,7 +35,13 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     await store.set_lane(Lane("narrow", limit=2, max_pending=3, when_full="drop_old"))
     await store.submit(new_runs(6, "narrow", lane="narrow"))
     await store.submit(new_runs(4, "ann", lane="background", user="ann"))
-    await store.submit([new_run("keyed", key="k"), new_run("unknown", task="other"), new_run("later", delay=60)])
+    await store.submit(
+        [
+            new_run("keyed", key="k", args={"much": "x" * 2000}),
+            new_run("unknown", task="other"),
+            new_run("later", delay=60),
+        ]
+    )
     await store.submit([*new_runs(3, "chat", session="chat"), new_run("window", session="chat", delay=5)])
     await store.submit([new_run("still", session="still"), *new_runs(3, "fragile", task="fragile")])
     await store.hold(Held.SESSION, "still", held=True)
@@ -72,7 +78,7 @@ async def waits_and_talks(store: RedisStore, hand: Hand) -> None:
     await hand.wait(calls, child_of(calls))
     for nth in range(30):
         await hand.emit(says, "delta", {"text": f"{nth} and more"})
-    await hand.succeed(says)
+    await hand.succeed(says, value="much " * 300)
     await store.submit([new_run("steers", session="told", policy=SessionPolicy(mode=Mode.STEER), key="also")])
     assert told.id == "told"
 

@@ -57,7 +57,7 @@ def of_session(at: int, value: object) -> Damage:
 def of_run(run_id: str, at: int, value: object) -> Damage:
     async def damage(behind: Behind) -> None:
         number = (await behind.do("HGET", "ids", run_id)).decode()
-        await behind.change("runs", number, lambda record: record.__setitem__(at, value))
+        await behind.change_run(number, lambda record: record.__setitem__(at, value))
 
     return damage
 
@@ -92,6 +92,12 @@ COUNTS: dict[str, tuple[Damage, str]] = {
     "no aside": (gone("aside:main"), "task other in lane main: runs is 0, counted are 1"),
     "no states": (gone("states"), "the store: pending is 0, counted are"),
     "states": (given("HINCRBY", "states", "running", 5), "the store: running is 7, counted are 2"),
+    "busy": (
+        given("HINCRBY", "busy:hand", "main", 5),
+        "worker hand: in lane main it is said to execute 7, counted are 2",
+    ),
+    "not busy": (gone("busy:hand"), "worker hand: in lane main it is said to execute 0, counted are 2"),
+    "long args": (given("HINCRBY", "counters", "long_args", 1), "the store: runs with long arguments are 1, counted"),
     "no blocks": (gone("blocks"), "the store: listed by number are 0, counted are 16"),
 }
 PLACES: dict[str, tuple[Damage, str]] = {
@@ -101,7 +107,7 @@ PLACES: dict[str, tuple[Damage, str]] = {
     "no parked": (gone("parked:4:main:task:other"), "run unknown: it is pending, but in no place"),
     "due twice": (moved("bob-00000", "due"), "run bob-00000: it is in several places"),
     "due and running": (moved("chat-00001", "due"), "run chat-00001: it is in several places"),
-    "wrong shelf": (of_run("bob-00000", 9, "due"), "run bob-00000: it is in another place than its record says"),
+    "wrong shelf": (of_run("bob-00000", 2, "due"), "run bob-00000: it is in another place than its record says"),
     "no such run": (given("ZADD", "ready:main", 5, f"{99:015d}"), "run number 99: a place is taken for it"),
     "undead": (moved("done", "ready:main"), "run done: it has ended, but is still to be executed"),
     "no workers": (gone("workers"), "worker hand: it holds leases, but is not known"),

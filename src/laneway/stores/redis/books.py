@@ -93,24 +93,24 @@ def _unknown(name: str) -> Incarnation:
 
 
 class Present(msgspec.Struct):
-    """An incarnation, and the lanes of its leases by number; "" for a lease of the dead."""
+    """An incarnation, and how many runs of which lanes it executes."""
 
     info: WorkerInfo
-    leases: dict[int, str]
+    busy: dict[str, int]
 
     @classmethod
     def of(cls, packed: Sequence[Any]) -> Present:
         """Return it as a script gives it."""
-        id_, info, renewed_at, left, short, rests, leases = packed
+        id_, info, renewed_at, left, short, rests, leases, busy = packed
         found = WorkerInfo(
             incarnation=_incarnation(info) if info else _unknown(id_),
             renewed_at=renewed_at,
-            running=len(leases) // 2,
+            running=leases,
             idle=bool(rests),
             left=left,
             short=short,
         )
-        return cls(found, {int(number): lane for number, lane in pairs(leases)})
+        return cls(found, {lane: int(count) for lane, count in pairs(busy)})
 
     def is_dead(self, heartbeat: Heartbeat, now: int) -> bool:
         """Tell whether it has left or lapsed."""
@@ -119,7 +119,7 @@ class Present(msgspec.Struct):
 
     def spare(self, lane: str, limit: int) -> int:
         """Return how many more runs of the lane it may take, if it may have so many."""
-        return limit - sum(of == lane for of in self.leases.values())
+        return limit - self.busy.get(lane, 0)
 
 
 def living(packed: Sequence[Any], beat: Sequence[int], now: int) -> list[Present]:

@@ -56,6 +56,7 @@ MISTIMED = "it is not found when its state says that it is due"
 UNWORKED = "it is not known to have something to start, or known to though it has nothing"
 AJAR = "it is not known to be open, or known to be though it is closed"
 PARKED_ON = "parked runs could go on, but nothing brings them back"
+BUSY = "in lane {} it is said to execute {}, counted are {}"
 HELD_ON = "held runs could go on, but nothing admits them"
 
 
@@ -67,6 +68,7 @@ def look(picture: Picture) -> list[Finding]:
         *_waits(picture),
         *_breakers(picture),
         *_idle_gates(picture),
+        *_busy(picture),
         *(Finding(f"lane {name}", UNWORKED) for name in sorted(picture.working ^ _working(picture))),
         *(Finding(f"job {id_}", MISTIMED) for id_ in sorted(dict(picture.jobs.items() ^ picture.due_jobs.items()))),
         *(miscounted(*difference) for difference in differences(stored(picture), recount(spots(picture)))),
@@ -127,6 +129,9 @@ def _missing(picture: Picture) -> Iterator[Finding]:
         listed, runs = picture.totals["blocks"], picture.totals["runs"]
         if listed != runs:
             yield Finding("the store", f"listed by number are {listed}, counted are {runs}")
+        long_args, counted = picture.totals["long_args"], picture.totals["counted_long_args"]
+        if long_args != counted:
+            yield Finding("the store", f"runs with long arguments are {long_args}, counted are {counted}")
         for state in RunState:
             stored, there = picture.totals[state.value], picture.states.get(state.value, 0)
             if stored != there:
@@ -160,6 +165,19 @@ def _breakers(picture: Picture) -> Iterator[Finding]:
     is_open = {key for key, circuit in picture.circuits.items() if circuit.until is not None}
     for key in sorted(is_open ^ picture.open):
         yield Finding(f"the breaker of {holder(key)}", AJAR)
+
+
+def _busy(picture: Picture) -> Iterator[Finding]:
+    """Find workers whose limits are judged by wrong counts."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for _, worker, _, number in picture.listed(LEASE):
+        run = picture.records[number]
+        if run is not None and run.state == RunState.RUNNING and not run.lapsed and worker in picture.workers:
+            counted[worker, run.lane] += 1
+    for worker, lane in sorted({*counted, *picture.busy}):
+        said, there = picture.busy[worker, lane], counted[worker, lane]
+        if said != there:
+            yield Finding(f"worker {worker}", BUSY.format(lane, said, there))
 
 
 def _working(picture: Picture) -> set[str]:

@@ -173,13 +173,14 @@ def _waiting(
     found: Any, record: Any, packed: Any, active: Any, session: Any, breakers: Any, workers: Any, beat: Any, rules: Any
 ) -> Waiting:
     number, shelf, now, ahead = found
-    _, task, lane, user, name, _, state, kind, *_ = record
+    state, kind = record[2:4]
+    task, lane, user, name = record[15:19]
     cap, user_paused, session_paused, task_paused = rules
     book = lane_book(lane, packed)
     most = book.lane.worker_limit
     knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
-    state, due_at, active = RunState(state), record[14], sorted(active)
+    state, due_at, active = RunState(state), record[22], sorted(active)
     came = state is RunState.PENDING and shelf != Shelf.DUE
     return Waiting(
         state=state,
@@ -202,7 +203,7 @@ def _waiting(
         open_to=len(open_to),
         fit=sum(not worker.info.short for worker in open_to),
         ahead=ahead if state is RunState.PENDING else 0,
-        wait=wait_of(record[21]["wait"]) if state is RunState.WAITING else None,
+        wait=wait_of(record[14]["wait"]) if state is RunState.WAITING else None,
     )
 
 

@@ -142,7 +142,7 @@ def step(of: Step) -> list[Any]:
     return [
         of.incarnation,
         of.call,
-        [_result(result) for result in of.results],
+        _results(of.results),
         [[emitted.number, emitted.fence, _drafts(emitted.drafts)] for emitted in of.emitted],
         of.room,
         of.park,
@@ -152,10 +152,23 @@ def step(of: Step) -> list[Any]:
     ]
 
 
-def _result(result: Result) -> list[Any]:
+def _results(results: list[Result]) -> list[Any]:
+    """Return settlements as lists of numbers (as texts), fences and results, and by place what else they say."""
+    more = {place: said for place, result in enumerate(results, 1) if (said := _more_of(result)) is not None}
+    return [
+        [str(result.number) for result in results],
+        [result.fence for result in results],
+        [result.settlement.result or False for result in results],
+        more,
+    ]
+
+
+def _more_of(result: Result) -> list[Any] | None:
+    """Return what a settlement says beside a result; None of a plain success."""
     settlement = result.settlement
-    lease, counts = (result.number, result.fence), (settlement.attempt, settlement.crashes)
-    plain = [*lease, settlement.move.value, *counts, settlement.result]
+    plain = settlement.move is _SUCCEED and not settlement.own and settlement.leaves is None
+    if plain and settlement.charge is None and not result.read and result.throttled is None:
+        return None
     more: dict[str, Any] = {}
     if settlement.move is not _SUCCEED or settlement.own:
         more["drafts"], more["own"] = _drafts(settlement.drafts), settlement.own
@@ -173,7 +186,7 @@ def _result(result: Result) -> list[Any]:
         more["read"] = result.read
     if result.throttled is not None:
         more["throttled"] = result.throttled
-    return [*plain, more] if more else plain
+    return [settlement.move.value, settlement.attempt, settlement.crashes, more]
 
 
 def _drafts(drafts: Iterable[Draft]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,11 +38,13 @@ class Record:
 
     def __init__(self, number: int, packed: Any) -> None:
         self.number = number
-        self.id, self.task, self.lane, user, session, self.priority, state, self.kind, self.rank, shelf = packed[:10]
-        self.user, self.session, self.shelf, self.fence = some(user), some(session), some(shelf), packed[10]
+        state, self.kind, shelf, self.fence = packed[2:6]
+        self.task, self.lane, user, session, self.priority, self.id = packed[15:21]
+        self.user, self.session, self.shelf, self.rank = some(user), some(session), some(shelf), packed[23]
         self.state, self.paused = state, state == RunState.PAUSED
-        wait = (packed[21] or {}).get("wait")
-        self.wait = wait_of(wait) if wait else None
+        rare = packed[14] or {}
+        self.wait = wait_of(rare["wait"]) if "wait" in rare else None
+        self.lapsed = "lapsed" in rare
 
 
 class Picture:
@@ -49,7 +52,8 @@ class Picture:
 
     def __init__(self, found: Any) -> None:
         places, records, totals, self.deep, states, self.orphans, *books = found
-        lanes, seats, turns, caps, sessions, aside, broken, circuits, open_, working, workers, deadlines, *jobs = books
+        lanes, seats, turns, caps, sessions, aside, broken, circuits, open_, working, workers, *rest = books
+        busy, deadlines, *jobs = rest
         self.records = {number: Record(number, packed) if packed else None for number, packed in pairs(records)}
         self.places: list[tuple[str, str, str | None, list[int]]] = [
             (shelf, owner, some(gate), numbers) for shelf, owner, gate, numbers in places
@@ -61,6 +65,7 @@ class Picture:
         self.gates = {(lane, TASK + name) for lane, name in aside} | {(lane, BREAKER + key) for lane, key in broken}
         self.circuits = {key: circuit_of(packed) for key, packed in pairs(circuits)}
         self.open, self.working, self.workers = set(open_), set(working), set(workers)
+        self.busy = Counter({(worker, lane): count for worker, lane, count in busy})
         self.deadlines = {int(member): int(at) for member, at in pairs(deadlines)}
         self.jobs = {id_: at for id_, at in pairs(jobs[0]) if at is not False}  # when they are due, by their states
         self.due_jobs = {id_: int(at) for id_, at in pairs(jobs[1])}  # and where they are looked for

@@ -40,16 +40,16 @@ def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
 
 def run_of(shown: list[Any]) -> Run:
     """Return a run from its number, record, arguments, ties, result and failure: what `runs.shown` in Lua gives."""
-    number, record, args, ties_text, result, failure = shown
-    id_, task, lane, user, session, priority, state, _, _, _, fence, attempt, crashes, *times, _, _, _, rare = record
-    accepted_at, due_at, started_at, ended_at, worker = times
+    number, record, long_args, ties_text, long_result, failure = shown
+    _, _, state, _, _, fence, attempt, crashes, started_at, ended_at, worker, _, _, _, rare, *given = record
+    task, lane, user, session, priority, id_, accepted_at, due_at, _, args, result = given
     more = rare or {}
     ties = _ties(ties_text) if ties_text else None
     return Run(
         id=id_,
         number=number,
         task=task,
-        args=codec.from_json(args),
+        args=codec.from_json(args or long_args),
         lane=lane,
         user=user or None,
         session=session or (ties.session if ties is not None else None) or None,
@@ -62,7 +62,7 @@ def run_of(shown: list[Any]) -> Run:
         due_at=instant(due_at),
         started_at=instant(started_at) if started_at else None,
         ended_at=instant(ended_at) if ended_at else None,
-        result=codec.from_json(result) if result else None,
+        result=codec.from_json(result or long_result) if result or long_result else None,
         error=_failure(failure) if failure else None,
         reason=more.get("reason"),
         worker=worker or None,
@@ -88,9 +88,9 @@ def wait_of(packed: dict[str, Any]) -> Wait:
     )
 
 
-def claimed(packed: list[Any]) -> Claimed:
+def claimed(number: int, packed: list[Any]) -> Claimed:
     """Return a run as a worker is handed it; what a script has not is False."""
-    id_, task, lane, user, session, priority, number, args, fence, attempt, crashes, worker, *more = packed
+    task, lane, user, session, priority, id_, _, _, _, args, _, fence, attempt, crashes, worker, *more = packed
     run = Claimed(
         number, id_, task, args, fence, attempt, crashes, lane, user or None, session or None, priority, worker
     )

@@ -33,9 +33,9 @@ class Working(Calling):
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
         reply = await self._call("step", *packing.step(step), about=step.incarnation)
-        started, refused, due_in, more, now, requested, fires_in = reply
+        numbers, started, refused, due_in, more, now, requested, fires_in = reply
         return StepReply(
-            [claimed(run) for run in started],
+            list(map(claimed, numbers, started)),
             [(number, fence) for number, fence in refused],
             None if due_in is False else due_in,
             more,
@@ -51,8 +51,8 @@ class Working(Calling):
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
-        lapsed, more = await self._call("reclaim", incarnation, gone, limit, about=incarnation)
-        return ReclaimReply([claimed(run) for run in lapsed], more)
+        numbers, lapsed, more = await self._call("reclaim", incarnation, gone, limit, about=incarnation)
+        return ReclaimReply(list(map(claimed, numbers, lapsed)), more)
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""

@@ -120,6 +120,7 @@ local function ledger_in(list, name, make, write, read)
   local ledger = list[name]
   if not ledger then
     ledger = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, Ledger)
+    ledger.rewritten = {}  -- texts that are to be written as they are
     ledger.key = PREFIX and PREFIX .. name
     list[name] = ledger
     list[#list + 1] = ledger
@@ -147,6 +148,9 @@ base.at_begin(function()
     if next(ledger.kept) ~= nil then
       ledger.kept, ledger.texts = {}, {}
     end
+    if next(ledger.rewritten) ~= nil then
+      ledger.rewritten = {}
+    end
   end
 end)
 
@@ -168,10 +172,16 @@ end
 -- Return the value of a field if there is one.
 function Ledger:find(field)
   local value = self.kept[field]
-  if value == nil then
-    return self:take_in(field, call('HGET', self.key, field))
+  if value ~= nil then
+    return value or nil
   end
-  return value or nil
+  local text = self.rewritten[field]
+  if text then
+    value, self.rewritten[field] = self:take_in(field, text), nil
+    self.texts[field] = false  -- it is yet to be written
+    return value
+  end
+  return self:take_in(field, call('HGET', self.key, field))
 end
 
 -- Return the value of a field; a new one if there is none.
@@ -205,7 +215,7 @@ end
 function Ledger:load(fields)
   local missing = {}
   for i = 1, #fields do
-    if self.kept[fields[i]] == nil then
+    if self.kept[fields[i]] == nil and not self.rewritten[fields[i]] then
       missing[#missing + 1] = fields[i]
     end
   end
@@ -218,11 +228,35 @@ function Ledger:load(fields)
   end
 end
 
+-- Return the texts of these fields by their places, nil for those that this call has read.
+function Ledger:untouched(fields)
+  local found, kept = {}, next(self.kept) ~= nil and self.kept
+  for first = 1, #fields, PIECE do
+    local last = math.min(first + PIECE - 1, #fields)
+    local texts = call('HMGET', self.key, unpack(fields, first, last))
+    if first == 1 then
+      found = texts
+    else
+      for i = first, last do
+        found[i] = texts[i - first + 1]
+      end
+    end
+  end
+  for i = 1, kept and #fields or 0 do
+    if kept[fields[i]] ~= nil then
+      found[i] = nil
+    end
+  end
+  return found
+end
+
 -- Read everything; return the fields and values as a table.
 function Ledger:all()
   local found = call('HGETALL', self.key)
   for i = 1, #found, 2 do
-    if self.kept[found[i]] == nil then
+    if self.rewritten[found[i]] then
+      self:find(found[i])
+    elseif self.kept[found[i]] == nil then
       self:take_in(found[i], found[i + 1])
     end
   end
@@ -237,6 +271,10 @@ end
 
 local function write_ledger(ledger)
   local sets, gone = {}, {}
+  for field, text in pairs(ledger.rewritten) do
+    sets[#sets + 1] = field
+    sets[#sets + 1] = text
+  end
   for field, value in pairs(ledger.kept) do
     local before, form = ledger.texts[field], value
     if value and ledger.write then
@@ -259,7 +297,7 @@ end
 base.at_end(function()
   for _, list in ipairs({standing, passing}) do
     for i = 1, #list do
-      if next(list[i].kept) ~= nil then
+      if next(list[i].kept) ~= nil or next(list[i].rewritten) ~= nil then
         write_ledger(list[i])
       end
     end
@@ -402,17 +440,19 @@ base.at_begin(function()
   digits, members = {}, {}
 end)
 
+local SMALL = 2147483648  -- below it '%d' is right wherever a server runs, and faster
+
 -- Whole numbers as text: `tostring` would round those of more than 14 digits.
 function base.digits(number)
   local text = digits[number]
   if not text then
-    text = string.format('%.0f', number)
+    text = string.format(number < SMALL and number > -SMALL and '%d' or '%.0f', number)
     digits[number] = text
   end
   return text
 end
 
--- The name of a run in sorted sets: equal ranks are in the order of acceptance.
+-- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
 function base.member(number)
   local text = members[number]
   if not text then

@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, circuits, shelves, flow
+-- needs: base, runs, lanes, sessions, circuits, shelves, flow, alike
 -- Which pending run may start: the claim. This restates core/flow.py, where the rules and invariants are explained.
 
 local claiming = {}
@@ -27,7 +27,7 @@ end
 local function set_aside(book, run, tasks, gates)
   local key
   if tasks[run.task] then
-    if lanes.must_park(book, run) then
+    if lanes.must_park(book, run, run.kind) then
       return false
     end
     key = circuits.holds(run.task, run.user)
@@ -65,15 +65,21 @@ local function go_on_after(book, run, kind)
 end
 
 local function claim_from(lane, share, asker, started, moves)
-  local book = lanes.get(lane)
-  local goal = #started + math.min(share, lanes.room(book))
-  if #started >= goal then
+  local book, numbers = lanes.get(lane), started.numbers
+  local goal = #numbers + math.min(share, lanes.room(book))
+  if #numbers >= goal then
     return moves
   end
-  runs.load(shelves.ready(lane):coming(goal - #started))  -- one read for all
   local gates = claiming.opened(lane, asker.tasks)
+  if next(gates) == nil and next(shelves.gated('aside', lane)) == nil then
+    alike.start(asker.worker, book, goal - #numbers, asker.free, asker.told, started)
+    if #numbers >= goal then
+      return moves
+    end
+  end
+  runs.load(shelves.ready(lane):coming(goal - #numbers))  -- one read for all
   local take = shelves.taking(lane, asker.tasks, gates)
-  while #started < goal and moves > 0 do
+  while #numbers < goal and moves > 0 do
     local run = take()
     if not run then
       break
@@ -84,17 +90,19 @@ local function claim_from(lane, share, asker, started, moves)
     local kind = run.kind
     if not asker.free[run.task] and set_aside(book, run, asker.tasks, gates) then
       moves = moves - 1
-    elseif run.user and lanes.must_park(book, run) then
+    elseif run.user and lanes.must_park(book, run, run.kind) then
       lanes.leave(book, run)
       park(book, run)
       moves = moves - 1
     else
-      lanes.start(book, run)
+      lanes.start(book, run, kind, run.rank, 1)
       run.kind = AGAIN
       if run.session or has(kind, BACK) then
         go_on_after(book, run, kind)
       end
-      started[#started + 1] = run
+      local place = #started.numbers + 1
+      started.numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, lane
+      started.runs[place] = run
     end
   end
   return moves
@@ -123,11 +131,13 @@ end
 
 -- Start up to `room` runs of these lanes (a sorted list), of `tasks` the worker knows (a table of trues, without those
 -- paused). What may not start is parked. `spare` is how many the worker may take of lanes that have a limit per worker.
--- Each lane gets an equal share first, beginning with another lane each `turn`; what is left over then goes to whoever
--- has more. Returns the started runs, and true if it stopped because it had moved enough aside.
-function claiming.claim(names, room, tasks, turn, spare)
+-- Each lane gets an equal share first, beginning with another lane each call; what is left over then goes to whoever
+-- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
+-- lists, by place: numbers, fences, lanes, and `runs` that are yet to be told of it, or `handed`, as the worker gets it,
+-- of those of which all is done (alike.lua).
+function claiming.claim(worker, names, room, tasks, spare, told)
   local count = #names
-  local first, in_turn = first_lane(turn, count), {}
+  local first, in_turn = first_lane(worker.call, count), {}
   for i = 1, count do
     in_turn[i] = names[(first + i - 1) % count + 1]
   end
@@ -137,9 +147,10 @@ function claiming.claim(names, room, tasks, turn, spare)
       free[task] = true
     end
   end
-  local asker, started, moves = {tasks = tasks, free = free}, {}, MOST_MOVES
+  local asker, moves = {worker = worker, tasks = tasks, free = free, told = told}, MOST_MOVES
+  local started = {numbers = {}, fences = {}, lanes = {}, handed = {}, runs = {}}
   for i, lane in ipairs(in_turn) do
-    local share = math.ceil((room - #started) / (count - i + 1))
+    local share = math.ceil((room - #started.numbers) / (count - i + 1))
     if spare[lane] then
       share = math.min(share, spare[lane])
     end
@@ -147,11 +158,11 @@ function claiming.claim(names, room, tasks, turn, spare)
   end
   if count > 1 then
     for _, lane in ipairs(in_turn) do
-      local share = room - #started
+      local share = room - #started.numbers
       if spare[lane] then
         local taken = 0
-        for _, run in ipairs(started) do
-          taken = taken + (run.lane == lane and 1 or 0)
+        for _, name in ipairs(started.lanes) do
+          taken = taken + (name == lane and 1 or 0)
         end
         share = math.min(share, spare[lane] - taken)
       end

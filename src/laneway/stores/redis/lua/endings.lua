@@ -26,7 +26,7 @@ local function tell_parent(run)
   end
   local value, ending = false, false
   if run.state == 'succeeded' then
-    value = base.text('results', base.digits(run.number)) or false
+    value = runs.result(run)
   else
     ending = {run.state, run.reason or false, failure_message(run) or false}
   end

@@ -150,11 +150,9 @@ end
 -- Free the lane's and the user's slot of a run that is executed no more.
 function flow.free(run)
   local book = lanes.get(run.lane)
-  book.active = book.active - 1
+  lanes.stop(book, run, 1)
   if run.user then
-    local seat = lanes.seat(book, run.user)
-    seat.active = seat.active - 1
-    bring_back(book, run.user, seat)
+    bring_back(book, run.user, lanes.seat(book, run.user))
   end
 end
 
@@ -184,7 +182,7 @@ local function withdraw_from_lane(book, run, shelf)
   local user = run.user
   local back = has(run.kind, BACK)
   if not has(run.kind, AGAIN) then
-    lanes.wait_no_more(book, run)
+    lanes.wait_no_more(book, run, 1)
   end
   if shelf == 'ready' then
     lanes.leave(book, run)

@@ -191,8 +191,8 @@ local function pace_of(book, priority)
   return pace
 end
 
-local function first_tag(book, user, priority, v)
-  local turn = lanes.turns(book):get(turn_field(user, priority))
+local function first_tag(book, run, v)
+  local turn = lanes.turns(book):get(run.turn)
   local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
   turn.last = tag
   turn.waiting = turn.waiting + 1
@@ -203,7 +203,7 @@ end
 function lanes.enter(book, run)
   local pace = pace_of(book, run.priority)
   pace.ready = pace.ready + 1
-  local tag = run.kind == FRESH and first_tag(book, run.user, run.priority, pace.v) or pace.v + 1
+  local tag = run.kind == FRESH and first_tag(book, run, pace.v) or pace.v + 1
   run.rank = tag - HEAD_START * run.priority
 end
 
@@ -224,7 +224,7 @@ end
 -- Give a first-time run its place in its user's parked set: sets `run.rank`.
 function lanes.enter_parked(book, run)
   local pace = pace_of(book, run.priority)
-  run.rank = first_tag(book, run.user, run.priority, pace.v) - HEAD_START * run.priority
+  run.rank = first_tag(book, run, pace.v) - HEAD_START * run.priority
 end
 
 -- Take the run out of the ready order, for whatever reason.
@@ -247,43 +247,52 @@ function lanes.set_back(book, run)
   pace.ready = pace.ready + 1
 end
 
--- Move the run from the ready order to active.
-function lanes.start(book, run)
-  local pace = book.paces[run.priority]
-  pace.ready = pace.ready - 1
-  pace.v = math.max(pace.v, run.rank + HEAD_START * run.priority)
-  book.active = book.active + 1
-  book.pending = book.pending - 1
-  if not has(run.kind, AGAIN) then
-    lanes.wait_no_more(book, run)
+-- Move so many runs that are alike from the ready order to active: `of` tells whose they are, `rank` is the last's.
+function lanes.start(book, of, kind, rank, count)
+  local priority, user = of.priority, of.user
+  local pace = book.paces[priority]
+  pace.ready = pace.ready - count
+  pace.v = math.max(pace.v, rank + HEAD_START * priority)
+  book.active = book.active + count
+  book.pending = book.pending - count
+  if not has(kind, AGAIN) then
+    lanes.wait_no_more(book, of, count)
   end
-  if run.user then
-    local seat = lanes.seat(book, run.user)
-    seat.active = seat.active + 1
-    if has(run.kind, BACK) then
+  if user then
+    local seat = lanes.seat(book, user)
+    seat.active = seat.active + count
+    if has(kind, BACK) then
       seat.out = 0
     end
   end
 end
 
--- Count a first-time run as not waiting any more.
-function lanes.wait_no_more(book, run)
-  local field = turn_field(run.user, run.priority)
-  local turn = lanes.turns(book):get(field)
-  turn.waiting = turn.waiting - 1
-  if turn.waiting == 0 then
-    lanes.turns(book):drop(field)
+-- Free the lane's and the user's slots of so many runs that are executed no more; `of` tells whose they are.
+function lanes.stop(book, of, count)
+  book.active = book.active - count
+  if of.user then
+    local seat = lanes.seat(book, of.user)
+    seat.active = seat.active - count
   end
 end
 
--- Tell whether its user keeps the run from starting: at the cap, or with runs that were parked before it.
-function lanes.must_park(book, run)
-  if not run.user then
+-- Count so many first-time runs as not waiting any more.
+function lanes.wait_no_more(book, of, count)
+  local turn = lanes.turns(book):get(of.turn)
+  turn.waiting = turn.waiting - count
+  if turn.waiting == 0 then
+    lanes.turns(book):drop(of.turn)
+  end
+end
+
+-- Tell whether its user keeps a run from starting: at the cap, or with runs that were parked before it.
+function lanes.must_park(book, of, kind)
+  if not of.user then
     return false
   end
-  local seat, cap = lanes.seat(book, run.user), lanes.cap(book, run.user)
+  local seat, cap = lanes.seat(book, of.user), lanes.cap(book, of.user)
   if cap and seat.active >= cap then
     return true
   end
-  return run.kind == FRESH and (seat.parked > 0 or seat.out >= OUT + run.priority)
+  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + of.priority)
 end

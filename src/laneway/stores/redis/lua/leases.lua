@@ -1,4 +1,4 @@
--- needs: base, replies, runs, logs, lanes, sessions, circuits, shelves, flow, memos, endings, workers, steering
+-- needs: base, replies, runs, logs, lanes, sessions, circuits, shelves, flow, memos, endings, workers, steering, alike
 -- Leases: what is written under one, and how an attempt is settled; restates stores/memory/leases.py and `overruled` of
 -- core/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
 
@@ -85,26 +85,29 @@ end
 
 local NOTHING = {}
 
--- Write one settlement: {number, fence, move, attempt, crashes, result, more}. `more` is a table of what few have:
--- read, throttled, delay, failure (JSON), reason, drafts, own, left, charge.
-local function settle(run, result)
-  local given = result[7] or NOTHING
-  local move, attempt, crashes, value, more = result[3], result[4], result[5], result[6], given
+-- Write one settlement: its result (JSON text or false) and, if it is more than a success, {move, attempt, crashes,
+-- more}. `more` is a table of what few have: read, throttled, delay, failure (JSON), reason, drafts, own, left, charge.
+local function settle(run, value, settlement)
+  local move, attempt, crashes, given = 'succeed', run.attempt, 0, NOTHING
+  if settlement then
+    move, attempt, crashes, given = settlement[1], settlement[2], settlement[3], settlement[4] or NOTHING
+  end
+  local more = given
   local drafts = more.drafts or SUCCESS
   if run.request or move == 'pause' then
-    local settlement = overrule(run, {
+    local instead = overrule(run, {
       move = move, attempt = attempt, crashes = crashes, result = value, delay = more.delay, failure = more.failure,
       reason = more.reason, drafts = drafts, own = more.own or 0, left = more.left, charge = more.charge,
     })
-    move, attempt, crashes, value = settlement.move, settlement.attempt, settlement.crashes, settlement.result
-    drafts, more = settlement.drafts, settlement
+    move, attempt, crashes, value = instead.move, instead.attempt, instead.crashes, instead.result
+    drafts, more = instead.drafts, instead
   end
   workers.hand(run, nil)
   logs.say(run, drafts)
   run.worker, run.lapsed, run.timed_out = false, nil, nil
   run.attempt, run.crashes, run.reason = attempt, crashes, more.reason
   if value then  -- which only the end of a run has
-    base.set_text('results', base.digits(run.number), value)
+    runs.set_result(run, value)
   end
   if more.failure or run.failed then
     run.failed = more.failure and true or nil
@@ -138,19 +141,22 @@ local function settle(run, result)
   end
 end
 
--- Write the settlements whose leases stand; add the others to `refused`.
+-- Write the settlements whose leases stand; add the others to `refused`. They come as lists: the runs' numbers as
+-- texts, fences, results, and by place what else there is to write.
 function leases.settle(worker, results, refused)
-  local numbers = {}
-  for i, result in ipairs(results) do
-    numbers[i] = result[1]
+  local fields, fences, values, more = unpack(results, 1, 4)
+  local numbers, left = {}, alike.succeed(worker, fields, fences, values, more, SUCCESS)
+  for i = 1, #left do
+    numbers[i] = tonumber(fields[left[i]])
   end
   runs.load(numbers)
-  for _, result in ipairs(results) do
-    local run = leases.find(worker, result[1], result[2])
+  for i = 1, #left do
+    local at, number = left[i], numbers[i]
+    local run = leases.find(worker, number, fences[at])
     if run then
-      settle(run, result)
+      settle(run, values[at], more[at])
     else
-      refused[#refused + 1] = {result[1], result[2]}
+      refused[#refused + 1] = {number, fences[at]}
     end
   end
 end
@@ -218,15 +224,11 @@ function leases.requests(worker)
   return found
 end
 
--- Return runs as the worker that executes them is handed them, or whoever settles them for the dead: packed.
+-- Return runs as whoever settles them for the dead is handed them: their numbers and the runs, packed.
 function leases.handed(list)
   local numbers, found = {}, {}
   for i = 1, #list do
-    numbers[i] = base.digits(list[i].number)
+    numbers[i], found[i] = list[i].number, runs.handed(list[i])
   end
-  local args = base.read_texts('args', numbers)
-  for i = 1, #list do
-    found[i] = runs.handed(list[i], args[i])
-  end
-  return replies.list(found)
+  return pack(numbers) .. replies.list(found)
 end

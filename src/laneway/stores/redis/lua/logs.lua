@@ -37,6 +37,19 @@ local function spill(run, first, text)
   chunks[#chunks + 1] = {first, text}
 end
 
+local function is_too_long(log, text)
+  local size = #text
+  for i = 2, #log, 2 do
+    size = size + #log[i]
+  end
+  return size > SPILL
+end
+
+-- Tell whether these events go into the run's record.
+function logs.fit(run, drafts)
+  return not run.spilled and not is_too_long(run.log, text_of(drafts, run.attempt))
+end
+
 -- Write a chunk of so many events, as text.
 function logs.append(run, text, count)
   local first = run.seq + 1
@@ -45,13 +58,10 @@ function logs.append(run, text, count)
     spill(run, first, text)
     return
   end
-  local log, size = run.log, #text
-  for i = 2, #log, 2 do
-    size = size + #log[i]
-  end
+  local log, spills = run.log, is_too_long(run.log, text)
   log[#log + 1] = first
   log[#log + 1] = text
-  if size > SPILL then
+  if spills then
     run.spilled, run.log = true, {}
     for i = 1, #log, 2 do
       spill(run, log[i], log[i + 1])

@@ -15,7 +15,7 @@ end
 local function take_out(number, place)
   local shelf, field = place[1], base.digits(number)
   if shelf == 'lease' then
-    base.set_text('leases:' .. place[2], field, false)
+    workers.give_back(place[2], {field})
   elseif BESIDE[shelf] then
     call_later('SREM', shelf .. '_runs', field)
   elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' then

@@ -26,6 +26,7 @@ function orders.at(name)
       gone = {},  -- members of the set that were taken out
       gone_count = 0,
       wanted = false,  -- how many to read at first, if somebody has said so
+      front = 0,  -- how many of the set were taken out from its front, before all others
     }, Order)
     kept_orders[name] = order
     kept_orders[#kept_orders + 1] = order
@@ -85,6 +86,21 @@ function Order:coming(count)
   return found
 end
 
+-- Return members and ranks, in turns, up to `count` of them from the front, and where in the list they begin, for
+-- `drop_front`; nil if there are none, or something was put or taken.
+function Order:front_page(count)
+  self.wanted = self.wanted or math.max(FIRST_PAGE, math.min(count, PAGE))
+  if #self.fresh == 0 and self.gone_count == 0 and self:settle() then
+    return self.page, self.at
+  end
+  return nil
+end
+
+-- Take out the first so many of those.
+function Order:drop_front(count)
+  self.front, self.at = self.front + count, self.at + 2 * count
+end
+
 -- Return the rank and the number of the first, without taking it.
 function Order:first()
   local member, fresh = self:settle(), self.fresh[1]
@@ -131,7 +147,7 @@ function Order:remove(number)
 end
 
 function Order:size()
-  return call('ZCARD', self.key) - self.gone_count + #self.fresh
+  return call('ZCARD', self.key) - self.front - self.gone_count + #self.fresh
 end
 
 function Order:is_empty()
@@ -140,7 +156,7 @@ end
 
 -- Go through the numbers in order, until `visit` returns true.
 function Order:each(visit)
-  local fresh, first = 1, 0
+  local fresh, first = 1, self.front
   while true do
     local page = call('ZRANGE', self.key, first, first + 255, 'WITHSCORES')
     for i = 1, #page, 2 do
@@ -179,6 +195,9 @@ end
 base.at_end(function()
   for i = 1, #kept_orders do
     local order = kept_orders[i]
+    if order.front > 0 then
+      call('ZREMRANGEBYRANK', order.key, 0, order.front - 1)
+    end
     if order.gone_count > 0 then
       local gone, stays = {}, {}
       for j = 1, #order.fresh do

@@ -33,6 +33,18 @@ local function caps()
   return pack(found)
 end
 
+-- How many runs of which lanes each incarnation is said to execute: {incarnation, lane, count}.
+local function busy()
+  local found = {}
+  for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
+    local flat = call('HGETALL', PREFIX .. 'busy:' .. worker)
+    for i = 1, #flat, 2 do
+      found[#found + 1] = {worker, flat[i], tonumber(flat[i + 1])}
+    end
+  end
+  return pack(found)
+end
+
 -- The jobs, and when their states say that they are due: id, time or false, the next id.
 local function due_jobs()
   local found = call('HGETALL', PREFIX .. 'jobs')
@@ -56,7 +68,7 @@ local function picture()
     pack(places.all), places.records(), pack(totals), pack(places.deep), pack(counted), pack(places.orphans),
     replies.hash('lanes'), of_lanes('seats'), of_lanes('turns'), caps(), replies.hash('sessions'), gates('aside'),
     gates('broken'), replies.hash('circuits'), replies.members('open'), replies.members('working'),
-    pack(call('HKEYS', PREFIX .. 'workers')),
+    pack(call('HKEYS', PREFIX .. 'workers')), busy(),
     pack(call('ZRANGE', PREFIX .. 'deadlines', 0, -1, 'WITHSCORES')), pack(due_jobs()),
     pack(call('ZRANGE', PREFIX .. 'jobs_due', 0, -1, 'WITHSCORES')),
   })

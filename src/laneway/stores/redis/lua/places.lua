@@ -48,7 +48,7 @@ local function list()
   end
   note('due', '', false, members_of(PREFIX .. 'due'))
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
-    note('lease', worker, false, call('HKEYS', PREFIX .. 'leases:' .. worker))
+    note('lease', worker, false, call('SMEMBERS', PREFIX .. 'leases:' .. worker))
   end
   for _, state in ipairs({'paused', 'waiting'}) do
     note(state, '', false, call('SMEMBERS', PREFIX .. state .. '_runs'))
@@ -60,7 +60,8 @@ local function agree()
   local totals, ended, sum, blocks = places.totals, 0, 0, 0
   totals.runs, totals.ids, totals.args =
     call('HLEN', PREFIX .. 'runs'), call('HLEN', PREFIX .. 'ids'), call('HLEN', PREFIX .. 'args')
-  local fine = totals.runs == totals.ids and totals.runs == totals.args
+  totals.long_args = tonumber(call('HGET', PREFIX .. 'counters', 'long_args') or 0)
+  local fine = totals.runs == totals.ids and totals.args == totals.long_args
   for _, state in ipairs(STATES) do
     local count = tonumber(call('HGET', PREFIX .. 'states', state) or 0)
     totals[state], sum = count, sum + count
@@ -107,7 +108,7 @@ end
 
 local function look_for(run)
   if run.state == 'running' then
-    if run.holder and call('HEXISTS', PREFIX .. 'leases:' .. run.holder, base.digits(run.number)) == 1 then
+    if run.holder and call('SISMEMBER', PREFIX .. 'leases:' .. run.holder, base.digits(run.number)) == 1 then
       return note('lease', run.holder, false, {run.number})
     end
   elseif run.state == 'pending' then
@@ -121,7 +122,7 @@ end
 
 -- Read all runs there are, and find those that no list of places has.
 local function search()
-  local counted, seen, blocks, orphans, placed = {}, {}, {}, {}, {}
+  local counted, seen, blocks, orphans, placed, long_args = {}, {}, {}, {}, {}, 0
   for number in pairs(places.known) do
     placed[number] = true
   end
@@ -131,8 +132,9 @@ local function search()
     end
     seen[field] = true
     local packed, number = unpacked(text), tonumber(field)
-    local id, state, block = packed[1], packed[7], base.digits(math.floor(number / 1000))
+    local id, state, block = packed[21], packed[3], base.digits(math.floor(number / 1000))
     counted[state] = (counted[state] or 0) + 1
+    long_args = long_args + (packed[25] and 0 or 1)
     blocks[block] = (blocks[block] or 0) + 1
     local lost = TERMINAL[state] and not call('ZSCORE', PREFIX .. 'ended:' .. state, base.member(number))
     if lost or call('HGET', PREFIX .. 'ids', id) ~= field then
@@ -164,6 +166,7 @@ local function search()
     end
   end
   places.counted, places.blocks, places.orphans = counted, blocks, orphans
+  places.totals.counted_long_args = long_args
 end
 
 -- Fill `places.all`; where numbers do not agree, by looking at everything.

@@ -1,4 +1,4 @@
--- needs: base, runs, lanes
+-- needs: base, records, runs, lanes
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
@@ -62,45 +62,36 @@ local function is_known(key, ids)
   return false
 end
 
--- Return what a text is packed as, of texts of which many are of the same length.
-local function packer()
-  local heads = {}
-  return function(text)
-    local head = heads[#text]
-    if not head then
-      head = string.sub(pack(text), 1, -#text - 1)
-      heads[#text] = head
-    end
-    return head .. text
-  end
-end
+local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
 local function write(stretches, number)
-  local records, numbers, args, at = {}, {}, {}, 1
-  local formers, ready, text, nobody = {}, {}, packer(), pack(false)
+  local written, numbers, args, at = {}, {}, {}, 1
+  local ready, text = {}, records.packed_text
   for i = 1, #stretches do
     local list, task, lane, user, priority = unpack(stretches[i], 1, 5)
-    local kind = task .. '\n' .. lane .. '\n' .. priority
-    local form = formers[kind] or runs.former(task, lane, priority)
-    formers[kind] = form
+    local form = records.former(task, lane, user or false, priority)
     local places = ready[lane] or {}
     ready[lane] = places
-    local whose = user and text(user) or nobody
     local ranks = lanes.enter_fresh(lanes.get(lane), user, priority, #list / 2)
     for j = 1, #list, 2 do
       number = number + 1
-      local id, rank, field, place = list[j], ranks[(j + 1) / 2], string.format('%d', number), #places
-      records[at], records[at + 1] = field, form(text(id), whose, rank)
+      local id, given, rank, place = list[j], list[j + 1], ranks[(j + 1) / 2], #places
+      local field, tail = string.format('%d', number), nil
+      if records.is_long(given) then
+        tail, args[#args + 1], args[#args + 2] = ELSEWHERE, field, given
+      else
+        tail = text(given) .. NO_RESULT
+      end
+      written[at], written[at + 1] = field, form(text(id), rank, tail)
       numbers[at], numbers[at + 1] = id, field
-      args[at], args[at + 1] = field, list[j + 1]
       places[place + 1], places[place + 2] = rank, string.format('%015d', number)
       at = at + 2
     end
   end
+  runs.keep_long(args)
   base.at_this_end(function()
-    base.send('HSET', PREFIX .. 'runs', records)
+    base.send('HSET', PREFIX .. 'runs', written)
     base.send('HSET', PREFIX .. 'ids', numbers)
-    base.send('HSET', PREFIX .. 'args', args)
     for lane, places in pairs(ready) do
       base.send('ZADD', PREFIX .. 'ready:' .. lane, places)
     end

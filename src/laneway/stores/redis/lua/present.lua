@@ -3,13 +3,15 @@
 
 local present = {}
 
--- Return them packed: id, info, when renewed, left, short, resting, and its leases: number, lane, the next number.
+-- Return them packed: id, info, when renewed, left, short, resting, how many leases it has, and how many runs of which
+-- lanes it executes: lane, count, the next lane.
 function present.all()
   local found = {}
   for i, worker in ipairs(workers.all()) do
     found[i] = {
       worker.id, call('HGET', PREFIX .. 'worker_infos', worker.id), worker.renewed_at, worker.left, worker.short,
-      worker.rests, call('HGETALL', PREFIX .. 'leases:' .. worker.id),
+      worker.rests, call('SCARD', PREFIX .. 'leases:' .. worker.id),
+      call('HGETALL', PREFIX .. 'busy:' .. worker.id),
     }
   end
   return pack(found)

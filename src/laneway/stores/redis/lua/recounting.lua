@@ -64,7 +64,7 @@ local function count_in_lane(run, shelf, gate)
     count_parked(book, run, gate)
   end
   if (shelf == 'ready' or shelf == 'parked') and not has(run.kind, AGAIN) and not has(run.kind, STILL) then
-    local turn = lanes.turns(book):get(turn_field(run.user, run.priority))
+    local turn = lanes.turns(book):get(run.turn)
     turn.waiting = turn.waiting + 1
   end
 end
@@ -197,6 +197,27 @@ local function let_go_on(names)
   end
 end
 
+-- Set how many runs of which lanes each incarnation executes.
+local function set_busy()
+  local counted = {}
+  for _, spot in ipairs(mending.spots) do
+    local run = spot[1]
+    if spot[2] == 'lease' and not run.lapsed then
+      counted[run.holder] = counted[run.holder] or {}
+      counted[run.holder][run.lane] = (counted[run.holder][run.lane] or 0) + 1
+    end
+  end
+  for _, worker in ipairs(workers.all()) do
+    local right, stored = counted[worker.id] or {}, base.all_texts('busy:' .. worker.id)
+    for lane, count in pairs(right) do
+      workers.count(worker.id, lane, count - tonumber(stored[lane] or 0))
+    end
+    for lane, count in pairs(stored) do
+      workers.count(worker.id, lane, right[lane] and 0 or -tonumber(count))
+    end
+  end
+end
+
 -- Set how many runs there are, by state and thousand, if that was counted.
 local function set_totals()
   if not places.deep then
@@ -205,6 +226,7 @@ local function set_totals()
   for _, state in ipairs(STATES) do
     base.count('states', state, (places.counted[state] or 0) - places.totals[state])
   end
+  base.count('counters', 'long_args', places.totals.counted_long_args - places.totals.long_args)
   local stored = base.all_texts('blocks')
   for block, count in pairs(places.blocks) do
     base.count('blocks', block, count - tonumber(stored[block] or 0))
@@ -220,5 +242,6 @@ function recounting.set()
   set_totals()
   set_lanes()
   set_gates()
+  set_busy()
   let_go_on(set_sessions())
 end

@@ -1,129 +1,12 @@
--- needs: base
--- gives: runs, TERMINAL, BESIDE
--- Runs: what is kept of each, by acceptance number.
---
--- Hash `runs`: number -> a packed array, the fields of which are written down in `write` below and in records.py. What
--- most runs never have stands in one table at its end, by name; what is missing there is nil.
--- Beside it, as JSON text by number: hashes `args`, `ties`, `results`, `failures`, `saved` (checkpoints), `prepared`.
+-- needs: base, records
+-- gives: runs, TERMINAL, BESIDE, HANDED
+-- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 
 local runs = {}
-
-local RARE = {
-  'request',  -- what was asked of it while it is running or waiting: cancel, pause
-  'reason',  -- why it ended as it did
-  'lapsed',  -- its lease is one of the dead: `holder` settles it, `worker` executed it
-  'timed_out',  -- it was overdue
-  'call',  -- the newest call that changed it from outside
-  'messages',  -- how many it took
-  'merged', 'steered', 'answered',  -- of these, by kind; those that steered are its inbox
-  'read',  -- of its inbox, by the newest attempt that ended
-  'cleared',  -- what is unread in its inbox when it ends is dropped
-  'keyed',  -- the fields of hash `keys` that stand for it
-  'arrival',  -- what it says of its session when it joins it, if that is later
-  'retry_of',  -- the id of the run that it tries again
-  'ties',  -- what rules need of its ties: `parent`, `call`, `tries`, `about`, `job` (its id), `by_hand`, `overlap`,
-           -- `follows` (it has `then` or `on_failure`), `session` (one that it names and has no place in)
-  'wait',  -- what it waits for, or waited for last: `questions` {name, question, timeout, about, until}, `calls`
-           -- {name, run_id, about, tries}, `others` ids
-  'memos', 'memoed',  -- how many it has kept, and how many it has ever written
-  'saved', 'prepared', 'failed',  -- there is a text of it in the hash of that name
-  'streamed',  -- there are deltas in its log
-  'spilled',  -- its log is in a stream of its own
-}
-
--- Assigning what most runs never have marks a run: what is not marked need not be looked through.
-local Run = {__newindex = function(run, name, value)
-  if value ~= nil then
-    rawset(run, name, value)
-    rawset(run, 'marked', true)
-  end
-end}
-
-local function rare_of(run)
-  local rare
-  for i = 1, #RARE do
-    local value = run[RARE[i]]
-    if value then
-      rare = rare or {}
-      rare[RARE[i]] = value
-    end
-  end
-  return rare or false
-end
-
-local HEADER = string.char(0xdc, 0, 22)  -- of a packed array of so many
-local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
-local MOST_SHORT = 1000  -- of these, before they are forgotten: instants among them never come again
-
-base.at_begin(function()
-  if shorts > MOST_SHORT then
-    short, shorts = {[false] = pack(false)}, 0
-  end
-end)
-
-local function packed(value)
-  local text = short[value]
-  if not text then
-    text = pack(value)
-    short[value], shorts = text, shorts + 1
-  end
-  return text
-end
-
-local function packed_log(log)
-  local count = #log
-  if count == 2 then
-    return '\146' .. packed(log[1]) .. packed(log[2])
-  elseif count == 4 then
-    return '\148' .. packed(log[1]) .. packed(log[2]) .. packed(log[3]) .. packed(log[4])
-  end
-  return pack(log)
-end
-
--- What never changes of a run is the head of its record.
-local function head_of(run)
-  return pack(run.id) .. packed(run.task) .. packed(run.lane) .. packed(run.user or false)
-    .. packed(run.session or false) .. packed(run.priority)
-end
-
-local function write(run)
-  local state, kind, shelf, fence = run.state, run.kind, run.shelf, run.fence
-  local attempt, crashes = run.attempt, run.crashes
-  local due_at, started_at, ended_at, seq = run.due_at, run.started_at or false, run.ended_at or false, run.seq
-  local worker, holder = run.worker or false, run.holder or false
-  return HEADER .. (run.head or head_of(run))
-    .. (short[state] or packed(state)) .. (short[kind] or packed(kind)) .. pack(run.rank)
-    .. (short[shelf] or packed(shelf))
-    .. (short[fence] or packed(fence)) .. (short[attempt] or packed(attempt)) .. (short[crashes] or packed(crashes))
-    .. packed(run.accepted_at) .. (short[due_at] or packed(due_at))
-    .. (short[started_at] or packed(started_at)) .. (short[ended_at] or packed(ended_at))
-    .. (short[worker] or packed(worker)) .. (short[holder] or packed(holder))
-    .. (short[seq] or packed(seq)) .. packed_log(run.log) .. (run.marked and pack(rare_of(run)) or short[false])
-end
-
-local function read(text, field)
-  local values = cmsgpack.unpack_limit
-  local at, id, task, lane, user, session, priority = values(text, 6, #HEADER)
-  local _, state, kind, rank, shelf, fence, attempt, crashes, accepted_at, due_at, started_at, ended_at, worker, holder,
-    seq, log, rare = values(text, 16, at)
-  local run = setmetatable({
-    number = tonumber(field), head = string.sub(text, #HEADER + 1, at),
-    id = id, task = task, lane = lane, user = user, session = session, priority = priority,
-    state = state, kind = kind, rank = rank, shelf = shelf,
-    fence = fence, attempt = attempt, crashes = crashes,
-    accepted_at = accepted_at, due_at = due_at, started_at = started_at, ended_at = ended_at,
-    worker = worker, holder = holder, seq = seq, log = log,
-  }, Run)
-  if rare then
-    for name, value in pairs(rare) do
-      run[name] = value
-    end
-  end
-  return run
-end
+local HANDED = '\159'  -- the header of a run that is handed to a worker and has nothing rare
 
 local kept_runs = base.ledger('runs')
-kept_runs.to_text, kept_runs.of_text = write, read
+kept_runs.to_text, kept_runs.of_text = records.write, records.read
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
 local TERMINAL = {succeeded = true, failed = true, cancelled = true, dropped = true}
@@ -155,24 +38,55 @@ function runs.all_of(numbers)
   return found
 end
 
+-- Return the records of these as texts, nil for one that this call has read, and a table, by number as text, to put
+-- other texts into that are written in their place.
+function runs.texts(fields)
+  return kept_runs:untouched(fields), kept_runs.rewritten
+end
+
+-- Return the run's arguments, JSON text.
+function runs.args(run)
+  local _, args = cmsgpack.unpack_limit(run.tail, 1)
+  return args or base.text('args', base.digits(run.number))
+end
+
+-- Return the run's result, JSON text; false if it has none.
+function runs.result(run)
+  local _, _, result = cmsgpack.unpack_limit(run.tail, 2)
+  return result or base.text('results', base.digits(run.number)) or false
+end
+
+-- Give a run that ends its result, JSON text.
+function runs.set_result(run, value)
+  if records.is_long(value) then
+    base.set_text('results', base.digits(run.number), value)
+  else
+    run.tail = records.with_result(run.tail, value)
+  end
+end
+
 -- Return a run as Python reads it (records.py).
 function runs.shown(run)
   local number = base.digits(run.number)
   return {
-    run.number, unpacked(write(run)), base.text('args', number), run.ties and base.text('ties', number) or false,
-    base.text('results', number) or false, run.failed and base.text('failures', number) or false,
+    run.number, unpacked(records.write(run)), base.text('args', number),
+    run.ties and base.text('ties', number) or false, base.text('results', number) or false,
+    run.failed and base.text('failures', number) or false,
   }
 end
 
 -- Return a run as a worker gets it (`claimed` in records.py), packed: most have nothing of what stands at the end.
-function runs.handed(run, args)
-  local text = (run.head or head_of(run)) .. pack(run.number) .. pack(args) .. packed(run.fence) .. packed(run.attempt)
-    .. packed(run.crashes) .. packed(run.worker)
+function runs.handed(run)
+  local tail = run.tail
+  if records.has_no_args(tail) then
+    tail = records.tail(runs.args(run), true)
+  end
+  local text = records.rest(run, tail) .. pack(run.fence, run.attempt, run.crashes, run.worker)
   if not run.marked then
-    return '\156' .. text
+    return HANDED .. text
   end
   local number = base.digits(run.number)
-  return '\220\0\19' .. text .. pack(
+  return '\220\0\22' .. text .. pack(
     run.lapsed or false, run.saved and base.text('saved', number) or false, run.timed_out or false, run.messages or 0,
     run.prepared and base.text('prepared', number) or false, run.ties and base.text('ties', number) or false,
     run.memos or 0)
@@ -210,22 +124,28 @@ function runs.last()
   return last_number
 end
 
+-- Keep arguments that are too long for records: a list of numbers and texts, in turns.
+function runs.keep_long(list)
+  if #list > 0 then
+    base.count('counters', 'long_args', #list / 2)
+    for i = 1, #list, 2 do
+      base.set_text('args', list[i], list[i + 1])
+    end
+  end
+end
+
 -- Make a run, with the next acceptance number, on no shelf, and count it as there. `args` is JSON text.
 function runs.make(new, lane, due_at)
   last_number = runs.last() + 1
   base.count('counters', 'number', 1)
   base.count('blocks', base.digits(math.floor(last_number / 1000)), 1)
-  local run = setmetatable({
-    number = last_number, id = new.id, task = new.task, lane = lane, user = new.user or false,
-    session = new.session or false, priority = new.priority, state = 'pending', kind = 0, rank = 0, shelf = false,
-    fence = 0, attempt = 1, crashes = 0, accepted_at = NOW, due_at = due_at, started_at = false, ended_at = false,
-    worker = false, holder = false, seq = 0, log = {},
-  }, Run)
-  run.retry_of, run.ties = new.retry_of, new.ties
+  local run = records.new(last_number, new, lane, due_at)
   local field = base.digits(last_number)
   kept_runs:add(field, run)
   base.set_text('ids', new.id, field)
-  base.set_text('args', field, new.args)
+  if records.is_long(new.args) then
+    runs.keep_long({field, new.args})
+  end
   if new.ties_text then
     base.set_text('ties', field, new.ties_text)
   end
@@ -234,18 +154,6 @@ function runs.make(new, lane, due_at)
   end
   base.count('states', 'pending', 1)
   return run
-end
-
--- Return what makes records, as `write` does, of runs that are in the ready order of their lane and differ in id, user
--- and rank only: of the packed id and user, and the rank.
-function runs.former(task, lane, priority)
-  local first = packed(task) .. packed(lane)
-  local second = packed(false) .. packed(priority) .. packed('pending') .. packed(0)
-  local third = packed('ready') .. packed(0) .. packed(1) .. packed(0) .. packed(NOW) .. packed(NOW) .. packed(false)
-    .. packed(false) .. packed(false) .. packed(false) .. packed(0) .. pack({}) .. packed(false)
-  return function(id, user, rank)
-    return HEADER .. id .. first .. user .. second .. pack(rank) .. third
-  end
 end
 
 -- Count so many runs as there, pending, behind those that are; return the number before the first of them.
@@ -292,6 +200,31 @@ function runs.set_state(run, state)
         call_later('ZADD', 'streamed', NOW, base.member(run.number))
       end
     end
+  end
+end
+
+-- Count runs whose records are rewritten as started.
+function runs.count_started(count)
+  states.pending = (states.pending or 0) - count
+  states.running = (states.running or 0) + count
+end
+
+-- Count runs whose records are rewritten, by their numbers as texts, as ended.
+function runs.count_ended(state, fields)
+  local count, ended, zeros = #fields, ends[state] or {}, {}
+  states.running = (states.running or 0) - count
+  states[state] = (states[state] or 0) + count
+  ends[state] = ended
+  local at = #ended
+  for i = 1, count do
+    local field = fields[i]
+    local zero = zeros[#field]
+    if not zero then
+      zero = string.sub(base.member(field), 1, -#field - 1)
+      zeros[#field] = zero
+    end
+    ended[at + 1], ended[at + 2] = NOW, zero .. field
+    at = at + 2
   end
 end
 

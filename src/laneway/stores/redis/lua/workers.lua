@@ -2,7 +2,8 @@
 -- Incarnations: who is alive, judged by renewal; see core/liveness.py.
 --
 -- Hash `workers`: incarnation -> its packed state; beside it, as given at registering: hashes `worker_infos` (JSON) and
--- `worker_tasks` (a packed list of names). Hash `leases:<incarnation>`: number -> lane, "" for a lease of the dead.
+-- `worker_tasks` (a packed list of names). Set `leases:<incarnation>`: the numbers of the runs whose leases it has; hash
+-- `busy:<incarnation>`: lane -> how many of these it executes, which are all but those of the dead.
 -- Set `asked:<incarnation>`: numbers of runs it executes of which something stands requested.
 -- Hash `heartbeat`: when anybody last renewed, and until when no lapse is acted on.
 
@@ -99,24 +100,80 @@ function workers.has_lapsed(run)
   return run.lapsed or (holder and workers.is_dead(holder)) or false
 end
 
+local moved = {}  -- by incarnation, then number as text: true if it got that lease, false if it has it no more
+
+base.at_begin(function()
+  moved = {}
+end)
+
+-- Return the numbers, as texts, of the runs whose leases a worker has; a table of trues.
 function workers.leases(id)
-  return base.all_texts('leases:' .. id)
+  local found = {}
+  for _, number in ipairs(call('SMEMBERS', PREFIX .. 'leases:' .. id)) do
+    found[number] = true
+  end
+  for number, there in pairs(moved[id] or {}) do
+    found[number] = there or nil
+  end
+  return found
 end
 
--- Give the run's lease to a worker, or to nobody.
-function workers.hand(run, id)
+local function move(id, numbers, there)
+  local of = moved[id]
+  if not of then
+    of = {}
+    moved[id] = of
+  end
+  for i = 1, #numbers do
+    of[numbers[i]] = there
+  end
+end
+
+-- Note that a worker has the leases of these runs, their numbers given as texts, or has them no more.
+function workers.lend(id, numbers)
+  move(id, numbers, true)
+end
+
+function workers.give_back(id, numbers)
+  move(id, numbers, false)
+end
+
+-- Count so many more runs of a lane as executed by a worker.
+function workers.count(id, lane, more)
+  base.count('busy:' .. id, lane, more)
+end
+
+-- Give the run's lease to a worker, or to nobody; `lapsed` if it is one of the dead from now on.
+function workers.hand(run, id, lapsed)
   local number = base.digits(run.number)
   if run.holder then
-    base.set_text('leases:' .. run.holder, number, false)
+    workers.give_back(run.holder, {number})
+    workers.count(run.holder, run.lane, run.lapsed and 0 or -1)
     if base.set('asked:' .. run.holder)[number] then
       base.put_in('asked:' .. run.holder, number, false)
     end
   end
   run.holder = id or false
+  if lapsed then
+    run.lapsed = true
+  end
   if id then
-    base.set_text('leases:' .. id, number, run.lapsed and '' or run.lane)
+    workers.lend(id, {number})
+    workers.count(id, run.lane, run.lapsed and 0 or 1)
   end
 end
+
+base.at_end(function()
+  for id, numbers in pairs(moved) do
+    local here, gone = {}, {}
+    for number, there in pairs(numbers) do
+      local list = there and here or gone
+      list[#list + 1] = number
+    end
+    base.send('SREM', PREFIX .. 'leases:' .. id, gone)
+    base.send('SADD', PREFIX .. 'leases:' .. id, here)
+  end
+end)
 
 -- Note whether something stands requested of a run that is executed.
 function workers.ask(run)
@@ -128,12 +185,8 @@ end
 
 -- Return how many more runs of the lane the worker may take, if it may have so many.
 function workers.spare(worker, lane, limit)
-  for _, of in pairs(workers.leases(worker.id)) do
-    if of == lane then
-      limit = limit - 1
-    end
-  end
-  return limit
+  local busy = tonumber(call('HGET', PREFIX .. 'busy:' .. worker.id, lane) or 0)
+  return limit - busy - (base.growth('busy:' .. worker.id)[lane] or 0)
 end
 
 -- Forget a worker that has left, once it holds nothing.
@@ -142,6 +195,8 @@ function workers.forget_if_done(worker)
     kept_workers:drop(worker.id)
     base.set_text('worker_infos', worker.id, false)
     base.set_text('worker_tasks', worker.id, false)
-    call_later('DEL', 'asked:' .. worker.id)
+    base.at_this_end(function()
+      call('DEL', PREFIX .. 'asked:' .. worker.id, PREFIX .. 'busy:' .. worker.id)
+    end)
   end
 end

@@ -16,7 +16,7 @@ end
 local before
 for _, text in ipairs(#fields > 0 and call('HMGET', PREFIX .. 'runs', unpack(fields)) or {}) do
   if text then
-    local accepted_at = unpacked(text)[14]
+    local accepted_at = unpacked(text)[22]
     see(accepted_at)
     set_back = math.max(set_back, (before or accepted_at) - accepted_at)
     before = accepted_at
@@ -27,7 +27,7 @@ for state in pairs(TERMINAL) do
 end
 for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
   see(unpacked(call('HGET', PREFIX .. 'workers', worker))[3])
-  for _, number in ipairs(call('HKEYS', PREFIX .. 'leases:' .. worker)) do
+  for _, number in ipairs(call('SMEMBERS', PREFIX .. 'leases:' .. worker)) do
     local run = runs.get(tonumber(number))
     see(run and run.started_at)
   end

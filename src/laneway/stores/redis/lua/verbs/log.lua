@@ -13,7 +13,7 @@ if not number then
   return replies.unknown()
 end
 local run = unpacked(record)
-local rare, chunks, more = run[22] or {}, run[21], false
+local rare, chunks, more = run[15] or {}, run[14], false
 
 if rare.spilled then
   local key, from = PREFIX .. 'log:' .. number, nil
@@ -36,4 +36,4 @@ if rare.spilled then
     end
   end
 end
-return pack({chunks, more, call('HGET', PREFIX .. 'results', number)})
+return pack({chunks, more, run[26] or call('HGET', PREFIX .. 'results', number)})

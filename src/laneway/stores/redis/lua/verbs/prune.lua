@@ -75,12 +75,13 @@ local function delete(old)
   local field = base.digits(number)
   local text = call('HGET', PREFIX .. 'runs', field)
   local run = text and unpacked(text)
-  local rare = run and run[22] or {}
+  local rare = run and run[15] or {}
   remove('ZREM', 'ended:' .. old.state, old.member)
   if run then
-    remove('HDEL', 'ids', run[1])
-    remove('ZREM', 'fresh:' .. run[3], old.member)
+    remove('HDEL', 'ids', run[21])
+    remove('ZREM', 'fresh:' .. run[17], old.member)
     base.count('states', old.state, -1)
+    base.count('counters', 'long_args', run[25] and 0 or -1)
     base.count('blocks', base.digits(math.floor(number / 1000)), -1)
   end
   for _, name in ipairs(BESIDE_RUN) do

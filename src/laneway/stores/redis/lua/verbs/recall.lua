@@ -5,5 +5,5 @@ local number, record = replies.find(id)
 if not number then
   return replies.unknown()
 end
-local rare = unpacked(record)[22] or {}
+local rare = unpacked(record)[15] or {}
 return replies.list({replies.list(call('HVALS', PREFIX .. 'memos:' .. number)), pack(rare.wait or false)})

@@ -1,5 +1,5 @@
 -- needs: leases, acceptance, waking
--- Take over from the dead: {incarnation, gone, limit}. Returns {lapsed, more}.
+-- Take over from the dead: {incarnation, gone, limit}. Returns {numbers of the lapsed, lapsed, more}.
 
 base.allow_full()
 local args = unpacked(ARGV[2])
@@ -44,8 +44,7 @@ for _, worker in ipairs(workers.all()) do
         break
       end
       local run = runs.get(number)
-      run.lapsed = true
-      workers.hand(run, heir.id)
+      workers.hand(run, heir.id, true)
       room = room - 1
     end
     workers.forget_if_done(worker)
@@ -55,4 +54,4 @@ end
 local lapsed = leases.handed(lapsed_of(heir.id))
 waking.wake()
 base.flush()
-return replies.list({lapsed, pack(more)})
+return replies.list({lapsed, pack(more)}, 3)

@@ -21,10 +21,10 @@ local function fits(record)
     return true
   end
   local run = unpacked(record)
-  local ties = run[22] and run[22].ties
-  return (not wanted[1] or run[7] == wanted[1]) and (not wanted[2] or run[2] == wanted[2])
-    and (not wanted[3] or run[3] == wanted[3]) and (not wanted[4] or run[4] == wanted[4])
-    and (not wanted[5] or (run[5] or (ties and ties.session)) == wanted[5])
+  local ties = run[15] and run[15].ties
+  return (not wanted[1] or run[3] == wanted[1]) and (not wanted[2] or run[16] == wanted[2])
+    and (not wanted[3] or run[17] == wanted[3]) and (not wanted[4] or run[18] == wanted[4])
+    and (not wanted[5] or (run[19] or (ties and ties.session)) == wanted[5])
 end
 
 local numbers, records, looked = {}, {}, 0
@@ -75,7 +75,7 @@ local function named(state)
   end
   local members = {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
-    for _, number in ipairs(call('HKEYS', PREFIX .. 'leases:' .. worker)) do
+    for _, number in ipairs(call('SMEMBERS', PREFIX .. 'leases:' .. worker)) do
       members[#members + 1] = number
     end
   end

@@ -1,6 +1,6 @@
 -- needs: leases, acceptance, claiming, waking
--- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short}. Returns {claimed, refused,
--- due_in, more, now, requests, fires_in}.
+-- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short}. Returns {numbers of the
+-- claimed, claimed, refused, due_in, more, now, requests, fires_in}.
 
 base.allow_full()
 local step = unpacked(ARGV[2])
@@ -25,18 +25,26 @@ local function fires_in(now)
   return soonest and math.max(0, soonest - now) or false
 end
 
-local function answer(claimed, refused, due_in, more, now)
-  return replies.list({claimed, pack(refused, due_in, more, now, leases.requests(worker), fires_in(now))}, 7)
+local function answer(numbers, claimed, refused, due_in, more, now)
+  return replies.list({
+    pack(numbers), replies.list(claimed), pack(refused, due_in, more, now, leases.requests(worker), fires_in(now)),
+  }, 8)
 end
 
 -- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile.
 if step[2] <= worker.call then
-  local held, reply = {}, worker.reply or {{}, {}, false, false, 0}
-  for i = 1, #reply[1], 2 do
-    held[#held + 1] = leases.find(worker, reply[1][i], reply[1][i + 1])
+  local numbers, held, reply = {}, {}, worker.reply or {{}, {}, {}, false, false, 0}
+  for i, number in ipairs(reply[1]) do
+    local run = leases.find(worker, number, reply[2][i])
+    if run then
+      numbers[#numbers + 1], held[#held + 1] = number, runs.handed(run)
+    end
   end
-  return answer(leases.handed(held), reply[2], reply[3], reply[4], reply[5])
+  return answer(numbers, held, unpack(reply, 3, 6))
 end
+
+local told = {logs.draft('started', 'worker', worker.id)}
+local NOTHING = {numbers = {}, fences = {}, handed = {}, runs = {}}
 
 local function claim(room)
   local tasks, spare = workers.tasks(worker.id), {}
@@ -59,23 +67,23 @@ local function claim(room)
     end
   end
   if #names == 0 then
-    return {}, false
+    return NOTHING, false
   end
-  return claiming.claim(names, room, tasks, worker.call, spare)
+  return claiming.claim(worker, names, room, tasks, spare, told)
 end
 
 -- First what is due: what a result lets join its session comes behind it. And what goes on before the results: a run
 -- that ends in this very step was overdue, or saved, before it ended.
-local refused, marks = {}, {}
+local refused = {}
 steering.make_due()
 leases.write(worker, step[4], step[7], step[8], refused)
 leases.settle(worker, step[3], refused)
-local started, more = {}, false
+local started, more = NOTHING, false
 if step[5] > 0 then
   started, more = claim(step[5])
 end
-local told = {logs.draft('started', 'worker', worker.id)}
-for i, run in ipairs(started) do
+local numbers, handed = started.numbers, started.handed
+for place, run in pairs(started.runs) do
   runs.set_state(run, 'running')
   run.worker, run.started_at, run.fence = worker.id, NOW, run.fence + 1
   workers.hand(run, worker.id)
@@ -83,16 +91,15 @@ for i, run in ipairs(started) do
   if run.steered then
     workers.ask(run)
   end
-  marks[2 * i - 1], marks[2 * i] = run.number, run.fence
+  handed[place] = runs.handed(run)
 end
 
-local claimed = leases.handed(started)
 local next_due = waking.next_due()
 local due_in = next_due and math.max(0, next_due - NOW) or false
-local reply = answer(claimed, refused, due_in, more, NOW)
+local reply = answer(numbers, handed, refused, due_in, more, NOW)
 worker.call, worker.short = step[2], step[9]
-worker.reply = {marks, refused, due_in, more, NOW}
-waking.rest(worker, step[6] and not more and #started < step[5], next_due)
+worker.reply = {numbers, started.fences, refused, due_in, more, NOW}
+waking.rest(worker, step[6] and not more and #numbers < step[5], next_due)
 base.said = true
 waking.wake(worker)
 base.flush()

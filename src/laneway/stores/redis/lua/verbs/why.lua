@@ -12,9 +12,8 @@ local run = runs.get(tonumber(number))
 local function active()
   local found = {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
-    local leases = call('HGETALL', PREFIX .. 'leases:' .. worker)
-    for i = 1, #leases, 2 do
-      local other = (leases[i + 1] == run.lane or leases[i + 1] == '') and runs.get(tonumber(leases[i]))
+    for _, number in ipairs(call('SMEMBERS', PREFIX .. 'leases:' .. worker)) do
+      local other = runs.get(tonumber(number))
       if other and other.lane == run.lane then
         found[#found + 1] = {other.number, other.id, other.user}
       end

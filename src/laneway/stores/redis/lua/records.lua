@@ -1,0 +1,297 @@
+-- needs: base
+-- The records of runs: what is kept of each, as text and as a table.
+--
+-- Hash `runs`: number -> a packed array in three parts, of what changes together; records.py has the same.
+--
+--   its state    state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare
+--   whose it is  task, lane, user, session, priority: never change
+--   its own      id, accepted_at, due_at, rank, and at the end (its `tail`) arguments and result, JSON texts
+--
+-- Before them stand the lengths of the first two, so that a part can be compared or replaced without a look at the
+-- others: many runs have the same state, and what a batch is moved by is one state text in place of another.
+-- What most runs never have stands in one table at the end of the state (`rare`), by name; what is missing is nil.
+-- Beside it, as JSON text by number: hashes `ties`, `failures`, `saved` (checkpoints), `prepared`, and `args` and
+-- `results` for those that are too long to be moved with every change; their place in the record is false.
+
+local records = {}
+
+local RARE = {
+  'request',  -- what was asked of it while it is running or waiting: cancel, pause
+  'reason',  -- why it ended as it did
+  'lapsed',  -- its lease is one of the dead: `holder` settles it, `worker` executed it
+  'timed_out',  -- it was overdue
+  'call',  -- the newest call that changed it from outside
+  'messages',  -- how many it took
+  'merged', 'steered', 'answered',  -- of these, by kind; those that steered are its inbox
+  'read',  -- of its inbox, by the newest attempt that ended
+  'cleared',  -- what is unread in its inbox when it ends is dropped
+  'keyed',  -- the fields of hash `keys` that stand for it
+  'arrival',  -- what it says of its session when it joins it, if that is later
+  'retry_of',  -- the id of the run that it tries again
+  'ties',  -- what rules need of its ties: `parent`, `call`, `tries`, `about`, `job` (its id), `by_hand`, `overlap`,
+           -- `follows` (it has `then` or `on_failure`), `session` (one that it names and has no place in)
+  'wait',  -- what it waits for, or waited for last: `questions` {name, question, timeout, about, until}, `calls`
+           -- {name, run_id, about, tries}, `others` ids
+  'memos', 'memoed',  -- how many it has kept, and how many it has ever written
+  'saved', 'prepared', 'failed',  -- there is a text of it in the hash of that name
+  'streamed',  -- there are deltas in its log
+  'spilled',  -- its log is in a stream of its own
+}
+
+-- Assigning what most runs never have marks a run: what is not marked need not be looked through.
+local Run = {__newindex = function(run, name, value)
+  if value ~= nil then
+    rawset(run, name, value)
+    rawset(run, 'marked', true)
+  end
+end}
+
+local function rare_of(run)
+  local rare
+  for i = 1, #RARE do
+    local value = run[RARE[i]]
+    if value then
+      rare = rare or {}
+      rare[RARE[i]] = value
+    end
+  end
+  return rare or false
+end
+
+local INLINE = 1000  -- bytes of arguments or of a result that stand in the record
+local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
+local states, whoses, parsed = {}, {}, 0  -- what parts say, by text
+local MOST_KEPT = 1000  -- of these, before they are forgotten: instants among them never come again
+
+base.at_begin(function()
+  if shorts > MOST_KEPT then
+    short, shorts = {[false] = pack(false)}, 0
+  end
+  if parsed > MOST_KEPT then
+    states, whoses, parsed = {}, {}, 0
+  end
+end)
+
+local function packed(value)
+  local text = short[value]
+  if not text then
+    text = pack(value)
+    short[value], shorts = text, shorts + 1
+  end
+  return text
+end
+
+local function packed_log(log)
+  local count = #log
+  if count == 0 then
+    return '\144'
+  elseif count == 2 then
+    return '\146' .. packed(log[1]) .. packed(log[2])
+  elseif count == 4 then
+    return '\148' .. packed(log[1]) .. packed(log[2]) .. packed(log[3]) .. packed(log[4])
+  end
+  return pack(log)
+end
+
+-- Return the first part of a record of the run.
+function records.state_text(run)
+  local state, kind, shelf, fence = run.state, run.kind, run.shelf, run.fence
+  local attempt, crashes, seq = run.attempt, run.crashes, run.seq
+  local started_at, ended_at, worker, holder = run.started_at, run.ended_at, run.worker or false, run.holder or false
+  return (short[state] or packed(state)) .. (short[kind] or packed(kind)) .. (short[shelf] or packed(shelf))
+    .. (short[fence] or packed(fence)) .. (short[attempt] or packed(attempt)) .. (short[crashes] or packed(crashes))
+    .. (short[started_at] or packed(started_at)) .. (short[ended_at] or packed(ended_at))
+    .. (short[worker] or packed(worker)) .. (short[holder] or packed(holder)) .. (short[seq] or packed(seq))
+    .. packed_log(run.log) .. (run.marked and pack(rare_of(run)) or short[false])
+end
+
+-- The lengths ---------------------------------------------------------------------------------------------------------
+
+local FIRST = 13  -- bytes before the first part
+local leads = {}
+
+local function size(length)
+  return string.char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
+end
+
+-- Return what stands before the parts: how many bytes are before the last one, and before the second.
+local function lead(state, whose)
+  local key = #state * 16777216 + #whose
+  local text = leads[key]
+  if not text then
+    text = string.char(0xdc, 0, 26) .. size(FIRST + #state + #whose) .. size(FIRST + #state)
+    leads[key] = text
+  end
+  return text
+end
+
+-- Return all of a record before its last part, and where that begins.
+function records.own_at(text)
+  local a, b, c = string.byte(text, 6, 8)
+  local at = a * 65536 + b * 256 + c
+  return string.sub(text, 1, at), at + 1
+end
+
+local function first_two(text)
+  local a, b, c, _, _, d, e, f = string.byte(text, 6, 13)
+  local second, first = a * 65536 + b * 256 + c, d * 65536 + e * 256 + f
+  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), second
+end
+
+-- Parts ---------------------------------------------------------------------------------------------------------------
+
+-- Return what a state text says. One table for all runs that have it, so it must not be changed.
+function records.state_of(text)
+  local found = states[text]
+  if not found then
+    local _, state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare =
+      cmsgpack.unpack_limit(text, 13)
+    found = {
+      state = state, kind = kind, shelf = shelf, fence = fence, attempt = attempt, crashes = crashes,
+      started_at = started_at, ended_at = ended_at, worker = worker, holder = holder, seq = seq, log = log,
+      rare = rare,
+    }
+    if not rare then  -- the tables in it are its run's own
+      states[text], parsed = found, parsed + 1
+    end
+  end
+  return found
+end
+
+-- Return a run of which nothing is known but its state, to be changed.
+function records.alone(is)
+  local run = {}
+  for name, value in pairs(is) do
+    run[name] = value
+  end
+  run.log = {unpack(is.log)}
+  return setmetatable(run, Run)
+end
+
+-- Return what a text says of whose a run is; as above. `turn` is where its user's turn is kept.
+function records.whose_of(text)
+  local found = whoses[text]
+  if not found then
+    local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
+    found = {
+      task = task, lane = lane, user = user, session = session, priority = priority,
+      turn = user and priority .. ':' .. user or tostring(priority),
+    }
+    whoses[text], parsed = found, parsed + 1
+  end
+  return found
+end
+
+-- Return what a record's first two parts say, and the text of the second.
+function records.parts_of(text)
+  local state, whose = first_two(text)
+  return records.state_of(state), records.whose_of(whose), whose
+end
+
+-- Return what stands before the last part of a record.
+function records.front(state, whose)
+  return lead(state, whose) .. state .. whose
+end
+
+local function whose_text(task, lane, user, session, priority)
+  return packed(task) .. packed(lane) .. packed(user) .. packed(session) .. packed(priority)
+end
+
+-- The last part -------------------------------------------------------------------------------------------------------
+
+local heads = {}  -- by length: what stands before a packed text
+
+-- Return a text packed, of which many are of the same length, and none is long.
+function records.packed_text(text)
+  local head = heads[#text]
+  if not head then
+    head = string.sub(pack(text), 1, -#text - 1)
+    heads[#text] = head
+  end
+  return head .. text
+end
+
+-- Tell whether a text is too long to stand in the record.
+function records.is_long(text)
+  return #text > INLINE
+end
+
+-- Return the tail of a run that has no result; arguments that are too long are left out, unless `whole`.
+function records.tail(args, whole)
+  return (whole or #args <= INLINE) and pack(args) .. '\194' or '\194\194'
+end
+
+-- Return a tail with a result: there was none, which is one byte.
+function records.with_result(tail, value)
+  return string.sub(tail, 1, -2) .. pack(value)
+end
+
+-- Tell of a tail, or a record, whether the arguments are kept elsewhere. They are an object, so they end with a brace.
+function records.has_no_args(tail)
+  return string.byte(tail, -2) == 0xc2
+end
+
+-- Return the second and the third part, with another tail.
+function records.rest(run, tail)
+  return run.whose .. pack(run.id) .. packed(run.accepted_at) .. packed(run.due_at) .. pack(run.rank) .. tail
+end
+
+-- Whole records -------------------------------------------------------------------------------------------------------
+
+function records.write(run)
+  local state, whose = records.state_text(run), run.whose
+  return lead(state, whose) .. state .. whose .. pack(run.id) .. packed(run.accepted_at) .. packed(run.due_at)
+    .. pack(run.rank) .. run.tail
+end
+
+function records.read(text, field)
+  local state, whose, second = first_two(text)
+  local is, of = records.state_of(state), records.whose_of(whose)
+  local at, id, accepted_at, due_at, rank = cmsgpack.unpack_limit(text, 4, second)
+  local log, rare = {}, is.rare
+  for i = 1, #is.log do
+    log[i] = is.log[i]
+  end
+  local run = setmetatable({
+    number = tonumber(field), id = id, whose = whose, turn = of.turn, tail = string.sub(text, at + 1),
+    task = of.task, lane = of.lane, user = of.user, session = of.session, priority = of.priority,
+    state = is.state, kind = is.kind, shelf = is.shelf, fence = is.fence, attempt = is.attempt, crashes = is.crashes,
+    started_at = is.started_at, ended_at = is.ended_at, worker = is.worker, holder = is.holder, seq = is.seq,
+    log = log, accepted_at = accepted_at, due_at = due_at, rank = rank,
+  }, Run)
+  if rare then
+    for name, value in pairs(rare) do
+      run[name] = value
+    end
+  end
+  return run
+end
+
+-- Return a run that was never written, on no shelf.
+function records.new(number, new, lane, due_at)
+  local user, session = new.user or false, new.session or false
+  local whose = whose_text(new.task, lane, user, session, new.priority)
+  local run = setmetatable({
+    number = number, id = new.id, whose = whose, turn = records.whose_of(whose).turn, tail = records.tail(new.args),
+    task = new.task, lane = lane, user = user, session = session, priority = new.priority,
+    state = 'pending', kind = 0, shelf = false, fence = 0, attempt = 1, crashes = 0,
+    started_at = false, ended_at = false, worker = false, holder = false, seq = 0,
+    log = {}, accepted_at = NOW, due_at = due_at, rank = 0,
+  }, Run)
+  run.retry_of, run.ties = new.retry_of, new.ties
+  return run
+end
+
+-- Return what makes records, as `write` does, of runs that are new and in the ready order of their lane, and differ in
+-- id, rank and arguments only: of the packed id, the rank and the tail.
+function records.former(task, lane, user, priority)
+  local state = records.state_text({
+    state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
+    ended_at = false, seq = 0, log = {},
+  })
+  local whose, times = whose_text(task, lane, user, false, priority), packed(NOW) .. packed(NOW)
+  local first = lead(state, whose) .. state .. whose
+  return function(id, rank, tail)
+    return first .. id .. times .. pack(rank) .. tail
+  end
+end

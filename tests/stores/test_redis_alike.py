@@ -1,0 +1,80 @@
+"""Runs that are started and succeed alike on Redis leave the same behind as those that go the long way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun
+from laneway.stores.redis import RedisStore
+from laneway.testing import FakeClock, Hand
+from laneway.testing.hand import new_run, new_runs
+from tests.stores.redis_behind import Behind
+
+MAIN = Lane("main", limit=4, per_user=2)
+HASHES = ("runs", "results", "lanes", "states", "seats:main", "turns:main", "busy:hand", "counters", "workers")
+
+BATCHES: dict[str, Sequence[NewRun]] = {
+    "alike": new_runs(9, "run"),
+    "of several users": [new_run(f"run-{number}", user=f"user-{number % 3}") for number in range(9)],
+    "with others between them": [
+        new_run("a"),
+        new_run("b", session="chat"),
+        new_run("c", user="ann", priority=5),
+        new_run("d", task="unknown"),
+        new_run("e", lane="background"),
+        new_run("f", args={"much": "x" * 2000}),
+        *new_runs(4, "ann", user="ann"),
+    ],
+}
+
+
+async def contents(store: RedisStore, batch: Sequence[NewRun], *, long_way: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Execute a batch; return what was claimed, step by step, and all that is kept of it meanwhile and in the end."""
+    behind = Behind(store)
+    await store.declare_lanes([MAIN])
+    if long_way:
+        await behind.do("SADD", "open", "another task")  # one whose breaker is open
+    hand = await Hand(store, tasks=["work"]).register()
+    await store.submit(batch)
+    steps, kept = list[Any](), dict[str, Any]()
+    claimed = await hand.claim(3)
+    while claimed:
+        steps.append(claimed)
+        kept[f"after {len(steps)}"] = await kept_in(behind)
+        claimed = (await hand.succeed(*claimed, value="x" * 900 * len(steps), room=3)).claimed
+    assert long_way or await store.check() == []
+    return steps, kept | await kept_in(behind)
+
+
+async def kept_in(behind: Behind) -> dict[str, Any]:
+    kept: dict[str, Any] = {name: await behind.unpacked(name) for name in HASHES}
+    for name in ("ready:main", "ended:succeeded"):
+        kept[name] = await behind.do("ZRANGE", name, 0, -1, "WITHSCORES")
+    kept["leases"] = sorted(await behind.do("SMEMBERS", "leases:hand"))
+    return kept
+
+
+@pytest.mark.parametrize("name", BATCHES)
+async def test_what_is_done_alike_is_what_the_long_way_does(name: str, redis_url: str, clock: FakeClock) -> None:
+    found = []
+    for way in ("alike", "long"):
+        store = RedisStore(f"{redis_url}-{way}", clock)
+        await store.open()
+        found.append(await contents(store, BATCHES[name], long_way=way == "long"))
+        await store.close()
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 2
+
+
+async def test_a_result_that_comes_twice_in_a_step_is_refused_once(redis_store: RedisStore) -> None:
+    hand = await Hand(redis_store).register()
+    await redis_store.submit([new_run("run")])
+    [run] = await hand.claim(1)
+
+    reply = await hand.succeed(run, run)
+
+    assert reply.refused == [(run.number, run.fence)]
+    assert await redis_store.count() == {"succeeded": 1}
