@@ -5,7 +5,7 @@ What most have not is left out or stands in a table of its own at the end (`more
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,21 +31,23 @@ def _text(value: object) -> str:
     return _encode(value).decode()
 
 
-def batch(news: Iterable[NewRun]) -> list[list[Any]]:
+def batch(news: Sequence[NewRun]) -> list[list[Any]]:
     """Return submissions as `verbs/submit.lua` takes them: neighbours that could go straight in are put together."""
     items: list[list[Any]] = []
     kind: tuple[Any, ...] | None = None
-    pairs: list[str] = []
+    ids: list[str] = []
+    args: list[str] = []
+    is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
     for new in news:
-        if not is_plain(new):
+        if is_single or not is_plain(new):
             kind = None
             items.append(submission(new))
         elif kind == (new.task, new.lane, new.user, new.priority):
-            pairs.append(new.id)
-            pairs.append(new.args)
+            ids.append(new.id)
+            args.append(new.args)
         else:
-            kind, pairs = (new.task, new.lane, new.user, new.priority), [new.id, new.args]
-            items.append([pairs, *kind])
+            kind, ids, args = (new.task, new.lane, new.user, new.priority), [new.id], [new.args]
+            items.append([ids, args, *kind])
     return items
 
 

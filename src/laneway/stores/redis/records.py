@@ -33,8 +33,8 @@ def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
     if not answer or type(answer[0]) is not int:
         return [receipt(packed) for packed in answer]
     found: list[Receipt] = []
-    for (pairs, *_), ahead in zip(items, answer, strict=True):
-        found += [Receipt(_ACCEPTED, id_, None, place or None) for place, id_ in enumerate(pairs[::2], ahead)]
+    for (ids, *_), ahead in zip(items, answer, strict=True):
+        found += [Receipt(_ACCEPTED, id_, None, place or None) for place, id_ in enumerate(ids, ahead)]
     return found
 
 

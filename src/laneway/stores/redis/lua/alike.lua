@@ -87,7 +87,7 @@ end
 function alike.succeed(worker, fields, fences, values, more, told)
   local left, ended = {}, {}
   local texts, rewritten = runs.texts(fields)
-  local own_at, packed = records.own_at, records.packed_text
+  local own_at, heads = records.own_at, records.heads
   for i = 1, #fields do
     local field, text, value, form = fields[i], texts[i], values[i], false
     if text and not more[i] and not rewritten[field] and is_hushed() then
@@ -101,7 +101,7 @@ function alike.succeed(worker, fields, fences, values, more, told)
         form = false
       end
       if form then
-        rewritten[field] = value and form.front .. string.sub(text, at, -2) .. packed(value)
+        rewritten[field] = value and form.front .. string.sub(text, at, -2) .. heads[#value] .. value
           or form.front .. string.sub(text, at)
         form.count = form.count + 1
         ended[#ended + 1] = field

@@ -207,18 +207,14 @@ function lanes.enter(book, run)
   run.rank = tag - HEAD_START * run.priority
 end
 
--- Give so many first-time runs of a user their places in the ready order; return their ranks.
+-- Give so many first-time runs of a user their places in the ready order; return the first one's rank, from which on
+-- they are consecutive: a turn that was just taken is never ahead of those that wait.
 function lanes.enter_fresh(book, user, priority, count)
-  local pace, ranks = pace_of(book, priority), {}
+  local pace = pace_of(book, priority)
   local turn, v = lanes.turns(book):get(turn_field(user, priority)), pace.v
-  local last, waiting = turn.last, turn.waiting
-  for i = 1, count do
-    last = math.max(v, math.min(last, v + waiting)) + 1
-    waiting = waiting + 1
-    ranks[i] = last - HEAD_START * priority
-  end
-  turn.last, turn.waiting, pace.ready = last, waiting, pace.ready + count
-  return ranks
+  local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
+  turn.last, turn.waiting, pace.ready = tag + count - 1, turn.waiting + count, pace.ready + count
+  return tag - HEAD_START * priority
 end
 
 -- Give a first-time run its place in its user's parked set: sets `run.rank`.

@@ -2,8 +2,8 @@
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
--- They come in stretches, {{id, args, id, args, ...}, task, lane, user, priority}: neighbours that differ in nothing
--- else.
+-- They come in stretches, {ids, arguments, task, lane, user, priority}: neighbours that differ in nothing else. No id is
+-- in a batch twice.
 
 local plain = {}
 local LAST = 2147483647  -- the greatest number that may be written by '%d' wherever a server runs
@@ -12,7 +12,7 @@ local LAST = 2147483647  -- the greatest number that may be written by '%d' wher
 local function load(stretches)
   local turns, users = {}, {}
   for i = 1, #stretches do
-    local _, _, lane, user, priority = unpack(stretches[i], 1, 5)
+    local _, _, _, lane, user, priority = unpack(stretches[i], 1, 6)
     turns[lane], users[lane] = turns[lane] or {}, users[lane] or {}
     table.insert(turns[lane], turn_field(user, priority))
     if user then
@@ -30,65 +30,90 @@ end
 
 -- Tell whether nothing keeps the stretch from going in as it is.
 local function is_free(stretch)
-  local book, user = lanes.find(stretch[3]), stretch[4]
+  local book, user = lanes.find(stretch[4]), stretch[5]
   local seat = book and user and lanes.seats(book):find(user)
-  return book and not book.max_pending and not base.set('disabled')[stretch[2]] and not (seat and seat.parked > 0)
+  return book and not book.max_pending and not base.set('disabled')[stretch[3]] and not (seat and seat.parked > 0)
 end
 
--- Return the ids of the stretches; nil if one is there twice.
+-- Return the ids of all stretches.
 local function ids_of(stretches)
-  local ids, seen = {}, {}
+  if #stretches == 1 then
+    return stretches[1][1]
+  end
+  local ids = {}
   for i = 1, #stretches do
     local list = stretches[i][1]
-    for j = 1, #list, 2 do
-      local id = list[j]
-      if seen[id] then
-        return nil
-      end
-      seen[id] = true
-      ids[#ids + 1] = id
+    for j = 1, #list do
+      ids[#ids + 1] = list[j]
     end
   end
   return ids
 end
 
 local function is_known(key, ids)
-  local found = call('EXISTS', PREFIX .. key) == 1 and base.read_texts(key, ids) or {}
-  for i = 1, #found do
-    if found[i] then
-      return true
+  for first = 1, #ids, MOST_MOVES do
+    local found = call('HMGET', PREFIX .. key, unpack(ids, first, math.min(first + MOST_MOVES - 1, #ids)))
+    for i = 1, #found do
+      if found[i] then
+        return true
+      end
     end
   end
   return false
 end
 
+-- Return what gives, for numbers that follow one another, their names as fields of hashes and as members of sorted
+-- sets: in a thousand of them only the last three digits differ.
+local thousand = {}
+
+local function namer()
+  local block, before, zeros
+  return function(number)
+    local at = number % 1000
+    if number < 1000 then
+      return base.digits(number), base.member(number)
+    elseif block ~= number - at then
+      block = number - at
+      before = base.digits(block / 1000)
+      zeros = string.sub(base.member(number), 1, -4 - #before)
+    end
+    local last = thousand[at]
+    if not last then
+      last = string.format('%03d', at)
+      thousand[at] = last
+    end
+    local field = before .. last
+    return field, zeros .. field
+  end
+end
+
 local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
 local function write(stretches, number)
-  local written, numbers, args, at = {}, {}, {}, 1
-  local ready, text = {}, records.packed_text
+  local written, numbers, long, at = {}, {}, {}, 1
+  local ready, names, heads = {}, namer(), records.heads
   for i = 1, #stretches do
-    local list, task, lane, user, priority = unpack(stretches[i], 1, 5)
-    local form = records.former(task, lane, user or false, priority)
+    local ids, args, task, lane, user, priority = unpack(stretches[i], 1, 6)
+    local front, times = records.fresh(task, lane, user or false, priority)
     local places = ready[lane] or {}
     ready[lane] = places
-    local ranks = lanes.enter_fresh(lanes.get(lane), user, priority, #list / 2)
-    for j = 1, #list, 2 do
-      number = number + 1
-      local id, given, rank, place = list[j], list[j + 1], ranks[(j + 1) / 2], #places
-      local field, tail = string.format('%d', number), nil
+    local place, rank = #places + 1, lanes.enter_fresh(lanes.get(lane), user, priority, #ids)
+    for j = 1, #ids do
+      local id, given = ids[j], args[j]
+      local field, member = names(number + j)
+      local before, tail = heads[#given], NO_RESULT
       if records.is_long(given) then
-        tail, args[#args + 1], args[#args + 2] = ELSEWHERE, field, given
-      else
-        tail = text(given) .. NO_RESULT
+        long[#long + 1], long[#long + 2] = field, given
+        before, given, tail = '', '', ELSEWHERE
       end
-      written[at], written[at + 1] = field, form(text(id), rank, tail)
+      written[at], written[at + 1] = field, front .. heads[#id] .. id .. times .. pack(rank) .. before .. given .. tail
       numbers[at], numbers[at + 1] = id, field
-      places[place + 1], places[place + 2] = rank, string.format('%015d', number)
-      at = at + 2
+      places[place], places[place + 1] = rank, member
+      at, place, rank = at + 2, place + 2, rank + 1
     end
+    number = number + #ids
   end
-  runs.keep_long(args)
+  runs.keep_long(long)
   base.at_this_end(function()
     base.send('HSET', PREFIX .. 'runs', written)
     base.send('HSET', PREFIX .. 'ids', numbers)
@@ -113,14 +138,15 @@ function plain.accept(stretches)
     end
   end
   local ids = ids_of(stretches)
-  if not ids or is_known('ids', ids) or is_known('takers', ids) or runs.last() + #ids > LAST then
+  if is_known('ids', ids) or (call('EXISTS', PREFIX .. 'takers') == 1 and is_known('takers', ids))
+    or runs.last() + #ids > LAST then
     return nil
   end
   local ahead = {}
   for i = 1, #stretches do
-    local book = lanes.get(stretches[i][3])
+    local book, count = lanes.get(stretches[i][4]), #stretches[i][1]
     ahead[i] = book.pending
-    book.pending = book.pending + #stretches[i][1] / 2
+    book.pending = book.pending + count
   end
   write(stretches, runs.count_in(#ids))
   return ahead

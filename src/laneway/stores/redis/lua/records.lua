@@ -199,17 +199,14 @@ end
 
 -- The last part -------------------------------------------------------------------------------------------------------
 
-local heads = {}  -- by length: what stands before a packed text
-
--- Return a text packed, of which many are of the same length, and none is long.
-function records.packed_text(text)
-  local head = heads[#text]
-  if not head then
-    head = string.sub(pack(text), 1, -#text - 1)
-    heads[#text] = head
+-- What stands before a packed text, by its length.
+records.heads = setmetatable({}, {__index = function(heads, length)
+  local head = string.sub(pack(string.rep(' ', length)), 1, -length - 1)
+  if length <= INLINE then
+    heads[length] = head
   end
-  return head .. text
-end
+  return head
+end})
 
 -- Tell whether a text is too long to stand in the record.
 function records.is_long(text)
@@ -282,16 +279,12 @@ function records.new(number, new, lane, due_at)
   return run
 end
 
--- Return what makes records, as `write` does, of runs that are new and in the ready order of their lane, and differ in
--- id, rank and arguments only: of the packed id, the rank and the tail.
-function records.former(task, lane, user, priority)
+-- Return what stands, in records of runs that are new and in the ready order of their lane, before the id and between
+-- that and the rank.
+function records.fresh(task, lane, user, priority)
   local state = records.state_text({
     state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
     ended_at = false, seq = 0, log = {},
   })
-  local whose, times = whose_text(task, lane, user, false, priority), packed(NOW) .. packed(NOW)
-  local first = lead(state, whose) .. state .. whose
-  return function(id, rank, tail)
-    return first .. id .. times .. pack(rank) .. tail
-  end
+  return records.front(state, whose_text(task, lane, user, false, priority)), packed(NOW) .. packed(NOW)
 end

@@ -8,8 +8,8 @@ steering.make_due()
 local ahead = plain.accept(batch)
 for _, item in ipairs(ahead and {} or batch) do
   if type(item[1]) == 'table' then
-    for i = 1, #item[1], 2 do
-      local wire = {item[1][i], item[2], item[1][i + 1], item[3], item[4], nil, item[5]}
+    for i = 1, #item[1] do
+      local wire = {item[1][i], item[3], item[2][i], item[4], item[5], nil, item[6]}
       receipts[#receipts + 1] = acceptance.accept(acceptance.read(wire))
     end
   else
