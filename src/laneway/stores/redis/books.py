@@ -35,20 +35,22 @@ def lane_of(name: str, packed: Sequence[Any]) -> Lane:
 
 
 def lane_book(name: str, packed: Sequence[Any]) -> LaneBook:
-    """Return a lane's book, without its seats and turns."""
+    """Return a lane's book, without the seats and turns of users."""
     paused, active, pending, paces = packed[5:9]
-    ready = {priority: Pace(v, count) for priority, v, count in paces}
-    return LaneBook(lane_of(name, packed), ready, Ledger(Turn), Ledger(Seat), active, pending, paused=paused)
+    ready = {priority: Pace(v, count) for priority, v, count, *_ in paces}
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turns.update({(None, priority): Turn(*turn) for priority, _, _, *turn in paces if any(turn)})
+    return LaneBook(lane_of(name, packed), ready, turns, Ledger(Seat), active, pending, paused=paused)
 
 
-def turn_of(field: str) -> tuple[str | None, int]:
+def turn_of(field: str) -> tuple[str, int]:
     """Return the user and the priority that a turn is kept under.
 
-    >>> turn_of("-5:ann:b"), turn_of("0")
-    (('ann:b', -5), (None, 0))
+    >>> turn_of("-5:ann:b")
+    ('ann:b', -5)
     """
-    priority, with_user, user = field.partition(":")
-    return user if with_user else None, int(priority)
+    priority, _, user = field.partition(":")
+    return user, int(priority)
 
 
 def rule_of(packed: Any) -> Rule:

@@ -143,8 +143,7 @@ class _Users:
             self._active |= {(user, lane): active for user, (active, *_) in pairs(seats)}
             for field, (_, waiting) in pairs(turns):
                 user, _ = turn_of(field)
-                if user is not None:
-                    self._waiting[user, lane] = self._waiting.get((user, lane), 0) + waiting
+                self._waiting[user, lane] = self._waiting.get((user, lane), 0) + waiting
         self._paused = set(paused)
         self._caps: dict[tuple[str, str], int] = {}
         for field, cap in pairs(caps):

@@ -96,7 +96,9 @@ KEYS = (
     Key("counts:<lane>", "hash", "acceptance", _NEVER, "what became of submissions and runs -> how often"),
     Key("working", "set", "lanes", _SETTLED, "lanes that have something in the ready order"),
     Key("seats:<lane>", "hash", "lanes", _SETTLED, "user -> active, parked, out, packed"),
-    Key("turns:<lane>", "hash", "lanes", _SETTLED, "priority and user -> last tag, waiting, packed"),
+    Key(
+        "turns:<lane>", "hash", "lanes", _SETTLED, "priority, user -> last tag, waiting, packed; of nobody: in `lanes`"
+    ),
     Key("caps:<lane>", "hash", "lanes", _SETTLED, "user -> cap that holds; 0 while the user is paused"),
     Key("set_caps", "hash", "ruling", _SETTLED, "lane and user -> cap that an operator set"),
     Key("sessions", "hash", "sessions", _SETTLED, "session -> its book, packed"),
@@ -114,7 +116,7 @@ KEYS = (
     Key("leases:<incarnation>", "set", "workers", _LEFT, "numbers of the runs whose leases it has"),
     Key("busy:<incarnation>", "hash", "workers", _LEFT, "lane -> how many of its runs it executes"),
     Key("asked:<incarnation>", "set", "workers", _LEFT, "runs it executes of which something is requested"),
-    Key("resting", "zset", "waking", _LEFT, "incarnations that rest, by registration"),
+    Key("resting", "hash", "waking", _LEFT, "incarnations that rest -> order of registering, next due time told"),
     Key("heartbeat", "hash", "workers", _NEVER, "when anybody last renewed, and until when no lapse counts"),
     # Jobs
     Key("jobs", "hash", "jobbook", _REMOVED, "id -> its record, packed"),

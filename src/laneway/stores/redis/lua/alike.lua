@@ -24,7 +24,8 @@ local function is_hushed()
 end
 
 -- Return what a state becomes by a start; false if the run has to be looked at.
-local function started(is, worker, told)
+local function started(is, worker)
+  local told = logs.started(worker.id)
   if is.state ~= 'pending' or is.rare or (is.kind ~= FRESH and is.kind ~= AGAIN) or not logs.fit(is, told) then
     return false
   end
@@ -122,8 +123,8 @@ local function start_all(book, form, count, rank)
 end
 
 -- Start runs from the front of a lane's ready order as long as they can be started alike: up to `count`, of these
--- `tasks`; `told` are the events. Adds them to what was `found` (claiming.lua).
-function alike.start(worker, book, count, tasks, told, found)
+-- `tasks`. Adds them to what was `found` (claiming.lua).
+function alike.start(worker, book, count, tasks, found)
   local order = shelves.ready(book.name)
   local page, at = order:front_page(count)
   if not page or not is_hushed() then
@@ -148,7 +149,7 @@ function alike.start(worker, book, count, tasks, told, found)
     local parts, own = own_at(text)
     local form = starts[parts]
     if form == nil then
-      form = form_of(parts, started, worker, told)
+      form = form_of(parts, started, worker)
       starts[parts] = form
     end
     if form ~= group or form and form.of.user then  -- what its user may have must be known before it is looked at

@@ -56,6 +56,10 @@ end)
 -- Send a variadic command in pieces; `list` holds its values (pairs stay together, because a piece is even).
 function base.send(command, key, list)
   local count = #list
+  if count > 0 and count <= PIECE then
+    call(command, key, unpack(list))
+    return
+  end
   for first = 1, count, PIECE do
     call(command, key, unpack(list, first, math.min(first + PIECE - 1, count)))
   end
@@ -112,47 +116,55 @@ end)
 
 -- Ledgers: hashes of packed values, read when first asked for and written at the end if they differ ------------------
 
-local standing, passing = {}, {}  -- by name, and in a list
+local ledgers, passing = {}, 0  -- by name; how many of them are one of many
+local MOST_PASSING = 100  -- before those are forgotten
+local touched = {}  -- those of which something was read or written in this call
 local Ledger = {}
 Ledger.__index = Ledger
-
-local function ledger_in(list, name, make, write, read)
-  local ledger = list[name]
-  if not ledger then
-    ledger = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, Ledger)
-    ledger.rewritten = {}  -- texts that are to be written as they are
-    ledger.key = PREFIX and PREFIX .. name
-    list[name] = ledger
-    list[#list + 1] = ledger
-  end
-  return ledger
-end
 
 -- Return the ledger of a hash. `make(field)` gives a new value; without it what is missing is nil. `write(value)` gives
 -- what is packed, nil if it need not be kept; `read(packed, field)` gives the value again. Both may be left out. A
 -- ledger that has `to_text(value)` and `of_text(text, field)` packs by them.
 function base.ledger(name, make, write, read)
-  return ledger_in(standing, name, make, write, read)
+  local ledger = ledgers[name]
+  if not ledger then
+    ledger = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, Ledger)
+    ledger.rewritten = {}  -- texts that are to be written as they are
+    ledgers[name] = ledger
+  end
+  return ledger
 end
 
 -- Do the same for one of many hashes, such as there is one of for each lane.
 function base.one_ledger(name, make, write, read)
-  return ledger_in(passing, name, make, write, read)
+  if not ledgers[name] then
+    passing = passing + 1
+    base.ledger(name, make, write, read).passes = true
+  end
+  return ledgers[name]
 end
 
 base.at_begin(function()
-  passing = {}
-  for i = 1, #standing do
-    local ledger = standing[i]
-    ledger.key = PREFIX .. ledger.name
-    if next(ledger.kept) ~= nil then
-      ledger.kept, ledger.texts = {}, {}
+  for i = 1, #touched do
+    local ledger = touched[i]
+    ledger.key, ledger.kept, ledger.texts, ledger.rewritten, ledger.is_whole = nil, {}, {}, {}, false
+  end
+  touched = {}
+  if passing > MOST_PASSING then
+    for name, ledger in pairs(ledgers) do
+      ledgers[name] = not ledger.passes and ledger or nil
     end
-    if next(ledger.rewritten) ~= nil then
-      ledger.rewritten = {}
-    end
+    passing = 0
   end
 end)
+
+-- Make a ledger ready for this call: what it is asked for or told is read and written under its key.
+function Ledger:touch()
+  if not self.key then
+    self.key = PREFIX .. self.name
+    touched[#touched + 1] = self
+  end
+end
 
 function Ledger:take_in(field, text)
   self.texts[field] = text
@@ -181,7 +193,8 @@ function Ledger:find(field)
     self.texts[field] = false  -- it is yet to be written
     return value
   end
-  return self:take_in(field, call('HGET', self.key, field))
+  self:touch()
+  return self:take_in(field, not self.is_whole and call('HGET', self.key, field))
 end
 
 -- Return the value of a field; a new one if there is none.
@@ -203,6 +216,7 @@ end
 
 -- Put a value under a field that is known to be new.
 function Ledger:add(field, value)
+  self:touch()
   self.texts[field] = false
   self.kept[field] = value
 end
@@ -214,6 +228,7 @@ end
 -- Read several fields at once.
 function Ledger:load(fields)
   local missing = {}
+  self:touch()
   for i = 1, #fields do
     if self.kept[fields[i]] == nil and not self.rewritten[fields[i]] then
       missing[#missing + 1] = fields[i]
@@ -230,6 +245,7 @@ end
 
 -- Return the texts of these fields by their places, nil for those that this call has read.
 function Ledger:untouched(fields)
+  self:touch()
   local found, kept = {}, next(self.kept) ~= nil and self.kept
   for first = 1, #fields, PIECE do
     local last = math.min(first + PIECE - 1, #fields)
@@ -250,8 +266,13 @@ function Ledger:untouched(fields)
   return found
 end
 
--- Read everything; return the fields and values as a table.
-function Ledger:all()
+-- Read everything, once.
+function Ledger:read_all()
+  if self.is_whole then
+    return
+  end
+  self:touch()
+  self.is_whole = true
   local found = call('HGETALL', self.key)
   for i = 1, #found, 2 do
     if self.rewritten[found[i]] then
@@ -260,6 +281,11 @@ function Ledger:all()
       self:take_in(found[i], found[i + 1])
     end
   end
+end
+
+-- Return the fields and values of everything as a table.
+function Ledger:all()
+  self:read_all()
   local all = {}
   for field, value in pairs(self.kept) do
     if value then
@@ -290,17 +316,17 @@ local function write_ledger(ledger)
       gone[#gone + 1] = field
     end
   end
-  base.send('HDEL', ledger.key, gone)
-  base.send('HSET', ledger.key, sets)
+  if #gone > 0 then
+    base.send('HDEL', ledger.key, gone)
+  end
+  if #sets > 0 then
+    base.send('HSET', ledger.key, sets)
+  end
 end
 
 base.at_end(function()
-  for _, list in ipairs({standing, passing}) do
-    for i = 1, #list do
-      if next(list[i].kept) ~= nil or next(list[i].rewritten) ~= nil then
-        write_ledger(list[i])
-      end
-    end
+  for i = 1, #touched do
+    write_ledger(touched[i])
   end
 end)
 
@@ -376,13 +402,50 @@ end)
 
 local sets = {}
 
+-- Keys that are seldom there and that every step or submission asks about: one call tells of all, or two.
+local SELDOM = {'disabled', 'takers', 'paused_tasks', 'aside_lanes', 'broken_lanes', 'open', 'due', 'deadlines', 'jobs_due'}
+local RARER = 6  -- so many of them are there more seldom than the others
+local place_of, keys, keys_of = {}, {}, nil  -- where they stand; with the prefix, and which that was
+local absent  -- none is there, by place
+
+for place, name in ipairs(SELDOM) do
+  place_of[name] = place
+end
+
+local function look_for_them()
+  if keys_of ~= PREFIX then
+    keys_of = PREFIX
+    for place, name in ipairs(SELDOM) do
+      keys[place] = PREFIX .. name
+    end
+  end
+  if call('EXISTS', unpack(keys)) == 0 then
+    absent = #SELDOM
+  else
+    absent = call('EXISTS', unpack(keys, 1, RARER)) == 0 and RARER or 0
+  end
+end
+
+-- Tell whether a key is known not to be there when this call began.
+function base.is_absent(name)
+  local place = place_of[name]
+  if not place then
+    return false
+  end
+  if not absent then
+    look_for_them()
+  end
+  return place <= absent
+end
+
 -- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
 function base.set(name)
   local set = sets[name]
   if not set then
     set = {}
-    for _, member in ipairs(call('SMEMBERS', PREFIX .. name)) do
-      set[member] = true
+    local members = base.is_absent(name) and {} or call('SMEMBERS', PREFIX .. name)
+    for i = 1, #members do
+      set[members[i]] = true
     end
     sets[name] = set
   end
@@ -392,7 +455,7 @@ end
 local changed_sets = {}
 
 base.at_begin(function()
-  sets, changed_sets = {}, {}
+  sets, changed_sets, absent = {}, {}, nil
 end)
 
 function base.put_in(name, member, there)

@@ -72,8 +72,8 @@ local function claim_from(lane, share, asker, started, moves)
   end
   local gates = claiming.opened(lane, asker.tasks)
   if next(gates) == nil and next(shelves.gated('aside', lane)) == nil then
-    alike.start(asker.worker, book, goal - #numbers, asker.free, asker.told, started)
-    if #numbers >= goal then
+    alike.start(asker.worker, book, goal - #numbers, asker.free, started)
+    if #numbers >= goal or shelves.ready(lane):is_empty() then
       return moves
     end
   end
@@ -112,6 +112,9 @@ end
 local GOLDEN = {0x7C15, 0x7F4A, 0x79B9, 0x9E37}
 
 local function first_lane(turn, count)
+  if count == 1 then
+    return 0
+  end
   local limbs, carry = {}, 0
   for i = 1, 4 do
     local sum, rest = carry, turn
@@ -135,7 +138,7 @@ end
 -- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
 -- lists, by place: numbers, fences, lanes, and `runs` that are yet to be told of it, or `handed`, as the worker gets it,
 -- of those of which all is done (alike.lua).
-function claiming.claim(worker, names, room, tasks, spare, told)
+function claiming.claim(worker, names, room, tasks, spare)
   local count = #names
   local first, in_turn = first_lane(worker.call, count), {}
   for i = 1, count do
@@ -147,7 +150,7 @@ function claiming.claim(worker, names, room, tasks, spare, told)
       free[task] = true
     end
   end
-  local asker, moves = {worker = worker, tasks = tasks, free = free, told = told}, MOST_MOVES
+  local asker, moves = {worker = worker, tasks = tasks, free = free}, MOST_MOVES
   local started = {numbers = {}, fences = {}, lanes = {}, handed = {}, runs = {}}
   for i, lane in ipairs(in_turn) do
     local share = math.ceil((room - #started.numbers) / (count - i + 1))

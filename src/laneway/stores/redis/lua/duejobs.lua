@@ -19,6 +19,9 @@ end
 -- Return when the first of all is due.
 function duejobs.soonest()
   local soonest, read = nil, 0
+  if base.is_absent('jobs_due') and next(moves) == nil then
+    return nil
+  end
   repeat
     local page = call('ZRANGE', PREFIX .. 'jobs_due', read, read + 31, 'WITHSCORES')
     for i = 1, #page, 2 do

@@ -29,7 +29,7 @@ end
 local function written(book)
   local paces = {}
   for priority, pace in pairs(book.paces) do
-    paces[#paces + 1] = {priority, pace.v, pace.ready}
+    paces[#paces + 1] = {priority, pace.v, pace.ready, pace.last, pace.waiting}
   end
   table.sort(paces, function(one, other) return one[1] < other[1] end)
   return {
@@ -41,7 +41,7 @@ end
 local function read(packed, name)
   local paces, works = {}, false
   for _, pace in ipairs(packed[9]) do
-    paces[pace[1]] = {v = pace[2], ready = pace[3]}
+    paces[pace[1]] = {v = pace[2], ready = pace[3], last = pace[4] or 0, waiting = pace[5] or 0}
     works = works or pace[3] > 0
   end
   return {
@@ -120,7 +120,7 @@ function lanes.seat(book, user)
 end
 
 local function turn_field(user, priority)
-  return user and priority .. ':' .. user or tostring(priority)
+  return priority .. ':' .. user
 end
 
 function lanes.turns(book)
@@ -182,7 +182,7 @@ end
 local function pace_of(book, priority)
   local pace = book.paces[priority]
   if not pace then
-    pace = {v = 0, ready = 0}
+    pace = {v = 0, ready = 0, last = 0, waiting = 0}
     book.paces[priority] = pace
   end
   if pace.ready == 0 then
@@ -191,8 +191,13 @@ local function pace_of(book, priority)
   return pace
 end
 
+-- Return the turn of whoever a run is of, to be changed. That of nobody is in the pace of its priority.
+function lanes.turn(book, of)
+  return of.user and lanes.turns(book):get(of.turn) or book.paces[of.priority]
+end
+
 local function first_tag(book, run, v)
-  local turn = lanes.turns(book):get(run.turn)
+  local turn = lanes.turn(book, run)
   local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
   turn.last = tag
   turn.waiting = turn.waiting + 1
@@ -211,7 +216,7 @@ end
 -- they are consecutive: a turn that was just taken is never ahead of those that wait.
 function lanes.enter_fresh(book, user, priority, count)
   local pace = pace_of(book, priority)
-  local turn, v = lanes.turns(book):get(turn_field(user, priority)), pace.v
+  local turn, v = user and lanes.turns(book):get(turn_field(user, priority)) or pace, pace.v
   local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
   turn.last, turn.waiting, pace.ready = tag + count - 1, turn.waiting + count, pace.ready + count
   return tag - HEAD_START * priority
@@ -274,10 +279,13 @@ end
 
 -- Count so many first-time runs as not waiting any more.
 function lanes.wait_no_more(book, of, count)
-  local turn = lanes.turns(book):get(of.turn)
+  local turn = lanes.turn(book, of)
   turn.waiting = turn.waiting - count
   if turn.waiting == 0 then
-    lanes.turns(book):drop(of.turn)
+    turn.last = 0
+    if of.user then
+      lanes.turns(book):drop(of.turn)
+    end
   end
 end
 

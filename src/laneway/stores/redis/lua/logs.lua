@@ -11,9 +11,10 @@ local SPILL = 600  -- bytes of a log that stay in the record
 local streams = {}  -- by number: chunks to be added, {first, text}
 
 local last_drafts, last_attempt, last_text  -- many runs are started and end alike
+local starts = {}  -- by worker: the drafts of a start
 
 base.at_begin(function()
-  streams, last_drafts = {}, nil
+  streams, last_drafts, starts = {}, nil, {}
 end)
 
 local function text_of(drafts, attempt)
@@ -100,6 +101,14 @@ function logs.draft(kind, ...)
     data[#data + 1] = '"' .. pairs_[i] .. '":' .. value
   end
   return {'"' .. kind .. '"', '{' .. table.concat(data, ',') .. '}'}
+end
+
+-- Return the drafts of a start by that worker.
+function logs.started(worker)
+  if not starts[worker] then
+    starts[worker] = {{'"started"', '{"worker":' .. cjson.encode(worker) .. '}'}}
+  end
+  return starts[worker]
 end
 
 function logs.done(state)

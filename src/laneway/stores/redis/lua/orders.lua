@@ -21,7 +21,7 @@ function orders.at(name)
       page = {},  -- what was read of the sorted set: members and ranks, in turns
       at = 1,  -- the first of the page that is not looked at yet
       read = 0,  -- how many of the set were read
-      rest = true,  -- there may be more in the set
+      rest = not base.is_absent(name),  -- there may be more in the set
       fresh = {},  -- what was put since: {rank, member}, sorted
       gone = {},  -- members of the set that were taken out
       gone_count = 0,
@@ -34,6 +34,11 @@ function orders.at(name)
   return order
 end
 
+-- Tell whether this call has asked for the order of that key.
+function orders.is_known(name)
+  return kept_orders[name] ~= nil
+end
+
 local function before(rank, member, other_rank, other_member)
   return rank < other_rank or (rank == other_rank and member < other_member)
 end
@@ -42,8 +47,9 @@ function Order:put(rank, number)
   local member, fresh = base.member(number), self.fresh
   local low, high = 1, #fresh + 1
   while low < high do
-    local middle = math.floor((low + high) / 2)
-    if before(rank, member, fresh[middle][1], fresh[middle][2]) then
+    local middle = (low + high - (low + high) % 2) / 2
+    local other = fresh[middle]
+    if rank < other[1] or (rank == other[1] and member < other[2]) then
       high = middle
     else
       low = middle + 1

@@ -14,14 +14,14 @@ local function load(stretches)
   for i = 1, #stretches do
     local _, _, _, lane, user, priority = unpack(stretches[i], 1, 6)
     turns[lane], users[lane] = turns[lane] or {}, users[lane] or {}
-    table.insert(turns[lane], turn_field(user, priority))
     if user then
+      table.insert(turns[lane], turn_field(user, priority))
       table.insert(users[lane], user)
     end
   end
   for lane, fields in pairs(turns) do
     local book = lanes.find(lane)
-    if book then
+    if book and #fields > 0 then
       lanes.turns(book):load(fields)
       lanes.seats(book):load(users[lane])
     end
@@ -138,7 +138,7 @@ function plain.accept(stretches)
     end
   end
   local ids = ids_of(stretches)
-  if is_known('ids', ids) or (call('EXISTS', PREFIX .. 'takers') == 1 and is_known('takers', ids))
+  if is_known('ids', ids) or (not base.is_absent('takers') and is_known('takers', ids))
     or runs.last() + #ids > LAST then
     return nil
   end

@@ -10,7 +10,7 @@ function present.all()
   for i, worker in ipairs(workers.all()) do
     found[i] = {
       worker.id, call('HGET', PREFIX .. 'worker_infos', worker.id), worker.renewed_at, worker.left, worker.short,
-      worker.rests, call('SCARD', PREFIX .. 'leases:' .. worker.id),
+      call('HEXISTS', PREFIX .. 'resting', worker.id) == 1, call('SCARD', PREFIX .. 'leases:' .. worker.id),
       call('HGETALL', PREFIX .. 'busy:' .. worker.id),
     }
   end

@@ -168,14 +168,15 @@ function records.alone(is)
   return setmetatable(run, Run)
 end
 
--- Return what a text says of whose a run is; as above. `turn` is where its user's turn is kept.
+-- Return what a text says of whose a run is; as above. `turn` is where its user's turn is kept,
+-- `fresh` what stands before the id of one that is new and ready (`records.fresh`).
 function records.whose_of(text)
   local found = whoses[text]
   if not found then
     local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
     found = {
       task = task, lane = lane, user = user, session = session, priority = priority,
-      turn = user and priority .. ':' .. user or tostring(priority),
+      turn = user and priority .. ':' .. user,
     }
     whoses[text], parsed = found, parsed + 1
   end
@@ -282,9 +283,13 @@ end
 -- Return what stands, in records of runs that are new and in the ready order of their lane, before the id and between
 -- that and the rank.
 function records.fresh(task, lane, user, priority)
-  local state = records.state_text({
-    state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
-    ended_at = false, seq = 0, log = {},
-  })
-  return records.front(state, whose_text(task, lane, user, false, priority)), packed(NOW) .. packed(NOW)
+  local whose, now = whose_text(task, lane, user, false, priority), packed(NOW)
+  local of = records.whose_of(whose)
+  if not of.fresh then
+    of.fresh = records.front(records.state_text({
+      state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
+      ended_at = false, seq = 0, log = {},
+    }), whose)
+  end
+  return of.fresh, now .. now
 end

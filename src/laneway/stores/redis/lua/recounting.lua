@@ -6,7 +6,7 @@ local recounting = {}
 local function empty(book)
   book.active, book.pending, book.worked = 0, 0, nil
   for _, pace in pairs(book.paces) do
-    pace.ready = 0
+    pace.ready, pace.waiting = 0, 0
   end
   for _, seat in pairs(lanes.seats(book):all()) do
     seat.active, seat.parked, seat.out = 0, 0, 0
@@ -22,7 +22,7 @@ local function ready_at(book, priority)
     for _, pace in pairs(book.paces) do
       most = math.max(most, pace.v)
     end
-    book.paces[priority] = {v = most, ready = 0}
+    book.paces[priority] = {v = most, ready = 0, last = 0, waiting = 0}
   end
   return book.paces[priority]
 end
@@ -64,7 +64,8 @@ local function count_in_lane(run, shelf, gate)
     count_parked(book, run, gate)
   end
   if (shelf == 'ready' or shelf == 'parked') and not has(run.kind, AGAIN) and not has(run.kind, STILL) then
-    local turn = lanes.turns(book):get(run.turn)
+    ready_at(book, run.priority)
+    local turn = lanes.turn(book, run)
     turn.waiting = turn.waiting + 1
   end
 end
@@ -78,6 +79,9 @@ local function set_lanes()
     count_in_lane(spot[1], spot[2], spot[3])
   end
   for _, book in pairs(books) do
+    for _, pace in pairs(book.paces) do
+      pace.last = pace.waiting > 0 and pace.last or 0
+    end
     for field, turn in pairs(lanes.turns(book):all()) do
       if turn.waiting == 0 then
         lanes.turns(book):drop(field)

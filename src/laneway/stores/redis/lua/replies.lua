@@ -7,6 +7,9 @@ local replies = {}
 -- Return the packed list of values that are packed already; `count` says how many they are if some stand together.
 function replies.list(parts, count)
   count = count or #parts
+  if count < 16 then
+    return string.char(0x90 + count) .. table.concat(parts)
+  end
   local header = string.char(
     0xdd, math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256,
     count % 256)

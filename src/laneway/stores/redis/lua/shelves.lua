@@ -138,6 +138,9 @@ end
 
 -- Return when the next future run is due, or a question is answered too late, whichever is first.
 function shelves.next_due()
+  if base.is_absent('due') and not orders.is_known('due') and not orders.is_known('deadlines') then
+    return nil
+  end
   local due, late = orders.at('due'):first(), orders.at('deadlines'):first()
   if due and late then
     return math.min(due, late)

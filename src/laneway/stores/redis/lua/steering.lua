@@ -245,6 +245,9 @@ end
 
 -- Let runs that are due join, and end those whose questions were not answered in time.
 function steering.make_due()
+  if base.is_absent('due') then
+    return  -- nor are there deadlines
+  end
   local deadlines = orders.at('deadlines')
   while true do
     local till = deadlines:first()

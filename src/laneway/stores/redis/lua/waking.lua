@@ -3,10 +3,11 @@
 -- twice for one thing. A wake-up is a message on channel `wake:<incarnation>`; `said` tells watchers that events were
 -- written.
 --
--- Sorted set `resting`: the incarnations that rest, by the order of registering.
+-- Hash `resting`: the incarnations that rest -> {order of registering, the next due time that it knows of or false}.
 
 local waking = {}
 local woken = {}  -- a table of trues
+local kept_resting = base.ledger('resting')
 
 base.at_begin(function()
   woken = {}
@@ -19,20 +20,13 @@ end
 
 -- Let a worker rest, or not any more; `told` is the next due time that it knows of, or false.
 function waking.rest(worker, rests, told)
-  if worker.rests ~= rests then
-    worker.rests = rests
-    if rests then
-      call_later('ZADD', 'resting', worker.order, worker.id)
-    else
-      call_later('ZREM', 'resting', worker.id)
-    end
-  end
-  worker.told = told or false
+  kept_resting:read_all()
+  kept_resting:put(worker.id, rests and {worker.order, told or false})
 end
 
-local function wake(worker)
-  waking.rest(worker, false, worker.told)
-  woken[worker.id] = true
+local function wake(id)
+  kept_resting:put(id, false)
+  woken[id] = true
 end
 
 -- Return when the next future run is due, a question is answered too late, or a circuit is tried again.
@@ -49,8 +43,8 @@ function waking.next_due()
   return soonest
 end
 
-local function may_take(worker, book)
-  return not book.worker_limit or workers.spare(worker, book.name, book.worker_limit) > 0
+local function may_take(id, book)
+  return not book.worker_limit or workers.spare(id, book.name, book.worker_limit) > 0
 end
 
 -- Return, by lane, how many runs of the ready order may be started, and the tasks of which runs may be that were set
@@ -84,9 +78,9 @@ local function startable(books)
   return left, aside
 end
 
-local function takes_some(worker, left)
+local function takes_some(id, left)
   for _, entry in ipairs(left) do
-    if entry[2] > 0 and may_take(worker, entry[1]) then
+    if entry[2] > 0 and may_take(id, entry[1]) then
       entry[2] = entry[2] - 1
       return true
     end
@@ -94,14 +88,14 @@ local function takes_some(worker, left)
   return false
 end
 
-local function takes_aside(worker, aside)
+local function takes_aside(id, aside)
   if #aside == 0 then
     return false
   end
-  local known = workers.tasks(worker.id)
+  local known = workers.tasks(id)
   for _, entry in ipairs(aside) do
     for task in pairs(entry[2]) do
-      if known[task] and may_take(worker, entry[1]) then
+      if known[task] and may_take(id, entry[1]) then
         return true
       end
     end
@@ -109,33 +103,27 @@ local function takes_aside(worker, aside)
   return false
 end
 
--- Return the workers that rest, in the order of registering; `also` is one that may have begun to rest in this call.
-local function resting(also)
-  local found, seen = {}, {}
-  local ids = call('ZRANGE', PREFIX .. 'resting', 0, -1)
-  if also then
-    ids[#ids + 1] = also.id
+-- Return the workers that rest, {id, order, told}, in the order of registering.
+local function resting()
+  local found = {}
+  for id, rest in pairs(kept_resting:all()) do
+    found[#found + 1] = {id, rest[1], rest[2]}
   end
-  for _, id in ipairs(ids) do
-    local worker = not seen[id] and workers.find(id)
-    seen[id] = true
-    if worker and worker.rests then
-      found[#found + 1] = worker
-    end
+  if #found > 1 then
+    table.sort(found, function(one, other) return one[2] < other[2] end)
   end
-  table.sort(found, function(one, other) return one.order < other.order end)
   return found
 end
 
 -- Wake as many as can start something, and one if nobody knows the next due time. A job that is due sooner than they
 -- know concerns all: any of them may be gone by then. The last thing that a script does before it flushes.
-function waking.wake(also)
+function waking.wake()
   if jobs.is_sooner() then
     for _, worker in ipairs(workers.all()) do
       woken[worker.id] = true
     end
   end
-  local idle = resting(also)
+  local idle = resting()
   if #idle > 0 then
     local books = lanes.working()
     for _, kind in ipairs({'aside_lanes', 'broken_lanes'}) do
@@ -144,19 +132,21 @@ function waking.wake(also)
       end
     end
     local left, aside = startable(books)
+    local somebody_asks = false
     for _, worker in ipairs(idle) do
-      if takes_some(worker, left) or takes_aside(worker, aside) then
-        wake(worker)
+      if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
+        wake(worker[1])
+        somebody_asks = true
       end
     end
     -- Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-    local soonest = waking.next_due()
+    local soonest = not somebody_asks and waking.next_due()
     local is_known = not soonest
     for _, worker in ipairs(idle) do
-      is_known = is_known or not worker.rests or (worker.told and worker.told <= soonest)
+      is_known = is_known or (worker[3] and worker[3] <= soonest)
     end
     if not is_known then
-      wake(idle[1])
+      wake(idle[1][1])
     end
   end
 end

@@ -11,16 +11,13 @@ local workers = {}
 
 local kept_workers = base.ledger('workers', nil, function(worker)
   return {
-    worker.order, worker.lease, worker.renewed_at, worker.left, worker.short, worker.call, worker.reply, worker.told,
-    worker.rests,
+    worker.order, worker.lease, worker.renewed_at, worker.left, worker.short, worker.call, worker.reply,
   }
 end, function(packed, id)
   return {
     id = id, order = packed[1], lease = packed[2], renewed_at = packed[3], left = packed[4], short = packed[5],
     call = packed[6],  -- its newest
     reply = packed[7],  -- to that
-    told = packed[8],  -- the next due time it knew of when it went to rest
-    rests = packed[9],
   }
 end)
 
@@ -76,7 +73,6 @@ function workers.register(id, lease, info, tasks)
   base.count('counters', 'workers', 1)
   kept_workers:put(id, {
     id = id, order = order, lease = lease, renewed_at = NOW, left = false, short = false, call = 0, reply = false,
-    told = false, rests = false,
   })
   base.set_text('worker_infos', id, info)
   base.set_text('worker_tasks', id, pack(tasks))
@@ -170,8 +166,9 @@ base.at_end(function()
       local list = there and here or gone
       list[#list + 1] = number
     end
-    base.send('SREM', PREFIX .. 'leases:' .. id, gone)
-    base.send('SADD', PREFIX .. 'leases:' .. id, here)
+    local key = PREFIX .. 'leases:' .. id
+    base.send('SREM', key, gone)
+    base.send('SADD', key, here)
   end
 end)
 
@@ -184,9 +181,9 @@ function workers.ask(run)
 end
 
 -- Return how many more runs of the lane the worker may take, if it may have so many.
-function workers.spare(worker, lane, limit)
-  local busy = tonumber(call('HGET', PREFIX .. 'busy:' .. worker.id, lane) or 0)
-  return limit - busy - (base.growth('busy:' .. worker.id)[lane] or 0)
+function workers.spare(id, lane, limit)
+  local busy = tonumber(call('HGET', PREFIX .. 'busy:' .. id, lane) or 0)
+  return limit - busy - (base.growth('busy:' .. id)[lane] or 0)
 end
 
 -- Forget a worker that has left, once it holds nothing.

@@ -5,7 +5,7 @@ base.allow_full()
 local worker = workers.find(unpacked(ARGV[2])[1])
 if worker then
   worker.left = true
-  waking.rest(worker, false, worker.told)
+  waking.rest(worker, false)
   workers.forget_if_done(worker)
 end
 waking.wake()

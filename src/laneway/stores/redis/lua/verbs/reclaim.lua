@@ -37,7 +37,7 @@ local room, more = limit - #lapsed_of(heir.id), false
 for _, worker in ipairs(workers.all()) do
   if worker.id ~= heir.id and (gone[worker.id] or workers.is_dead(worker)) then
     worker.left = true
-    waking.rest(worker, false, worker.told)
+    waking.rest(worker, false)
     for _, number in ipairs(sorted_leases(worker.id)) do
       if room <= 0 then
         more = true

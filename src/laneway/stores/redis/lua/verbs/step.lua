@@ -13,7 +13,7 @@ end
 -- given and what it settled there, it believes otherwise. So this incarnation ends, and what it holds is taken over.
 if step[2] > worker.call + 1 then
   worker.left = true
-  waking.rest(worker, false, worker.told)
+  waking.rest(worker, false)
   workers.forget_if_done(worker)
   waking.wake()
   base.flush()
@@ -43,7 +43,6 @@ if step[2] <= worker.call then
   return answer(numbers, held, unpack(reply, 3, 6))
 end
 
-local told = {logs.draft('started', 'worker', worker.id)}
 local NOTHING = {numbers = {}, fences = {}, handed = {}, runs = {}}
 
 local function claim(room)
@@ -63,13 +62,13 @@ local function claim(room)
   local names = base.sorted_keys(works)
   for _, name in ipairs(names) do
     if works[name].worker_limit then
-      spare[name] = workers.spare(worker, name, works[name].worker_limit)
+      spare[name] = workers.spare(worker.id, name, works[name].worker_limit)
     end
   end
   if #names == 0 then
     return NOTHING, false
   end
-  return claiming.claim(worker, names, room, tasks, spare, told)
+  return claiming.claim(worker, names, room, tasks, spare)
 end
 
 -- First what is due: what a result lets join its session comes behind it. And what goes on before the results: a run
@@ -87,7 +86,7 @@ for place, run in pairs(started.runs) do
   runs.set_state(run, 'running')
   run.worker, run.started_at, run.fence = worker.id, NOW, run.fence + 1
   workers.hand(run, worker.id)
-  logs.say(run, told)
+  logs.say(run, logs.started(worker.id))
   if run.steered then
     workers.ask(run)
   end
@@ -101,6 +100,6 @@ worker.call, worker.short = step[2], step[9]
 worker.reply = {numbers, started.fences, refused, due_in, more, NOW}
 waking.rest(worker, step[6] and not more and #numbers < step[5], next_due)
 base.said = true
-waking.wake(worker)
+waking.wake()
 base.flush()
 return reply
