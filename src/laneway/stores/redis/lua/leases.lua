@@ -141,15 +141,28 @@ local function settle(run, value, settlement)
   end
 end
 
+local function load_sessions(numbers)
+  local names = {}
+  for i = 1, #numbers do
+    local run = runs.get(numbers[i])
+    names[#names + 1] = run and run.session or nil
+  end
+  sessions.load(names)
+end
+
 -- Write the settlements whose leases stand; add the others to `refused`. They come as lists: the runs' numbers as
 -- texts, fences, results, and by place what else there is to write.
 function leases.settle(worker, results, refused)
   local fields, fences, values, more = unpack(results, 1, 4)
+  if #fields == 0 then
+    return
+  end
   local numbers, left = {}, alike.succeed(worker, fields, fences, values, more, SUCCESS)
   for i = 1, #left do
     numbers[i] = tonumber(fields[left[i]])
   end
   runs.load(numbers)
+  load_sessions(numbers)
   for i = 1, #left do
     local at, number = left[i], numbers[i]
     local run = leases.find(worker, number, fences[at])

@@ -30,13 +30,21 @@ function sessions.is_idle(book)
   return #book.admitted == 0 and book.held == 0 and #book.outside == 0 and #book.windows == 0
 end
 
--- Work out what holds: what an operator set, else what a message gave last, else the default.
-function sessions.judge(book)
-  if next(book.ruled) == nil and next(book.given) == nil then
-    book.rule = DEFAULT_RULE
-  else
-    book.rule = over(over(book.ruled, book.given), DEFAULT_RULE)
+-- A rule is worked out name by name, when it is asked: most who read a book want one or none.
+local Rule = {__index = function(rule, name)
+  local value = rule.ruled_[name]
+  if value == nil then
+    value = rule.given_[name]
   end
+  if value == nil then
+    value = DEFAULT_RULE[name]
+  end
+  return value
+end}
+
+-- Say what holds: what an operator set, else what a message gave last, else the default.
+function sessions.judge(book)
+  book.rule = setmetatable({ruled_ = book.ruled, given_ = book.given}, Rule)
 end
 
 local any_ruled  -- something is set of some session
@@ -99,6 +107,11 @@ local kept_sessions = base.ledger('sessions', make, written, read)
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
   return kept_sessions:get(name)
+end
+
+-- Read the books of several at once, because they will be asked for.
+function sessions.load(names)
+  kept_sessions:load(names)
 end
 
 -- Return the book of a session that is not idle, else nil.
