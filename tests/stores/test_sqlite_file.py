@@ -217,14 +217,13 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
         arrived.set()
         assert free.wait(10)
 
-    thread = threading.Thread(target=store._presence.writer.write_and_wait, args=(wait,))
-    thread.start()
+    held = store._presence.writer.write_later(wait)
     assert arrived.wait(10)
     try:
         yield free.set
     finally:
         free.set()
-        thread.join()
+        held.result()
 
 
 async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQLiteStore) -> None:

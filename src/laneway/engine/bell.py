@@ -17,8 +17,12 @@ class Bell:
         """Wake the waiter, or make the next wait return at once. From the loop's own thread."""
         if not self._rung:
             self._rung = True
-            if self._waiter is not None and not self._waiter.done():
-                self._waiter.set_result(None)
+            self.stir()
+
+    def stir(self) -> None:
+        """Let go on who lingers, without a ring. From the loop's own thread."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def ring_from_thread(self) -> None:
         """Ring from any thread, also after the loop has closed (then nobody waits)."""
@@ -34,10 +38,14 @@ class Bell:
 
     async def wait(self) -> None:
         """Return once the bell was rung since the last wait."""
+        await self.linger()
+        self._rung = False
+
+    async def linger(self) -> None:
+        """Return once the bell was rung, or stirred. It stays rung until somebody hushes it."""
         if not self._rung:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        self._rung = False

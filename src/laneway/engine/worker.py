@@ -6,6 +6,9 @@ submission wakes it. Then it waits on its bell, which a handler that ends, a wak
 Results that come in while a step is under way go into the next one, so under load the batches grow by themselves and at
 rest nothing is delayed.
 
+**Resting.** A worker that has nothing to do leaves the step it would make if it were woken (`engine.standby`). A store
+that would wake it may do that step at once and hand over the answer.
+
 **One step at a time.** A step that got no answer is sent again, the same, with the same call number, until it is
 answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers go on.
 
@@ -34,7 +37,7 @@ from laneway.core.liveness import Incarnation
 from laneway.core.memos import Recall
 from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
-from laneway.core.step import Step, StepReply
+from laneway.core.step import Result, Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions
 from laneway.engine.filewatch import FileWatch
@@ -46,6 +49,7 @@ from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
+from laneway.engine.standby import LeftStep, Rest
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
@@ -96,6 +100,7 @@ class Worker:
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
+        self._rest = Rest(self._bell, clock)
         self._subscribers = Subscribers() if subscribers is None else subscribers
         self._telling = Telling(store.get, self._subscribers)
         self._executions = Executions(
@@ -247,6 +252,7 @@ class Worker:
             self._executions.lose_all()
             return False
         finally:
+            self._rest.end()
             await self._supervisor.stop("renewer", "reclaimer", "pruner")
 
     async def _register(self) -> str:
@@ -259,7 +265,7 @@ class Worker:
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
-        await self._store.register(incarnation, self._bell.ring_from_thread)
+        await self._store.register(incarnation, self._rest)
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
 
@@ -300,14 +306,25 @@ class Worker:
             if reply.due_in is not None and not self._stopping:
                 # Counted from before the call: what the answer took on its way must not make the run late.
                 self._ring_at(self._asked_at + reply.due_in / SECOND)
-            await self._bell.wait()
+            if self._room > 0 and not executions:
+                # Whoever wakes this worker can do it at once. Not while it executes something: a handler that holds up
+                # the loop would hold up what is claimed behind its back, and another worker might be free.
+                self._rest.leave(Step(self._incarnation, self._call + 1, room=self._room, park=True))
+            await self._bell.linger()
+
+    @property
+    def _room(self) -> int:
+        """How many runs more it can take."""
+        return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
 
     async def _step(self) -> StepReply:
+        left = self._rest.end()
+        if left is not None:
+            return await self._done_for_us(left)  # rings stay: what they are about goes into the next step
         self._bell.hush()
         executions = self._executions
         results, emitted, saves = executions.take_results(), executions.talking.take(), executions.saves.take()
-        short = self._memory.short
-        room = 0 if self._stopping or short else self._settings.concurrency - len(executions)
+        room, short = self._room, self._memory.short
         self._call += 1
         more = ([saved for _, saved, _ in saves], executions.take_overdue())
         step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short)
@@ -318,16 +335,28 @@ class Worker:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
+        self._hear(reply, results)
+        executions.saves.told(saves)
+        return reply
+
+    async def _done_for_us(self, left: LeftStep) -> StepReply:
+        """Return the answer to a step that the store has taken; ask for it if there is none."""
+        self._call, self._asked_at = left.step.call, left.taken_at
+        reply = await left.reply
+        if reply is None:
+            reply = await self._answered(partial(self._store.step, left.step))
+        self._hear(reply, [])
+        return reply
+
+    def _hear(self, reply: StepReply, results: list[Result]) -> None:
         if reply.fires_in is not None:
             self._ticker.hear(reply.fires_in, self._asked_at)
         if self._telling.waiting:
             self._telling.answered(results, reply)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
-            executions.lose(number, fence)
-        executions.hear(reply.requests)
-        executions.saves.told(saves)
-        return reply
+            self._executions.lose(number, fence)
+        self._executions.hear(reply.requests)
 
     async def _messages(self, run_id: str, known: int) -> list[Message]:
         messages: list[Message] = []

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from laneway.core.liveness import Incarnation, WorkerInfo
 from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+
+
+class LeftStep(Protocol):
+    """A step that a resting worker has left, for a store to do."""
+
+    step: Step
+
+    def answer(self, reply: StepReply | None) -> None:
+        """Hand over the answer, and wake the worker. From any thread, once. With None it sends the step itself."""
+
+
+class Standby(ABC):
+    """Wakes a worker, as any `wake`; and may have the step that this worker would make then."""
+
+    @abstractmethod
+    def __call__(self) -> None:
+        """Wake the worker, from any thread."""
+
+    @abstractmethod
+    def take(self) -> LeftStep | None:
+        """Return the step, which then is the caller's to answer; None if the worker has left none. From any thread."""
 
 
 class WorkerStore(Protocol):
@@ -22,6 +44,8 @@ class WorkerStore(Protocol):
 
         A wake-up is a hint that may get lost: a resting worker also steps when `due_in` is over, and once a second
         looks for itself if the store is one that can lose hints (`Store.look`).
+        Where `wake` is a `Standby`, a store may do the step that it has instead of calling it, and spare a busy machine
+        the way to the worker and back.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -166,7 +167,8 @@ class LossyStore:
         return self.store.watch(changed)
 
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
-        await self._call("register", lambda: self.store.register(incarnation, wake))
+        # A step that the worker has left would pass us by: the store inside is only to ring.
+        await self._call("register", lambda: self.store.register(incarnation, partial(wake)))
 
     async def step(self, step: Step) -> StepReply:
         return await self._call("step", lambda: self.store.step(step))

@@ -58,12 +58,12 @@ class Desk(Holder):
         answer: T = await ask.future
         return answer
 
-    def ask_and_wait(self, work: Work[T], note: Any = None) -> T:
-        """Have the work done; wait for it in this thread."""
+    def ask_later(self, work: Work[T], note: Any = None) -> Future[T]:
+        """Have the work done; what is called when the future is done is called on the desk's thread."""
         ask = Ask(work, None, note)
         self._put(ask)
-        answer: T = ask.future.result()
-        return answer
+        future: Future[T] = ask.future
+        return future
 
     def stop(self) -> None:
         """Do what lies there, then let go of everything. Returns when the thread has ended."""

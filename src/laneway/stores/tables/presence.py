@@ -10,8 +10,13 @@ import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 
+from laneway.core.step import StepReply
+from laneway.errors import StoreUnavailable
+from laneway.ports.workers import LeftStep, Standby
 from laneway.stores.tables.desk import Desk
+from laneway.stores.tables.stepping import take_step
 from laneway.stores.tables.writing import Writer
 
 
@@ -75,8 +80,24 @@ class Presence(ABC):
         if wake is not None:
             # A callback whose loop is closed must not disturb its neighbours.
             with contextlib.suppress(Exception):
-                wake()
+                left = wake.take() if isinstance(wake, Standby) else None
+                wake() if left is None else self._do(left)
         return wake is not None
+
+    def _do(self, left: LeftStep) -> None:
+        """Have the step done that a worker has left; if that fails, the worker asks, and hears why."""
+
+        def answer(done: Future[StepReply]) -> None:
+            left.answer(None if done.exception() else done.result())
+
+        try:
+            done = self.writer.write_later(
+                lambda db, effects: take_step(db, effects, left.step, db.now()), durable=False, remembers=True
+            )
+        except StoreUnavailable:
+            left.answer(None)
+        else:
+            done.add_done_callback(answer)
 
     def wake_all_here(self) -> None:
         """Wake every worker of this process: some wake-up may have been lost."""

@@ -210,9 +210,10 @@ class TableStore(Jobkeeping[P], ABC):
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
-        return self._here.writer.write_and_wait(
+        renewed = self._here.writer.write_later(
             lambda db, _: liveness.renew(db, incarnation, db.now()), durable=False, remembers=True
         )
+        return renewed.result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from copy import copy
 from typing import TypeVar
 
@@ -35,10 +36,10 @@ class Writer(Desk):
         effects = Effects(durable=durable, remembers=remembers)
         return await self.ask(lambda db: work(db, effects), effects)
 
-    def write_and_wait(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
-        """Do the work in a transaction; wait for it in this thread."""
+    def write_later(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> Future[T]:
+        """Do the work in a transaction; the future ends once that is committed, on the writer's thread."""
         effects = Effects(durable=durable, remembers=remembers)
-        return self.ask_and_wait(lambda db: work(db, effects), effects)
+        return self.ask_later(lambda db: work(db, effects), effects)
 
     def do(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
