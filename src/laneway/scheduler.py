@@ -136,7 +136,8 @@ class Scheduler(Registering, Runs):
         """
         if connection is not None:
             return await (await self.letter(task, args, **options)).send(connection)
-        self._refuse_if_shut()
+        if self._shut:
+            raise BadSetting(SHUT)
         new = self._checking.one(task, args or {}, options)
         if not self._opened:
             await self.open()

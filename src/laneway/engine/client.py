@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -27,19 +26,13 @@ BATCH = 1000  # runs one call to the store submits at most
 Waiting = list[tuple[NewRun, "asyncio.Future[Receipt]"]]
 
 
-class _Batch(threading.local):
-    """What callers of this thread's loop have asked for since its last tick."""
-
-    loop: asyncio.AbstractEventLoop | None = None
-    waiting: Waiting = []  # noqa: RUF012  # replaced before it is added to
-
-
 class Client:
     """Talks to an open store on behalf of callers."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._local = _Batch()
+        # What callers of a loop have asked for since its last tick.
+        self._gathering: tuple[asyncio.AbstractEventLoop | None, Waiting] = (None, [])
         self._sending: set[asyncio.Task[None]] = set()
         self._following = Following(store, clock, self._get, self._page)
 
@@ -48,13 +41,16 @@ class Client:
 
         No timer: who comes alone does not wait for company.
         """
-        loop, local = asyncio.get_running_loop(), self._local
-        if local.loop is not loop or not local.waiting:
-            # What an abandoned loop left unsent was never acknowledged, and nobody waits for it.
-            local.loop, local.waiting = loop, []
-            loop.call_soon(self._send_waiting, local.waiting)
+        loop = asyncio.get_running_loop()
+        its, waiting = self._gathering
+        if its is not loop:
+            # Race: loops of several threads take this place from each other, and each sends what it has gathered. What
+            # an abandoned loop left unsent was never acknowledged, and nobody waits for it.
+            waiting = []
+            self._gathering = loop, waiting
+            loop.call_soon(self._send_waiting, waiting)
         receipt: asyncio.Future[Receipt] = loop.create_future()
-        local.waiting.append((new, receipt))
+        waiting.append((new, receipt))
         return receipt
 
     async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
@@ -133,7 +129,8 @@ class Client:
         return await self.repeated(lambda: self._store.events(run_id, after=after, limit=limit))
 
     def _send_waiting(self, waiting: Waiting) -> None:
-        self._local.waiting = []
+        if self._gathering[1] is waiting:
+            self._gathering = None, []
         for first in range(0, len(waiting), BATCH):
             task = asyncio.get_running_loop().create_task(self._send(waiting[first : first + BATCH]))
             # The loop keeps only weak references to tasks.

@@ -48,8 +48,10 @@ class Parameters:
         """Return the arguments as JSON text, or raise BadArguments that names the argument and what it should be."""
         if type(args) is not dict:
             args = _as_dict(self._task, args)
-        if self._numbers:
-            args = self._as_annotated(args)
+        for name, wanted in self._numbers:
+            if type(args.get(name)) is not wanted:
+                args = self._as_annotated(args)
+                break
         text = codec.to_json(args, self._what, limit)
         try:
             self._decode(text)

@@ -66,7 +66,7 @@ class Checking:
     def one(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a submission. Raises UnknownTask, BadArguments or BadSetting."""
         new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
-        return self._finished(new, options)
+        return self._finished(new, options) if options or carried.get() else new
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""
@@ -86,11 +86,12 @@ class Checking:
         parts = [parts_of(item) for item in items]
         batch = list[NewRun]()
         known = same = None
+        tied = bool(carried.get())
         for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
             if known is None or task is not same:  # most are of one task
                 known, same = self._registry.known(task), task
             new = checked(known, args, options, new_id, self._limit)
-            batch.append(self._finished(new, options))
+            batch.append(self._finished(new, options) if options or tied else new)
         return batch
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:

@@ -11,6 +11,7 @@ from itertools import chain, count
 from laneway.core.audit import DUE, HELD, PARKED, READY
 from laneway.core.shelves import BREAKER, NO_GATES, TASK, Shelf, gate_of
 from laneway.core.states import RunState
+from laneway.core.turns import ASIDE
 from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
@@ -130,9 +131,11 @@ class Heaps:
             order = self._parked[key] = Order()
         run.shelf, run.spot = _PARKED, (spot := next(self._spots))
         order.put((run.rank, run.number, spot, run))
+        if not run.kind & ASIDE:
+            return
         if gate.startswith(TASK):
             self._aside.setdefault(run.lane, set()).add(run.task)
-        elif gate.startswith(BREAKER):
+        else:
             self.broken.setdefault(run.lane, set()).add(gate.removeprefix(BREAKER))
 
     def take_parked(self, lane: str, gate: str) -> Record:

@@ -27,18 +27,17 @@ _LEDGERS = sql_names("ledgers")
 _SET_RUNS, _SET_PACE, _SET_TURN = _LEDGERS["set_runs"], _LEDGERS["set_pace"], _LEDGERS["set_turn"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
-_kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of")
-_PLAIN = (None, 0, None, None, None)  # the last five of these, of a run that simply goes to a lane
-_ties = attrgetter("ties")
+_kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of", "ties")
+_PLAIN = [None, 0, None, None, None, None]  # the last six of these, of a run that simply goes to a lane
 
 
 def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
     """Accept the batch; None, and nothing is written, if that takes more than this."""
-    kinds: set[tuple[Any, ...]] = set(map(_kind, batch))
-    if len(kinds) != 1:
+    kinds: list[tuple[Any, ...]] = list(map(_kind, batch))
+    if not kinds or kinds.count(kinds[0]) < len(kinds):
         return None
-    [(task, lane, user, priority, *special)] = kinds
-    if tuple(special) != _PLAIN or list(map(_ties, batch)).count(None) < len(batch):
+    task, lane, user, priority, *special = kinds[0]
+    if special != _PLAIN:
         return None
     rows = db.execute(_SQL["look"], (lane, user or "", priority, task)).fetchall()
     if not rows:
