@@ -25,6 +25,7 @@ from laneway.stores.sqlite import SQLiteStore, checkpoints
 from laneway.stores.sqlite.connection import connect_to_read
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.database import Database
+from laneway.stores.tables.desk import Ask
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
@@ -217,13 +218,38 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
         arrived.set()
         assert free.wait(10)
 
-    held = store._presence.writer.write_later(wait)
+    thread = threading.Thread(target=store._presence.writer.write_later, args=(wait,))
+    thread.start()
     assert arrived.wait(10)
     try:
         yield free.set
     finally:
         free.set()
-        held.result()
+        thread.join()
+
+
+async def test_a_thread_does_its_work_itself_while_the_writer_rests_and_leaves_it_to_the_writer_else(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, left = store._presence.writer, threading.Event()
+    put = writer._put
+
+    def worked() -> str:
+        return writer.write_later(lambda *_: threading.current_thread().name).result()
+
+    def noted(ask: Ask) -> None:
+        put(ask)
+        left.set()
+
+    while await asyncio.to_thread(worked) == writer._name:  # it tidies up after what was asked before
+        pass
+    with held_writer(store) as release:
+        monkeypatch.setattr(writer, "_put", noted)
+        waits = asyncio.create_task(asyncio.to_thread(worked))
+        assert await asyncio.to_thread(left.wait, 10)
+        release()
+
+        assert await waits == writer._name
 
 
 async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQLiteStore) -> None:

@@ -33,6 +33,8 @@ from laneway.stores.tables.writing import Writer
 class SQLiteWriter(Writer):
     """Does work inside transactions, and keeps the log short."""
 
+    portable = True  # SQLite's connections may be used by one thread after another
+
     def __init__(
         self,
         place: Place,

@@ -43,6 +43,8 @@ class Ask:
 class Desk(Holder):
     """The thread and its queue. It starts with the first ask and ends with `stop`."""
 
+    portable = False  # whether other threads may do the work while this one rests
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
@@ -59,9 +61,13 @@ class Desk(Holder):
         return answer
 
     def ask_later(self, work: Work[T], note: Any = None) -> Future[T]:
-        """Have the work done; what is called when the future is done is called on the desk's thread."""
+        """Have the work done. Not for a loop's thread, which it may hold up.
+
+        If the desk is portable and at rest the work is done here and now: to hand it over would take longer.
+        """
         ask = Ask(work, None, note)
-        self._put(ask)
+        if not (self.portable and self._done_here(ask)):
+            self._put(ask)
         future: Future[T] = ask.future
         return future
 
@@ -91,12 +97,25 @@ class Desk(Holder):
                 self._thread.start()
             self._queue.put(ask)
 
+    def _done_here(self, ask: Ask) -> bool:
+        # Invariant: whoever has `busy` may use what the desk holds. Its own thread has it while it works.
+        if not self.busy.acquire(blocking=False):
+            return False
+        try:
+            if self._stopped or self._thread is None or not self._queue.empty():
+                return False
+            self._do_and_answer([ask])
+            return True
+        finally:
+            self.busy.release()
+
     def _serve(self) -> None:
         going = True
         while going:
             batch, going = self._everything()
             if batch:
-                self._do_and_answer(batch)
+                with self.busy:
+                    self._do_and_answer(batch)
         with self.busy, contextlib.suppress(Exception):
             self.let_go()
 
@@ -111,17 +130,17 @@ class Desk(Holder):
         return batch, True
 
     def _do_and_answer(self, batch: list[Ask]) -> None:
-        with self.busy:
-            try:
-                self.do(batch)
-            except Exception as error:  # noqa: BLE001 - a bug of ours must reach its callers and not end the thread
-                for ask in batch:
-                    ask.error = ask.error or error
-            _answer(batch)
-            try:
-                self.rest()
-            except Exception:
-                log.exception("%s could not tidy up", self._name)
+        """Do the batch; whoever calls this is `busy`."""
+        try:
+            self.do(batch)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must reach its callers and not end the thread
+            for ask in batch:
+                ask.error = ask.error or error
+        _answer(batch)
+        try:
+            self.rest()
+        except Exception:
+            log.exception("%s could not tidy up", self._name)
 
 
 def _answer(batch: list[Ask]) -> None:

@@ -75,7 +75,7 @@ class Presence(ABC):
         """Listen no more."""
 
     def wake(self, incarnation: str) -> bool:
-        """Wake a worker, if it is of this process."""
+        """Wake a worker, if it is of this process. Not from a loop's thread: this may do the step that it has left."""
         wake = self._wakes.get(incarnation)
         if wake is not None:
             # A callback whose loop is closed must not disturb its neighbours.

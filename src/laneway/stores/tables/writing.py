@@ -37,7 +37,7 @@ class Writer(Desk):
         return await self.ask(lambda db: work(db, effects), effects)
 
     def write_later(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> Future[T]:
-        """Do the work in a transaction; the future ends once that is committed, on the writer's thread."""
+        """Do the work in a transaction; the future ends once that is committed. Not for a loop's thread."""
         effects = Effects(durable=durable, remembers=remembers)
         return self.ask_later(lambda db: work(db, effects), effects)
 
