@@ -4,15 +4,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import TEXTS
-
-FILES = files("laneway.stores.sqlite").joinpath("sql")
 
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
@@ -124,12 +121,3 @@ def test_what_is_pruned_is_found_by_its_number(db: sqlite3.Connection, name: str
     first, *_ = plan(db, TEXTS[f"pruning.{name}"])
 
     assert re.match(r"SEARCH \w+ USING .*(PRIMARY KEY|INDEX sqlite_autoindex_\w+) \((rowid|number)=\?\)", first)
-
-
-def test_every_statement_says_what_it_does() -> None:
-    for file in FILES.iterdir():
-        text = file.read_text(encoding="utf-8")
-        for title, *comments in re.findall(r"^-- name: (\w+)\n((?:-- .*\n)+)", text, flags=re.MULTILINE):
-            assert re.search(r"Index|[Ii]t reads", comments[0]), f"{file.name}: {title}"
-        stem = file.name.removesuffix("sql")
-        assert len([name for name in TEXTS if name.startswith(stem)]) == text.count("-- name: ")

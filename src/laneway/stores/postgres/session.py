@@ -1,7 +1,9 @@
 """What holds for every transaction of laneway's: where its tables are, how long it may take, how it is planned.
 
 Plans must not depend on statistics: tables that are empty now hold a million rows in an hour, and every statement has
-an index made for it. So scans and joins that read a whole table are out of the question wherever an index will do.
+an index made for it. So scans and joins that read a whole table, and sorts, are out of the question wherever an index
+will do; a bitmap, too, because only a plain scan of an index leaves a mark on entries of rows that are gone. And a
+statement is planned once: for a page of a long shelf the server would else go on comparing plans at every call.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ def settings(address: Address) -> dict[str, str]:
         "statement_timeout": str(most),
         "lock_timeout": str(most - most // 10),
         "idle_in_transaction_session_timeout": str(_IDLE),
+        "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_sort": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
         "jit": "off",

@@ -227,6 +227,7 @@ CREATE TABLE worker (
     id text COLLATE "C" NOT NULL UNIQUE,
     incarnation text NOT NULL
 );
+CREATE INDEX worker_idle ON worker (number) WHERE idle <> 0;
 
 CREATE TABLE heartbeat (
     one int PRIMARY KEY CHECK (one = 1),

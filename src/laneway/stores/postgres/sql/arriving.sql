@@ -10,8 +10,9 @@ SELECT state FROM record WHERE id = $1;
 SELECT number FROM (
     SELECT number FROM ready WHERE lane = $1 AND kind & 1 = 0
     UNION ALL SELECT number FROM parked WHERE lane = $1 AND kind & 1 = 0
-    UNION ALL SELECT number FROM held JOIN run USING (number) WHERE run.lane = $1 AND kind & 1 = 0 AND paused = 0
-    UNION ALL SELECT number FROM due JOIN run USING (number) WHERE run.lane = $1 AND kind & 1 = 0
+    UNION ALL SELECT number FROM held
+    WHERE (SELECT lane FROM run WHERE run.number = held.number) = $1 AND kind & 1 = 0 AND paused = 0
+    UNION ALL SELECT number FROM due WHERE (SELECT lane FROM run WHERE run.number = due.number) = $1 AND kind & 1 = 0
 ) AS waiting
 WHERE NOT EXISTS (
     SELECT 1 FROM run WHERE run.number = waiting.number
@@ -21,4 +22,6 @@ ORDER BY number LIMIT $2;
 
 -- name: known
 -- Find which of these ids are there already, and the lanes they got. Index: the unique id.
-SELECT run.id, lane FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN run ON run.id = wanted.value;
+SELECT run.id, lane
+FROM json_array_elements_text($1::json) AS wanted(value)
+JOIN run ON run.id = wanted.value;

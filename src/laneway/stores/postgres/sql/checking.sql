@@ -8,7 +8,7 @@
 SELECT 'run number ' || number, number FROM (
     SELECT number FROM lease UNION SELECT number FROM ready UNION SELECT number FROM parked
     UNION SELECT number FROM held UNION SELECT number FROM due
-) WHERE number NOT IN (SELECT number FROM run);
+) AS place WHERE number NOT IN (SELECT number FROM run);
 
 -- name: find_undead
 -- Find leases and entries of shelves whose runs have ended. It reads the shelves.
@@ -53,7 +53,8 @@ SELECT DISTINCT 'worker ' || holder, holder FROM lease WHERE holder NOT IN (SELE
 
 -- name: find_unprobed
 -- Find circuits that wait for a run which nobody executes under that lease. It reads the table.
-SELECT 'the breaker of task ' || replace(key, chr(10), ' of user '), key FROM circuit LEFT JOIN lease ON lease.number = probe
+SELECT 'the breaker of task ' || replace(key, chr(10), ' of user '), key
+FROM circuit LEFT JOIN lease ON lease.number = probe
 WHERE probe IS NOT NULL AND lease.fence IS DISTINCT FROM circuit.fence;
 
 -- name: find_orphans
@@ -63,14 +64,14 @@ SELECT DISTINCT 'run number ' || number, number FROM (
     UNION SELECT number FROM checkpoint UNION SELECT number FROM prepared UNION SELECT number FROM control
     UNION SELECT number FROM message UNION SELECT number FROM memo UNION SELECT number FROM wait
     UNION SELECT number FROM transient
-) WHERE number NOT IN (SELECT number FROM run);
+) AS place WHERE number NOT IN (SELECT number FROM run);
 
 -- name: find_mistimed
 -- Find jobs that are due at another time than their states say. It reads the table.
 SELECT 'job ' || name, id FROM job WHERE fire_at IS DISTINCT FROM (state::json ->> 'fire_at')::bigint;
 
 -- name: time_job
--- Index: the unique id.
+-- Index: the primary key.
 UPDATE job SET fire_at = (state::json ->> 'fire_at')::bigint WHERE id = $1;
 
 -- name: find_stray_fires
@@ -90,7 +91,8 @@ SELECT 'run ' || id, written, number FROM (
     FROM run LEFT JOIN outcome USING (number) LEFT JOIN lease USING (number)
     LEFT JOIN (
         SELECT number, sum(json_array_length(body::json) + CASE WHEN body LIKE '%["trimmed",%' THEN (
-            SELECT coalesce(sum((value -> 3 ->> 'events')::bigint - 1), 0) FROM json_array_elements(body::json) AS one(value)
+            SELECT coalesce(sum((value -> 3 ->> 'events')::bigint - 1), 0)
+            FROM json_array_elements(body::json) AS one(value)
             WHERE value ->> 0 = 'trimmed'
         ) ELSE 0 END)::bigint AS chunked
         FROM event GROUP BY number
@@ -125,7 +127,7 @@ DELETE FROM held WHERE number = $1::bigint;
 DELETE FROM due WHERE number = $1::bigint;
 
 -- name: unwait
--- Let a run wait no more: it is stranded then, and found as that. Index: the unique number.
+-- Let a run wait no more: it is stranded then, and found as that. Index: the primary key.
 UPDATE outcome SET state = 'pending' WHERE number = $1;
 
 -- name: unask
@@ -147,11 +149,11 @@ VALUES ($1::text, json_build_object('id', $1::text, 'host', '', 'tasks', '[]'::j
     'process', json_build_object('boot', '', 'namespace', '', 'pid', 0, 'started', 0))::text, 1, 1, 1);
 
 -- name: drop_outcome
--- Index: the unique number.
+-- Index: the primary key.
 DELETE FROM outcome WHERE number = $1::bigint;
 
 -- name: drop_events
--- Index: the unique (number, seq).
+-- Index: the primary key.
 DELETE FROM event WHERE number = $1::bigint;
 
 -- name: drop_checkpoint
@@ -171,11 +173,11 @@ DELETE FROM prepared WHERE number = $1::bigint;
 DELETE FROM transient WHERE number = $1::bigint;
 
 -- name: drop_messages
--- Index: the unique (number, kind, nth).
+-- Index: the primary key.
 DELETE FROM message WHERE number = $1::bigint;
 
 -- name: drop_memos
--- Index: the unique (number, kind, name).
+-- Index: the primary key.
 DELETE FROM memo WHERE number = $1::bigint;
 
 -- name: drop_wait
@@ -187,19 +189,21 @@ DELETE FROM wait WHERE number = $1::bigint;
 UPDATE lease SET events = $1 WHERE number = $2;
 
 -- name: number_outcome
--- Index: the unique number.
+-- Index: the primary key.
 UPDATE outcome SET events = $1 WHERE number = $2;
 
 -- name: spots
--- Read where every run is that has not ended, as `Spot` has it but for what its session says of it. It reads the leases,
--- the shelves, and what is paused or waits.
+-- Read where every run is that has not ended, as `Spot` has it but for what its session says of it. It reads the
+-- leases, the shelves, and what is paused or waits.
 SELECT 'lease', NULL, run.lane, "user", session, priority, task, 1, number, '', 0 FROM lease JOIN run USING (number)
 UNION ALL
 SELECT 'ready', NULL, run.lane, "user", session, priority, task, kind, number, '', 0 FROM ready JOIN run USING (number)
 UNION ALL
-SELECT 'parked', gate, run.lane, "user", session, priority, task, kind, number, '', 0 FROM parked JOIN run USING (number)
+SELECT 'parked', gate, run.lane, "user", session, priority, task, kind, number, '', 0
+FROM parked JOIN run USING (number)
 UNION ALL
-SELECT 'held', NULL, lane, "user", run.session, priority, task, kind, number, '', paused FROM held JOIN run USING (number)
+SELECT 'held', NULL, lane, "user", run.session, priority, task, kind, number, '', paused
+FROM held JOIN run USING (number)
 UNION ALL
 SELECT 'due', NULL, lane, "user", run.session, priority, task, kind, number, '', 0 FROM due JOIN run USING (number)
 UNION ALL
@@ -207,7 +211,7 @@ SELECT 'paused', NULL, lane, "user", session, priority, task, (fence > 0)::int, 
 FROM outcome JOIN run USING (number)
 WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND number NOT IN (SELECT number FROM held)
 UNION ALL
-SELECT 'waiting', CASE WHEN until IS NULL THEN NULL ELSE 'asking' END, lane, "user", session, priority, task, 1, number, '', 0
+SELECT 'waiting', CASE WHEN until IS NOT NULL THEN 'asking' END, lane, "user", session, priority, task, 1, number, '', 0
 FROM outcome JOIN run USING (number) LEFT JOIN wait USING (number)
 WHERE state = 'waiting' AND ended_at IS NULL AND state <> 'pending';
 
@@ -229,7 +233,8 @@ SELECT 'turn', lane, nullif("user", ''), priority, 'waiting', waiting FROM turn;
 
 -- name: count_seats
 -- It reads the table.
-SELECT 'seat', lane, "user", 'active', active FROM seat UNION ALL SELECT 'seat', lane, "user", 'parked', parked FROM seat
+SELECT 'seat', lane, "user", 'active', active FROM seat
+UNION ALL SELECT 'seat', lane, "user", 'parked', parked FROM seat
 UNION ALL SELECT 'seat', lane, "user", 'out', out FROM seat;
 
 -- name: count_asides
@@ -280,11 +285,13 @@ SELECT min(rank), max(rank) FROM held WHERE session = $1;
 
 -- name: set_aside_runs
 -- Index: the primary key.
-INSERT INTO aside (lane, task, runs) VALUES ($2::text, $3::text, $1::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
+INSERT INTO aside (lane, task, runs)
+VALUES ($2::text, $3::text, $1::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
 
 -- name: set_broken_runs
 -- Index: the primary key.
-INSERT INTO broken (lane, key, runs) VALUES ($2::text, $3::text, $1::int) ON CONFLICT (lane, key) DO UPDATE SET runs = excluded.runs;
+INSERT INTO broken (lane, key, runs)
+VALUES ($2::text, $3::text, $1::int) ON CONFLICT (lane, key) DO UPDATE SET runs = excluded.runs;
 
 -- name: tidy_broken
 -- It reads the table.

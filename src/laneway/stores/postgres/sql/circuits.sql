@@ -2,7 +2,9 @@
 
 -- name: circuits
 -- Read these circuits. Index: the primary key.
-SELECT circuit.key, failures, until, probe, fence FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN circuit ON circuit.key = wanted.value;
+SELECT circuit.key, failures, until, probe, fence
+FROM json_array_elements_text($1::json) AS wanted(value)
+JOIN circuit ON circuit.key = wanted.value;
 
 -- name: tasks
 -- Name the tasks of which a circuit is not closed. Index: circuit_open, one look per task, however many of its users
@@ -17,7 +19,8 @@ SELECT task FROM guarded WHERE task IS NOT NULL;
 
 -- name: put
 -- Write a circuit. Index: the primary key.
-INSERT INTO circuit (key, task, failures, until, probe, fence) VALUES ($1::text, $2::text, $3::int, $4::bigint, $5::bigint, $6::int)
+INSERT INTO circuit (key, task, failures, until, probe, fence)
+VALUES ($1::text, $2::text, $3::int, $4::bigint, $5::bigint, $6::int)
 ON CONFLICT (key) DO UPDATE SET failures = excluded.failures, until = excluded.until, probe = excluded.probe,
     fence = excluded.fence;
 
@@ -33,7 +36,9 @@ WHERE until IS NULL OR (until <= $1 AND probe IS NULL);
 
 -- name: count
 -- Count so many more runs as parked behind a circuit in a lane. Index: the primary key.
-INSERT INTO broken (lane, key, runs) VALUES ($1::text, $2::text, $3::int) ON CONFLICT (lane, key) DO UPDATE SET runs = broken.runs + excluded.runs;
+INSERT INTO broken (lane, key, runs)
+VALUES ($1::text, $2::text, $3::int)
+ON CONFLICT (lane, key) DO UPDATE SET runs = broken.runs + excluded.runs;
 
 -- name: uncount
 -- Forget a count that is down to nothing. Index: the primary key.
@@ -42,11 +47,13 @@ DELETE FROM broken WHERE lane = $1::text AND key = $2::text AND runs = 0;
 -- name: all
 -- Read all circuits, those also that are closed and have runs parked, and how many these are. It reads both tables.
 SELECT key, coalesce(failures, 0), until, probe, fence, coalesce(runs, 0)
-FROM (SELECT key FROM circuit UNION SELECT key FROM broken) LEFT JOIN circuit USING (key)
-LEFT JOIN (SELECT key, sum(runs) AS runs FROM broken GROUP BY key) USING (key) ORDER BY key;
+FROM (SELECT key FROM circuit UNION SELECT key FROM broken) AS known LEFT JOIN circuit USING (key)
+LEFT JOIN (SELECT key, sum(runs) AS runs FROM broken GROUP BY key) AS parked USING (key) ORDER BY key;
 
 -- name: holding
 -- Read these circuits, and the ids of their probes. Index: the primary keys.
 SELECT circuit.key, failures, until, probe, fence, run.id
-FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN circuit ON circuit.key = wanted.value LEFT JOIN run ON run.number = probe
+FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
+JOIN circuit ON circuit.key = wanted.value
+LEFT JOIN run ON run.number = probe
 ORDER BY wanted.key;

@@ -5,7 +5,7 @@
 SELECT number FROM run WHERE id = $1;
 
 -- name: changed
--- Count what a call has changed among these numbers, and find the last of it. Index: control_call, which covers it.
+-- Count what a call has changed among these numbers, and find the last of it. Index: control_call.
 SELECT count(*), max(number) FROM control WHERE call = $1 AND number > $2 AND number <= $3;
 
 -- name: changed_runs
@@ -14,7 +14,8 @@ SELECT id, state FROM control JOIN record ON record.number = control.number WHER
 
 -- name: unended
 -- Find runs that have not ended, oldest first: as many as wanted, and as many more as may have been requested to be
--- cancelled before. It reads the shelves, the leases and the index outcome_kept, and nothing that has ended.
+-- cancelled before. It reads the shelves, the leases and the index outcome_kept, and nothing that has ended. OFFSET 0
+-- keeps the planner from beginning with the runs.
 SELECT found.number FROM (
     SELECT number FROM ready WHERE coalesce(:state::text, 'pending') = 'pending'
     UNION ALL SELECT number FROM parked WHERE coalesce(:state::text, 'pending') = 'pending'
@@ -23,8 +24,11 @@ SELECT found.number FROM (
     UNION ALL SELECT number FROM lease WHERE coalesce(:state::text, 'running') = 'running'
     UNION ALL SELECT number FROM outcome
     WHERE ended_at IS NULL AND state <> 'pending' AND state = coalesce(:state::text, state)
-) AS found JOIN run ON run.number = found.number
+) AS found CROSS JOIN LATERAL (
+    SELECT task, lane, "user", session, ties FROM run WHERE run.number = found.number OFFSET 0
+) AS run
 WHERE found.number > :after AND found.number <= :until
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY found.number LIMIT :limit + (SELECT count(*) FROM lease WHERE request = 'cancel');

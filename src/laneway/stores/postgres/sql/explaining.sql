@@ -8,10 +8,12 @@ FROM lane ORDER BY name;
 
 -- name: users
 -- Read users in lanes behind a key: who has runs there, or of whom something is set; one of whom nothing but that he is
--- paused is known, in no lane. Index: the primary keys; it reads what there is of users between :first::text and :last::text.
+-- paused is known, in no lane. Index: the primary keys; it reads what there is of users between :first and :last.
 WITH found ("user", lane) AS (
-    SELECT seat."user", seat.lane FROM lane JOIN seat ON seat.lane = name AND seat."user" BETWEEN :first::text AND :last::text
-    UNION SELECT turn."user", turn.lane FROM lane JOIN turn ON turn.lane = name AND turn."user" BETWEEN :first::text AND :last::text
+    SELECT seat."user", seat.lane
+    FROM lane JOIN seat ON seat.lane = name AND seat."user" BETWEEN :first::text AND :last::text
+    UNION SELECT turn."user", turn.lane
+    FROM lane JOIN turn ON turn.lane = name AND turn."user" BETWEEN :first::text AND :last::text
     WHERE turn."user" <> ''
     UNION SELECT "user", lane FROM cap WHERE "user" BETWEEN :first::text AND :last::text
     UNION SELECT name, '' FROM paused WHERE what = 'user' AND name BETWEEN :first::text AND :last::text
@@ -39,19 +41,21 @@ SELECT 'ready', count(*) FROM ready UNION ALL SELECT 'parked', count(*) FROM par
 UNION ALL SELECT 'held', count(*) FROM held WHERE paused = 0 UNION ALL SELECT 'due', count(*) FROM due;
 
 -- name: waiting
--- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its key
--- when it was accepted, and what it waits for. Index: the unique id, then the primary keys.
+-- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its
+-- key when it was accepted, and what it waits for. Index: the unique id, then the primary keys.
 SELECT number, state, record.due_at, record.task, record.lane, record."user", run.session, fence, rank, wait
 FROM record JOIN run USING (number) WHERE record.id = $1;
 
 -- name: active
 -- Name the running runs of a lane and their users, oldest first. It reads all leases.
-SELECT id, "user" FROM lease JOIN run ON run.number = lease.number WHERE run.lane = $1 ORDER BY lease.number;
+SELECT id, "user"
+FROM lease CROSS JOIN LATERAL (SELECT id, "user", lane FROM run WHERE run.number = lease.number OFFSET 0) AS run
+WHERE run.lane = $1 ORDER BY lease.number;
 
 -- name: executed
 -- Count what each incarnation executes of a lane. It reads all leases.
-SELECT holder, count(*) FROM lease JOIN run ON run.number = lease.number
-WHERE died IS NULL AND run.lane = $1 GROUP BY holder;
+SELECT holder, count(*) FROM lease
+WHERE died IS NULL AND (SELECT lane FROM run WHERE run.number = lease.number) = $1 GROUP BY holder;
 
 -- name: held
 -- Number what a session holds back, in order. Index: the primary key.
@@ -59,7 +63,9 @@ SELECT number FROM held WHERE session = $1 ORDER BY rank, number;
 
 -- name: ids
 -- Name these runs, in this order. Index: the primary key.
-SELECT run.id FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN run ON run.number = wanted.value ORDER BY wanted.key;
+SELECT run.id
+FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key)
+JOIN run ON run.number = wanted.value ORDER BY wanted.key;
 
 -- name: ahead
 -- Count the runs of a lane's ready order before a key. Index: the primary key; it reads that part of the shelf.

@@ -1,35 +1,35 @@
 -- Messages: submissions that another run took.
 
 -- name: put
--- Let a run take a message. Index: the unique (number, kind, nth), and message_id.
+-- Let a run take a message. Index: the primary key, and message_id.
 INSERT INTO message (number, kind, nth, id, task, lane, "user", priority, key, moved, args)
 VALUES ($1::bigint, $2::text, $3::int, $4::text, $5::text, $6::text, $7::text, $8::int, $9::text, $10::int, $11::text);
 
 -- name: last
--- Tell how many messages of a kind a run took. Index: the unique (number, kind, nth).
+-- Tell how many messages of a kind a run took. Index: the primary key.
 SELECT coalesce(max(nth), 0) FROM message WHERE number = $1 AND kind = $2;
 
 -- name: counts
--- Count the messages of these runs, of those that have any. Index: the unique (number, kind, nth).
+-- Count the messages of these runs, of those that have any. Index: the primary key.
 SELECT number, count(*) FROM message WHERE number = ANY (translate($1, '[]', '{}')::bigint[]) GROUP BY number;
 
 -- name: messages
--- Read a page of the messages that a run took, by kind. Index: the unique (number, kind, nth).
+-- Read a page of the messages that a run took, by kind. Index: the primary key.
 SELECT id, kind, nth, task, args, lane, "user", priority, key FROM message WHERE number = $1
 ORDER BY kind, nth LIMIT $2 OFFSET $3;
 
 -- name: merged
--- Read what was merged into a run. Index: the unique id, then the unique (number, kind, nth).
+-- Read what was merged into a run. Index: the unique id, then the primary key.
 SELECT message.id, kind, nth, message.task, message.args, message.lane, message."user", message.priority, message.key
 FROM run JOIN message ON message.number = run.number AND kind = 'merged' WHERE run.id = $1 ORDER BY nth;
 
 -- name: unread
--- Read what is unread in a run's inbox. Index: the unique (number, kind, nth).
+-- Read what is unread in a run's inbox. Index: the primary key.
 SELECT id, kind, nth, task, args, lane, "user", priority, key FROM message
 WHERE number = $1 AND kind = 'steered' AND read = 0 ORDER BY nth;
 
 -- name: set_read
--- Note how many of its inbox a run has read. Index: the unique (number, kind, nth).
+-- Note how many of its inbox a run has read. Index: the primary key.
 UPDATE message SET read = (nth <= $1)::int WHERE number = $2 AND kind = 'steered';
 
 -- name: close
@@ -38,11 +38,12 @@ UPDATE message SET open = 0 WHERE number = $1 AND open <> 0;
 
 -- name: takers
 -- Find which of these ids are messages, and the runs that took them first. Index: message_id, then the primary key.
-SELECT message.id, kind, message.lane, run.id FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
-JOIN message ON message.id = wanted.value AND moved = 0
-JOIN run ON run.number = message.number;
+SELECT message.id, kind, message.lane, run.id
+FROM message JOIN run ON run.number = message.number
+WHERE message.id = ANY (ARRAY(SELECT json_array_elements_text($1::json))) AND moved = 0;
 
 -- name: keep_log
--- Count the events of a run that is not running, and keep when it is due if that changed. Index: the unique number.
-INSERT INTO outcome (number, state, attempt, crashes, fence, events, due_at) VALUES ($1::bigint, 'pending', 1, 0, 0, $2::int, $3::bigint)
+-- Count the events of a run that is not running, and keep when it is due if that changed. Index: the primary key.
+INSERT INTO outcome (number, state, attempt, crashes, fence, events, due_at)
+VALUES ($1::bigint, 'pending', 1, 0, 0, $2::int, $3::bigint)
 ON CONFLICT (number) DO UPDATE SET events = excluded.events, due_at = coalesce(excluded.due_at, outcome.due_at);

@@ -1,34 +1,37 @@
 -- Jobs: keeping them, finding those that are due, and what became of their fires.
 
 -- name: job
--- Read a job. Index: the unique id.
+-- Read a job. Index: the primary key.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job WHERE id = $1;
 
 -- name: jobs
--- Read these jobs. Index: the unique id.
+-- Read these jobs. Index: the primary key.
 SELECT job.id, spec, state, created_at, changed_at, version, call
-FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN job ON job.id = wanted.value;
+FROM json_array_elements_text($1::json) AS wanted(value)
+JOIN job ON job.id = wanted.value;
 
 -- name: listed
 -- Read the jobs that fit, by name. Index: job_listed; it reads jobs that do not fit, too.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
-WHERE (name, id) > (:name, :id) AND (:task::text IS NULL OR task = :task::text) AND (:source::text IS NULL OR source = :source::text)
-    AND (:on::int IS NULL OR is_on = :on::int)
+WHERE (name, id) > (:name, :id) AND (:task::text IS NULL OR task = :task::text)
+    AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
 ORDER BY name, id LIMIT :limit;
 
 -- name: owned
 -- Read the jobs of an owner that fit, by name. Index: job_owned; it reads others of that owner, too.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE owner = :owner::text AND owner IS NOT NULL AND name >= :name AND (name, id) > (:name, :id)
-    AND (:task::text IS NULL OR task = :task::text) AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
+    AND (:task::text IS NULL OR task = :task::text)
+    AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
 ORDER BY name LIMIT :limit;
 
 -- name: named
--- Read the jobs of a name or an id that fit. Index: job_listed, and the unique id.
+-- Read the jobs of a name or an id that fit. Index: job_listed, and the primary key.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE id IN (SELECT id FROM job WHERE name = :named UNION SELECT :named)
     AND (name, id) > (:name, :id) AND (:owner::text IS NULL OR owner = :owner::text)
-    AND (:task::text IS NULL OR task = :task::text) AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
+    AND (:task::text IS NULL OR task = :task::text)
+    AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
 ORDER BY name, id LIMIT :limit;
 
 -- name: owners_own
@@ -40,20 +43,21 @@ SELECT id FROM job WHERE owner = $1 AND owner IS NOT NULL AND name = $2;
 SELECT id FROM job WHERE owner IS NULL AND name = $1;
 
 -- name: put
--- Write a job, new or changed by somebody. Index: the unique id.
+-- Write a job, new or changed by somebody. Index: the primary key.
 INSERT INTO job (id, owner, name, task, source, is_on, fire_at, version, call, created_at, changed_at, spec, state)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::int, $7::bigint, $8::bigint, $9::text, $10::bigint, $11::bigint, $12::text, $13::text)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::int, $7::bigint, $8::bigint, $9::text, $10::bigint,
+    $11::bigint, $12::text, $13::text)
 ON CONFLICT (id) DO UPDATE SET
     owner = excluded.owner, name = excluded.name, task = excluded.task, source = excluded.source,
     is_on = excluded.is_on, fire_at = excluded.fire_at, version = excluded.version, call = excluded.call,
     created_at = excluded.created_at, changed_at = excluded.changed_at, spec = excluded.spec, state = excluded.state;
 
 -- name: move
--- Write what became of a job. Index: the unique id.
+-- Write what became of a job. Index: the primary key.
 UPDATE job SET is_on = $1, fire_at = $2, version = $3, state = $4 WHERE id = $5;
 
 -- name: remove
--- Forget a job. Index: the unique id.
+-- Forget a job. Index: the primary key.
 DELETE FROM job WHERE id = $1::text;
 
 -- name: note_time
@@ -85,12 +89,14 @@ SELECT record FROM fire WHERE job = $1 AND nth < $2 ORDER BY nth DESC LIMIT $3;
 
 -- name: newest_fires
 -- Read the newest record of each of these jobs. Index: the primary key.
-SELECT job, record FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
+SELECT job, record
+FROM json_array_elements_text($1::json) AS wanted(value)
 JOIN fire ON job = wanted.value AND nth = (SELECT max(nth) FROM fire WHERE job = wanted.value);
 
 -- name: fired
 -- Find which of these runs, each given with its job, that job has a record of. Index: fire_run.
-SELECT job, run_id FROM json_array_elements($1::json) AS wanted(value)
+SELECT job, run_id
+FROM json_array_elements($1::json) AS wanted(value)
 JOIN fire
 ON job = wanted.value ->> 0 AND run_id = wanted.value ->> 1 AND run_id IS NOT NULL;
 
@@ -105,4 +111,5 @@ DELETE FROM fire WHERE job = $1::text AND nth <= $2::bigint;
 
 -- name: run_ids
 -- Read the ids of these runs. Index: the primary key.
-SELECT run.number, run.id FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN run ON run.number = wanted.value;
+SELECT run.number, run.id
+FROM run WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);

@@ -2,12 +2,14 @@
 
 -- name: find
 -- Read what these keys, given as [task, user, key], stand for. Index: the primary key.
-SELECT key.task, key."user", key.key, run_id, number, digest, at FROM json_array_elements($1::json) AS wanted(value)
+SELECT key.task, key."user", key.key, run_id, number, digest, at
+FROM json_array_elements($1::json) AS wanted(value)
 JOIN key ON key.task = wanted.value ->> 0 AND key."user" = wanted.value ->> 1 AND key.key = wanted.value ->> 2;
 
 -- name: put
 -- Index: the primary key.
-INSERT INTO key (task, "user", key, run_id, number, digest, at) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::text, $7::bigint);
+INSERT INTO key (task, "user", key, run_id, number, digest, at)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::text, $7::bigint);
 
 -- name: free
 -- Forget the keys of a run. Index: key_number.

@@ -1,6 +1,4 @@
 -- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
--- A row is written whole, by REPLACE: of a table that is but its primary key, SQLite then puts it where it belongs without
--- looking at what was there, which is half the work of ON CONFLICT DO UPDATE.
 
 -- name: lane
 -- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
@@ -18,13 +16,15 @@ INSERT INTO pace (lane, priority, v, ready) VALUES ($1::text, $2::int, $3::bigin
 ON CONFLICT (lane, priority) DO UPDATE SET v = excluded.v, ready = excluded.ready;
 
 -- name: ready_lanes
--- Name the lanes that have startable runs. Index: pace_ready, which covers it.
+-- Name the lanes that have startable runs. It reads pace, a row per
+-- lane and priority: an index by what is ready would keep every update of it from staying on its page.
 SELECT DISTINCT lane FROM pace WHERE ready > 0;
 
 -- name: turns
 -- Read the turns of these users of a lane, at every priority. Index: the primary key.
 SELECT turn."user", priority, last, waiting
-FROM json_array_elements_text($2::json) WITH ORDINALITY AS wanted(value, key) JOIN turn ON turn.lane = $1 AND turn."user" = wanted.value;
+FROM json_array_elements_text($2::json) AS wanted(value)
+JOIN turn ON turn.lane = $1 AND turn."user" = wanted.value;
 
 -- name: set_turn
 -- Write a user's turn. Index: the primary key.
@@ -38,13 +38,14 @@ DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::
 -- name: seats
 -- Read the seats of these users of a lane. Index: the primary key.
 SELECT seat."user", active, parked, out
-FROM json_array_elements_text($2::json) WITH ORDINALITY AS wanted(value, key) JOIN seat ON seat.lane = $1 AND seat."user" = wanted.value;
+FROM json_array_elements_text($2::json) AS wanted(value)
+JOIN seat ON seat.lane = $1 AND seat."user" = wanted.value;
 
 -- name: caps
--- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index: the
--- primary keys.
+-- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index:
+-- the primary keys.
 SELECT wanted.value, CASE WHEN paused.name IS NULL THEN cap ELSE 0 END
-FROM json_array_elements_text($2::json) WITH ORDINALITY AS wanted(value, key)
+FROM json_array_elements_text($2::json) AS wanted(value)
 LEFT JOIN paused ON paused.what = 'user' AND paused.name = wanted.value
 LEFT JOIN cap ON cap."user" = wanted.value AND cap.lane = $1
 WHERE paused.name IS NOT NULL OR cap IS NOT NULL;
@@ -65,12 +66,15 @@ DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text;
 -- name: sessions
 -- Read these sessions. Index: the primary key.
 SELECT name, admitted, unstarted, held, back, joined, front, rest
-FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN session ON session.name = wanted.value;
+FROM json_array_elements_text($1::json) AS wanted(value)
+JOIN session ON session.name = wanted.value;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest) VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
-ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted, held = excluded.held, back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
+VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
+ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted, held = excluded.held,
+    back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.

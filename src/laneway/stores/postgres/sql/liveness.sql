@@ -1,5 +1,5 @@
--- Who is alive, and what the dead leave behind. Renewals are rare (one per worker and 5 s), so these may read all
--- leases, which are no more than what runs.
+-- Who is alive, and what the dead leave behind. Renewals are rare (one per worker and 5 s), so these may read all that
+-- an incarnation holds, which is no more than what it runs.
 
 -- name: heartbeat
 -- Read when anybody last renewed. Index: the primary key of a table of one row.
@@ -11,7 +11,8 @@ UPDATE heartbeat SET renewed_at = $1, grace_until = $2 WHERE one = 1;
 
 -- name: register
 -- Make an incarnation known; one that is known is left as it is. Index: the unique id.
-INSERT INTO worker (id, incarnation, lease, renewed_at, socket) VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::text) ON CONFLICT DO NOTHING;
+INSERT INTO worker (id, incarnation, lease, renewed_at, socket)
+VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::text) ON CONFLICT DO NOTHING;
 
 -- name: alive
 -- Read the lease length of an incarnation that has not left. Index: the unique id.
@@ -26,7 +27,7 @@ SELECT lease, renewed_at, "left" FROM worker WHERE id = $1;
 UPDATE worker SET renewed_at = $1 WHERE id = $2;
 
 -- name: holds
--- Name the leases of an incarnation, its own first. It reads all leases.
+-- Name the leases of an incarnation, its own first. Index: lease_held; it sorts them.
 SELECT number, fence FROM lease WHERE holder = $1 ORDER BY died IS NOT NULL, call, nth;
 
 -- name: others
@@ -38,12 +39,12 @@ SELECT id, lease, renewed_at, "left" FROM worker WHERE id <> $1 ORDER BY number;
 UPDATE worker SET "left" = 1, idle = 0 WHERE id = $1;
 
 -- name: inherit
--- Hand over leases of the dead. It reads all leases.
+-- Hand over leases of the dead. Index: lease_held, then the primary key.
 UPDATE lease SET died = coalesce(died, holder), holder = $1
 WHERE number IN (SELECT number FROM lease WHERE holder = $2 ORDER BY died IS NOT NULL, call, nth LIMIT $3);
 
 -- name: forget
--- Delete an incarnation that left and holds nothing. Index: the unique id; it reads all leases.
+-- Delete an incarnation that left and holds nothing. Index: the unique id, and lease_held.
 DELETE FROM worker WHERE id = $1 AND "left" <> 0 AND NOT EXISTS (SELECT 1 FROM lease WHERE holder = $1);
 
 -- name: lose
@@ -51,13 +52,13 @@ DELETE FROM worker WHERE id = $1 AND "left" <> 0 AND NOT EXISTS (SELECT 1 FROM l
 DELETE FROM lease WHERE number = $1::bigint;
 
 -- name: lapsed_count
--- Count the lapsed leases an incarnation holds. It reads all leases.
+-- Count the lapsed leases an incarnation holds. Index: lease_held.
 SELECT count(*) FROM lease WHERE holder = $1 AND died IS NOT NULL;
 
 -- name: lapsed
--- Read the lapsed leases an incarnation holds. It reads all leases.
-SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, "user", session, priority, died,
-    1, checkpoint.state, timed_out,
+-- Read the lapsed leases an incarnation holds. Index: lease_held, then the primary keys.
+SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, "user", session,
+    priority, died, 1, checkpoint.state, timed_out,
     (SELECT count(*) FROM message WHERE message.number = lease.number), prepared.args, ties,
     (SELECT count(*) FROM memo WHERE memo.number = lease.number)
 FROM lease JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number

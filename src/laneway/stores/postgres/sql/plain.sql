@@ -2,10 +2,10 @@
 
 -- name: look
 -- Read all that is asked about such runs, a row per priority of their lane: the last acceptance number, when the next
--- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs and waits there, the turn of their user at their
--- priority; and how far each priority has come. No row if there is no such lane, if it has a bound, if the task is
--- disabled, or if the user has parked runs. ?1 is the lane, ?2 the user or '', ?3 the priority, ?4 the task.
--- Index: primary keys, wait_until, worker_idle.
+-- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs
+-- and waits there, the turn of their user at their priority; and how far each priority has come. No row if there is no
+-- such lane, if it has a bound, if the task is disabled, or if the user has parked runs. $1 is the lane, $2 the user or
+-- '', $3 the priority, $4 the task. Index: primary keys, wait_until, worker_idle.
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM worker WHERE idle <> 0),

@@ -1,10 +1,9 @@
 -- Deleting ended runs that are old.
 
 -- name: outdated
--- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age, which
--- covers it.
+-- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age.
 SELECT ended_at, number FROM outcome
-WHERE state = $1 AND ended_at < $2 ORDER BY ended_at, number LIMIT $3;
+WHERE state = $1 AND ended_at IS NOT NULL AND ended_at < $2 ORDER BY ended_at, number LIMIT $3;
 
 -- name: keep_number
 -- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary
@@ -12,7 +11,7 @@ WHERE state = $1 AND ended_at < $2 ORDER BY ended_at, number LIMIT $3;
 UPDATE counter SET accepted = greatest(accepted, (SELECT max(number) FROM run)) WHERE one = 1;
 
 -- name: drop_events
--- Delete the events of these runs. Index: the unique (number, seq).
+-- Delete the events of these runs. Index: the primary key.
 DELETE FROM event WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_checkpoints
@@ -32,7 +31,7 @@ DELETE FROM control WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 DELETE FROM prepared WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_memos
--- Delete the memos of these runs. Index: the unique (number, kind, name).
+-- Delete the memos of these runs. Index: the primary key.
 DELETE FROM memo WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_waits
@@ -40,7 +39,7 @@ DELETE FROM memo WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 DELETE FROM wait WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_messages
--- Delete the messages that these runs took. Index: the unique (number, kind, nth).
+-- Delete the messages that these runs took. Index: the primary key.
 DELETE FROM message WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: leave_keys
@@ -52,7 +51,7 @@ UPDATE key SET gone = 1 WHERE number = ANY (translate($1, '[]', '{}')::bigint[])
 DELETE FROM key WHERE gone <> 0 AND at <= $1::bigint;
 
 -- name: drop_outcomes
--- Delete the outcomes of these runs. Index: the unique number.
+-- Delete the outcomes of these runs. Index: the primary key.
 DELETE FROM outcome WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_runs

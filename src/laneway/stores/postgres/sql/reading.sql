@@ -1,7 +1,8 @@
 -- What people ask. Each verb reads in one snapshot.
 -- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
 -- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of, messages, ties, wait (the view
--- `record`).
+-- `record`). Runs are found by what says their state, and joined by LEFT, though they are always there: the planner
+-- cannot begin with them then, and read all that there ever were.
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
@@ -20,32 +21,36 @@ SELECT * FROM record WHERE number = ANY (translate($1, '[]', '{}')::bigint[]) OR
 SELECT number FROM run
 WHERE number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY number DESC LIMIT :limit;
 
 -- name: running
 -- Find running runs, newest first. Index: the primary key of lease, from its end.
-SELECT lease.number FROM lease JOIN run ON run.number = lease.number
+SELECT lease.number FROM lease LEFT JOIN run ON run.number = lease.number
 WHERE lease.number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY lease.number DESC LIMIT :limit;
 
 -- name: ended
 -- Find runs that ended in a state, newest first. Index: outcome_ended, from its end.
-SELECT outcome.number FROM outcome JOIN run ON run.number = outcome.number
+SELECT outcome.number FROM outcome LEFT JOIN run ON run.number = outcome.number
 WHERE state = :state::text AND ended_at IS NOT NULL AND outcome.number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY outcome.number DESC LIMIT :limit;
 
 -- name: kept
 -- Find runs that are neither on a shelf nor leased nor ended (paused ones), newest first. Index: outcome_kept, from its
 -- end.
-SELECT outcome.number FROM outcome JOIN run ON run.number = outcome.number
+SELECT outcome.number FROM outcome LEFT JOIN run ON run.number = outcome.number
 WHERE state = :state::text AND ended_at IS NULL AND state <> 'pending' AND outcome.number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY outcome.number DESC LIMIT :limit;
 
 -- name: pending
@@ -53,10 +58,11 @@ ORDER BY outcome.number DESC LIMIT :limit;
 SELECT shelf.number FROM (
     SELECT number FROM ready UNION ALL SELECT number FROM parked
     UNION ALL SELECT number FROM held WHERE paused = 0 UNION ALL SELECT number FROM due
-) AS shelf JOIN run ON run.number = shelf.number
+) AS shelf LEFT JOIN run ON run.number = shelf.number
 WHERE shelf.number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
-    AND (:user::text IS NULL OR "user" = :user::text) AND (:session::text IS NULL OR coalesce(session, (ties::json ->> 'session')) = :session::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
 ORDER BY shelf.number DESC LIMIT :limit;
 
 -- name: count
@@ -79,16 +85,17 @@ FROM run LEFT JOIN outcome ON outcome.number = run.number LEFT JOIN lease ON lea
 WHERE run.id = $1;
 
 -- name: chunks
--- Read a run's chunks from the one that holds an event number; the last of a run that has ended stands with its outcome.
--- Index: the unique (number, seq), then the unique number of outcome.
+-- Read a run's chunks from the one that holds an event number; the last of a run that has ended stands with its
+-- outcome. Index: the primary key, then the primary key of outcome.
 SELECT * FROM (
     SELECT seq, body FROM event
     WHERE number = $1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = $1 AND seq <= $2), 0) ORDER BY seq
-) UNION ALL
+) AS chunk
+UNION ALL
 SELECT events - json_array_length(log::json) + 1, log FROM outcome WHERE number = $1 AND log IS NOT NULL;
 
 -- name: workers
 -- Read the incarnations, oldest first, with how much they hold. It reads the table and all leases.
 SELECT incarnation, renewed_at, coalesce(held, 0), idle, "left", short
-FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) ON holder = worker.id
+FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) AS load ON holder = worker.id
 ORDER BY number;

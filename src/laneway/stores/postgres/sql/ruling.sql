@@ -6,7 +6,9 @@ INSERT INTO lane (name, "limit", per_user) VALUES ($1::text, $2::bigint, $3::big
 
 -- name: lane_rules
 -- Read what is declared of these lanes, and what an operator set. Index: the primary key.
-SELECT name, declared, ruled FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key) JOIN lane ON lane.name = wanted.value;
+SELECT name, declared, ruled
+FROM json_array_elements_text($1::json) AS wanted(value)
+JOIN lane ON lane.name = wanted.value;
 
 -- name: lane_names
 -- It reads the table.
@@ -50,7 +52,8 @@ SELECT task FROM disabled;
 
 -- name: set_cap
 -- Give a user a cap in a lane. Index: the primary key.
-INSERT INTO cap ("user", lane, cap) VALUES ($1::text, $2::text, $3::bigint) ON CONFLICT ("user", lane) DO UPDATE SET cap = excluded.cap;
+INSERT INTO cap ("user", lane, cap)
+VALUES ($1::text, $2::text, $3::bigint) ON CONFLICT ("user", lane) DO UPDATE SET cap = excluded.cap;
 
 -- name: drop_cap
 -- Index: the primary key.
@@ -63,14 +66,14 @@ SELECT lane.name FROM lane JOIN seat ON seat.lane = lane.name AND seat."user" = 
 -- name: ruled_sessions
 -- Read what operators set of these sessions, and whether they paused them. Index: the primary keys.
 SELECT wanted.value, rule, paused.name IS NOT NULL
-FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
+FROM json_array_elements_text($1::json) AS wanted(value)
 LEFT JOIN session_rule ON session_rule.name = wanted.value
 LEFT JOIN paused ON paused.what = 'session' AND paused.name = wanted.value
 WHERE rule IS NOT NULL OR paused.name IS NOT NULL;
 
 -- name: ruled_names
--- Name the sessions that operators have set something of, of names that begin so and come behind one. Index: the primary
--- keys.
+-- Name the sessions that operators have set something of, of names that begin so and come behind one. Index: the
+-- primary keys.
 SELECT name FROM session_rule WHERE name > :after AND name >= :prefix AND name < :last
 UNION SELECT name FROM paused WHERE what = 'session' AND name > :after AND name >= :prefix AND name < :last
 ORDER BY name LIMIT :limit;

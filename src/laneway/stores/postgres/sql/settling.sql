@@ -2,14 +2,13 @@
 
 -- name: leased
 -- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it; one that was
--- started once has not waited yet. Index: the primary keys.
+-- started once has not waited yet. Index: the primary keys; the holder is compared so that lease_held is of no use, by
+-- which all would be read that it holds, and ever held.
 SELECT 1, 0, lease.number, '', task, NULL, lane, "user", session, priority, ties, 0, NULL, attempt, 0, fence, events,
     NULL, NULL, 0, 0, coalesce(died, holder), started_at, noted, request, cleared,
     CASE WHEN fence > 1 THEN (SELECT body FROM wait WHERE wait.number = lease.number) END
-FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key)
-JOIN lease ON lease.number = wanted.value
-JOIN run ON run.number = lease.number
-WHERE lease.holder = $2;
+FROM lease JOIN run ON run.number = lease.number
+WHERE lease.number = ANY (translate($1, '[]', '{}')::bigint[]) AND holder IS NOT DISTINCT FROM $2;
 
 -- name: id
 -- Read the id of a run. Index: the primary key.
@@ -20,10 +19,11 @@ SELECT id FROM run WHERE number = $1;
 DELETE FROM lease WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: settle
--- Write what an attempt came to. Index: the unique number. A run that ends keeps the due time it had.
+-- Write what an attempt came to. Index: the primary key. A run that ends keeps the due time it had.
 INSERT INTO outcome
 (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
-VALUES ($1::bigint, $2::text, $3::int, $4::int, $5::int, $6::int, $7::bigint, $8::bigint, $9::bigint, $10::text, $11::text, $12::text, $13::text)
+VALUES ($1::bigint, $2::text, $3::int, $4::int, $5::int, $6::int, $7::bigint, $8::bigint, $9::bigint, $10::text,
+    $11::text, $12::text, $13::text)
 ON CONFLICT (number) DO UPDATE SET
     state = excluded.state, attempt = excluded.attempt, crashes = excluded.crashes, fence = excluded.fence,
     events = excluded.events, due_at = coalesce(excluded.due_at, outcome.due_at), started_at = excluded.started_at,
@@ -31,18 +31,18 @@ ON CONFLICT (number) DO UPDATE SET
     log = excluded.log;
 
 -- name: succeed
--- Write that a run has succeeded, as `settle` would: few values, because each one takes its time to be bound, and a NULL
--- most of all. Index: the unique number.
+-- Write that a run has succeeded, as `settle` would, with fewer values to send. Index: the primary key.
 INSERT INTO outcome
 (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
-VALUES ($1::bigint, 'succeeded', $2::int, 0, $3::int, $4::int, NULL, $5::bigint, $6::bigint, NULL, NULL, $7::text, $8::text)
+VALUES ($1::bigint, 'succeeded', $2::int, 0, $3::int, $4::int, NULL, $5::bigint, $6::bigint, NULL, NULL, $7::text,
+    $8::text)
 ON CONFLICT (number) DO UPDATE SET
     state = excluded.state, attempt = excluded.attempt, crashes = 0, fence = excluded.fence, events = excluded.events,
     started_at = excluded.started_at, ended_at = excluded.ended_at, reason = NULL, error = NULL,
     result = excluded.result, log = excluded.log;
 
 -- name: append
--- Write a chunk of events. Index: the unique (number, seq).
+-- Write a chunk of events. Index: the primary key.
 INSERT INTO event (number, seq, body) VALUES ($1::bigint, $2::int, $3::text);
 
 -- name: streams
@@ -55,14 +55,16 @@ UPDATE lease SET events = $1, noted = 1 WHERE number = $2;
 
 -- name: save
 -- Keep the newest checkpoint of a run. Index: the primary key.
-INSERT INTO checkpoint (number, state) VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
+INSERT INTO checkpoint (number, state)
+VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
 
 -- name: prepare
 -- Keep the arguments of a run as they were prepared. Index: the primary key.
-INSERT INTO prepared (number, args) VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET args = excluded.args;
+INSERT INTO prepared (number, args)
+VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET args = excluded.args;
 
 -- name: forgive
--- Forget the crashes of a run that came as far as a checkpoint. Index: the unique number.
+-- Forget the crashes of a run that came as far as a checkpoint. Index: the primary key.
 UPDATE outcome SET crashes = 0 WHERE number = $1 AND crashes > 0;
 
 -- name: overdue

@@ -1,6 +1,6 @@
--- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
--- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether the
--- run is paused, and what it says of its session when it joins.
+-- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range. Every
+-- page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether
+-- the run is paused, and what it says of its session when it joins.
 
 -- name: ready
 -- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
@@ -20,7 +20,8 @@ DELETE FROM ready WHERE lane = $1::text AND (rank, number) <= ($2::bigint, $3::b
 -- Read a parked set behind a key. Index: the primary key of parked, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties
 FROM parked AS shelf JOIN run ON run.number = shelf.number
-WHERE shelf.lane = $1 AND gate = $2 AND (shelf.rank, shelf.number) > ($3, $4) ORDER BY shelf.rank, shelf.number LIMIT $5;
+WHERE shelf.lane = $1 AND gate = $2 AND (shelf.rank, shelf.number) > ($3, $4)
+ORDER BY shelf.rank, shelf.number LIMIT $5;
 
 -- name: first_parked
 -- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
@@ -67,7 +68,8 @@ DELETE FROM held WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3:
 
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
-SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0, arrival
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0,
+    arrival
 FROM due AS shelf JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= $1 ORDER BY shelf.rank, shelf.number LIMIT $2;
 
@@ -85,31 +87,34 @@ SELECT lane, task, runs FROM aside;
 
 -- name: set_aside
 -- Index: the primary key.
-INSERT INTO aside (lane, task, runs) VALUES ($1::text, $2::text, $3::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
+INSERT INTO aside (lane, task, runs)
+VALUES ($1::text, $2::text, $3::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
 
 -- name: drop_aside
 -- Index: the primary key.
 DELETE FROM aside WHERE lane = $1::text AND task = $2::text;
 
 -- name: tried
--- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the
--- primary keys, and the unique (number, kind, name) of memo.
+-- Read how often these runs were tried, and what their attempts left. Index: the primary key of outcome, the
+-- primary keys.
 SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args,
     (SELECT count(*) FROM memo WHERE memo.number = outcome.number)
-FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN outcome ON outcome.number = wanted.value
-LEFT JOIN checkpoint ON checkpoint.number = outcome.number
-LEFT JOIN prepared ON prepared.number = outcome.number;
+FROM outcome LEFT JOIN checkpoint ON checkpoint.number = outcome.number
+LEFT JOIN prepared ON prepared.number = outcome.number
+WHERE outcome.number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: find
--- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or by
--- the one key it can have while its session is paused; then among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
--- back is near the front. It stops at the first arm that has it. Index: the primary keys, whole or by their first columns.
+-- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or
+-- by the one key it can have while its session is paused; then among those its session holds back, those of its parked
+-- sets and, from the front, its lane's ready runs. A run that came back is near the front. It stops at the first arm
+-- that has it. Index: the primary keys, whole or by their first columns.
 SELECT 'due', '', rank, kind FROM due WHERE rank = $7 AND number = $1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = $2 AND rank = $6 AND number = $1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = $5 AND rank = $6 AND number = $1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked
-WHERE lane = $2 AND gate IN ('user:' || $3, 'task:' || $4, 'breaker:' || $4, 'breaker:' || $4 || chr(10) || coalesce($3, ''))
-    AND rank = $6 AND number = $1
+WHERE lane = $2 AND gate IN (
+        'user:' || $3, 'task:' || $4, 'breaker:' || $4, 'breaker:' || $4 || chr(10) || coalesce($3, '')
+    ) AND rank = $6 AND number = $1
 UNION ALL SELECT 'parked', gate, rank, kind FROM parked
 WHERE lane = $2 AND gate = 'session:' || $5 AND rank = 0 AND number = $1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = $5 AND number = $1
@@ -138,13 +143,13 @@ DELETE FROM held WHERE session = $1::text AND rank = $2::bigint AND number = $3:
 DELETE FROM due WHERE rank = $1::bigint AND number = $2::bigint;
 
 -- name: bodies
--- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys, and the unique
--- (number, kind, name) of memo.
+-- Read the id and arguments of these runs, and what their attempts left. Index: the primary keys, and the primary
+-- key of memo.
 SELECT run.number, run.id, run.args, checkpoint.state, prepared.args,
     (SELECT count(*) FROM memo WHERE memo.number = run.number)
-FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key) JOIN run ON run.number = wanted.value
-LEFT JOIN checkpoint ON checkpoint.number = run.number
-LEFT JOIN prepared ON prepared.number = run.number;
+FROM run LEFT JOIN checkpoint ON checkpoint.number = run.number
+LEFT JOIN prepared ON prepared.number = run.number
+WHERE run.number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: held_run
 -- Find where a session holds a run. Index: the primary key, by its first column.

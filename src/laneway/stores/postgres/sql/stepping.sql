@@ -2,7 +2,8 @@
 
 -- name: lease
 -- Lease a run to an incarnation. Index: the primary key.
-INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events) VALUES ($1::bigint, $2::int, $3::int, $4::text, $5::bigint, $6::int, $7::bigint, $8::int);
+INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events)
+VALUES ($1::bigint, $2::int, $3::int, $4::text, $5::bigint, $6::int, $7::bigint, $8::int);
 
 -- name: worker
 -- Read an incarnation and its last answer. Index: the unique id.
@@ -14,29 +15,34 @@ UPDATE worker SET call = $1, refused = $2, due_in = $3, more = $4, answered_at =
 WHERE id = $9;
 
 -- name: claimed
--- Read again what an incarnation claimed in one step. It reads all leases: a step is rarely repeated.
-SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, "user", session, priority, holder,
-    0, checkpoint.state, 0, lease.messages, prepared.args, ties, lease.memos
+-- Read again what an incarnation claimed in one step. Index: lease_held, then the primary keys.
+SELECT lease.number, id, task, run.args, lease.fence, lease.attempt, coalesce(crashes, 0), lane, "user", session,
+    priority, holder, 0, checkpoint.state, 0, lease.messages, prepared.args, ties, lease.memos
 FROM lease JOIN run ON run.number = lease.number LEFT JOIN outcome ON outcome.number = lease.number
 LEFT JOIN checkpoint ON checkpoint.number = lease.number LEFT JOIN prepared ON prepared.number = lease.number
 WHERE holder = $1 AND call = $2 AND died IS NULL ORDER BY nth;
 
 -- name: lease_kept
--- Note how many messages a run had taken, and how many memos it had, when it was claimed; few did. Index: the primary key.
+-- Note how many messages a run had taken, and how many memos it had, when it was claimed; few did. Index: the primary
+-- key.
 UPDATE lease SET messages = $1, memos = $2 WHERE number = $3;
 
 -- name: executed
--- Count what an incarnation executes of these lanes. It reads all leases: only lanes with a limit per worker are asked for.
-SELECT run.lane, count(*) FROM lease JOIN run ON run.number = lease.number
-WHERE holder = $1 AND died IS NULL AND run.lane = ANY (ARRAY(SELECT json_array_elements_text($2::json))) GROUP BY run.lane;
+-- Count what an incarnation executes of these lanes. Index: lease_held, then the primary key of run. Only lanes with a
+-- limit per worker are asked for.
+SELECT run.lane, count(*)
+FROM lease CROSS JOIN LATERAL (SELECT lane FROM run WHERE run.number = lease.number OFFSET 0) AS run
+WHERE holder = $1 AND died IS NULL AND run.lane = ANY (ARRAY(SELECT json_array_elements_text($2::json)))
+GROUP BY run.lane;
 
 -- name: requests
 -- Read what is requested of the runs that an incarnation executes, and how many messages lie in their inboxes. Index:
--- lease_requested; it reads all leases, then message_open.
+-- lease_requested; then lease_held, and message_open for each of them.
 SELECT number, fence, request, 0 FROM lease
 WHERE holder = $1 AND request IS NOT NULL AND died IS NULL
 UNION ALL
-SELECT lease.number, fence, 'steer', count(*) FROM lease JOIN message
-ON message.number = lease.number AND kind = 'steered' AND open <> 0
-WHERE holder = $1 AND died IS NULL GROUP BY lease.number
+SELECT number, fence, 'steer', steered.messages FROM lease CROSS JOIN LATERAL (
+    SELECT count(*) AS messages FROM message WHERE message.number = lease.number AND kind = 'steered' AND open <> 0
+) AS steered
+WHERE holder = $1 AND died IS NULL AND steered.messages > 0
 ORDER BY 1, 3;

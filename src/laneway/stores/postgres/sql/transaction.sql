@@ -1,14 +1,13 @@
 -- What a writing verb asks first.
 
 -- name: glance
--- Read the last acceptance number, when the next future run is due, when the next question is answered
--- too late, whether runs are set aside, whether any worker but
--- the one who asks rests, whether anything is requested of that one's runs, whether runs that were never started have a
--- log (they were resumed, or took messages), whether there are messages, and whether some are of runs that have not ended;
--- then what operators have set: of users, paused tasks, disabled ones, and of sessions; then whether there are circuits,
--- and whether runs are parked behind any; last, when the first job is due. The counter is behind the newest run until runs
--- are pruned.
--- Index: primary keys, wait_until, worker_idle, lease_requested, outcome_resumed, message_open and job_due.
+-- Read the last acceptance number, when the next future run is due, when the next question is answered too late,
+-- whether runs are set aside, whether any worker but the one who asks rests, whether anything is requested of that
+-- one's runs, whether runs that were never started have a log (they were resumed, or took messages), whether there are
+-- messages, and whether some are of runs that have not ended; then what operators have set: of users, paused tasks,
+-- disabled ones, and of sessions; then whether there are circuits, and whether runs are parked behind any; last, when
+-- the first job is due. The counter is behind the newest run until runs are pruned. Index: primary keys, wait_until,
+-- worker_idle, lease_requested, outcome_resumed, message_open and job_due.
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM aside), EXISTS (SELECT 1 FROM worker WHERE idle <> 0 AND id IS DISTINCT FROM $1::text),
@@ -24,11 +23,13 @@ SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM
 FROM counter WHERE one = 1;
 
 -- name: next_due
--- Tell when the next future run is due, the next question is answered too late, or the next circuit behind which runs are
--- parked is tried again. Index: the primary keys, and wait_until; it reads broken, a row per lane and circuit that has some.
+-- Tell when the next future run is due, the next question is answered too late, or the next circuit behind which runs
+-- are parked is tried again. Index: the primary keys, and wait_until; it reads broken, a row per lane and circuit that
+-- has some.
 SELECT min(soonest) FROM (
     SELECT min(rank) AS soonest FROM due
     UNION ALL SELECT min(until) FROM wait WHERE until IS NOT NULL
-    UNION ALL SELECT min(until) FROM broken JOIN circuit ON circuit.key = broken.key
+    UNION ALL SELECT min(until) FROM broken
+    CROSS JOIN LATERAL (SELECT until FROM circuit WHERE circuit.key = broken.key OFFSET 0) AS circuit
     WHERE until > $1 AND until < 9223372036854775807
-);
+) AS next;

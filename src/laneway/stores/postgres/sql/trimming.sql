@@ -1,8 +1,8 @@
 -- Trimming the deltas out of logs.
 
 -- name: note_ends
--- Note which runs with deltas have ended since. It reads the index transient_open: those that had not ended when this was
--- last done. Index: the unique number of outcome.
+-- Note which runs with deltas have ended since. It reads the index transient_open: those that had not ended when this
+-- was last done. Index: the primary key of outcome.
 UPDATE transient SET ended_at = (SELECT outcome.ended_at FROM outcome WHERE outcome.number = transient.number)
 WHERE ended_at IS NULL
     AND EXISTS (SELECT 1 FROM outcome WHERE outcome.number = transient.number AND outcome.ended_at IS NOT NULL);
@@ -12,23 +12,23 @@ WHERE ended_at IS NULL
 SELECT number FROM transient WHERE ended_at < $1 ORDER BY ended_at, number LIMIT $2;
 
 -- name: chunks
--- Read all chunks of a run but the last of one that has ended. Index: the unique (number, seq).
+-- Read all chunks of a run but the last of one that has ended. Index: the primary key.
 SELECT seq, body FROM event WHERE number = $1 ORDER BY seq;
 
 -- name: last_chunk
--- Read the last chunk of a run that has ended, and its first number. Index: the unique number.
+-- Read the last chunk of a run that has ended, and its first number. Index: the primary key.
 SELECT events - json_array_length(log::json) + 1, log FROM outcome WHERE number = $1 AND log IS NOT NULL;
 
 -- name: drop_chunk
--- Delete a chunk. Index: the unique (number, seq).
+-- Delete a chunk. Index: the primary key.
 DELETE FROM event WHERE number = $1::bigint AND seq = $2::int;
 
 -- name: put_chunk
--- Write a chunk. Index: the unique (number, seq).
+-- Write a chunk. Index: the primary key.
 INSERT INTO event (number, seq, body) VALUES ($1::bigint, $2::int, $3::text);
 
 -- name: put_last_chunk
--- Write the last chunk of a run that has ended. Index: the unique number.
+-- Write the last chunk of a run that has ended. Index: the primary key.
 UPDATE outcome SET log = $1 WHERE number = $2;
 
 -- name: forget

@@ -18,6 +18,5 @@ UPDATE wait SET request = NULL WHERE number = $1;
 SELECT body FROM wait WHERE number = $1;
 
 -- name: late
--- Find the runs whose questions were not answered by an instant, the most overdue first. Index: wait_until, which covers
--- it.
-SELECT number FROM wait WHERE until <= $1 ORDER BY until, number LIMIT $2;
+-- Find the runs whose questions were not answered by an instant, the most overdue first. Index: wait_until.
+SELECT number FROM wait WHERE until IS NOT NULL AND until <= $1 ORDER BY until, number LIMIT $2;

@@ -5,7 +5,8 @@
 SELECT number, id, socket, told, incarnation FROM worker WHERE idle <> 0 ORDER BY number;
 
 -- name: startable
--- Count what could start at once, per lane, with its limit per worker. Index: pace_ready, then the primary key of lane.
+-- Count what could start at once, per lane, with its limit per worker. It reads pace, a row per lane
+-- and priority, then the primary key of lane.
 SELECT name, least(waiting, "limit" - active), worker_limit
 FROM (SELECT lane, sum(ready) AS waiting FROM pace WHERE ready > 0 GROUP BY lane) AS startable
 JOIN lane ON lane.name = startable.lane WHERE active < "limit" AND paused = 0;

@@ -1,0 +1,187 @@
+"""No claim, tick or prune scans a table that grows, whatever the planner takes the tables to hold.
+
+Each statement is planned as a writer has it planned, once in a store with nothing in it and once in a full one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import Link, connect
+from laneway.stores.postgres.database import TEXTS
+from laneway.stores.postgres.session import set_up
+from tests.stores.postgres_rows import ROWS
+
+# As long as the lists of lanes and workers, and of what is paused or set aside in them: one may be read whole.
+SMALL = {"lane", "pace", "worker", "counter", "heartbeat", "aside", "broken", "disabled", "lane_count"}
+# Statements that say themselves what they read whole: people ask them, workers never do.
+LONG = {name for name in TEXTS if name.startswith(("checking.", "examining."))}
+LONG |= {"reading.pending", "reading.count", "reading.workers", "control.unended", "explaining.depths"}
+LONG |= {"explaining.active", "explaining.executed", "circuits.all"}
+# Only asked of a lane that drops its oldest, and is full.
+LONG |= {"arriving.oldest"}
+# As long as what runs: only a limit per worker makes it matter whom to wake.
+LONG |= {"waking.executed"}
+# As long as what runs and streams, and what has ended since a minute ago.
+LONG |= {"trimming.note_ends"}
+# What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
+UNSORTED = ["transaction.glance", "transaction.next_due", "plain.look", "settling.leased", "settling.free"]
+UNSORTED += ["shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
+UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "pruning.outdated", "trimming.outdated"]
+SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan", "Bitmap Heap Scan", "Tid Scan")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A table as a plan reads it: by which index, by what condition, and whether only the head of that."""
+
+    table: str
+    index: str | None
+    condition: str
+    head: bool
+
+
+class Planner:
+    """Tells how a statement is done."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def plan(self, name: str) -> list[dict[str, Any]]:
+        """Return the nodes of a statement's plan; one that can be asked with any values."""
+        query = TEXTS[name].query
+        most = max([0, *map(int, re.findall(r"\$(\d+)", query))])
+        values = f"({', '.join(['NULL'] * most)})" if most else ""
+        self._link.execute(f"PREPARE asked AS {query}".encode())
+        try:
+            [[[found]]] = self._link.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked{values}".encode()).fetchall()
+        finally:
+            self._link.execute("DEALLOCATE asked")
+        return list(_nodes(found["Plan"], head=False))
+
+    def scans(self, name: str) -> list[Scan]:
+        """Return how the statement's tables are read."""
+        return [
+            Scan(node.get("Relation Name", ""), node.get("Index Name"), node.get("Index Cond", ""), node["head"])
+            for node in self.plan(name)
+            if node["Node Type"] in SCANS
+        ]
+
+
+def _nodes(node: dict[str, Any], *, head: bool) -> Iterator[dict[str, Any]]:
+    # What stands alone in a place for one value is an EXISTS: it ends with the first row, as below a LIMIT.
+    head = head or node["Node Type"] == "Limit" or node.get("Parent Relationship") == "InitPlan"
+    yield {**node, "head": head}
+    below = head and node["Node Type"] in {"Limit", "Result", "Nested Loop", "LockRows", "Subquery Scan"}
+    for inner in node.get("Plans", ()):
+        yield from _nodes(inner, head=below)
+
+
+@pytest.fixture(scope="module", params=["empty", "full"])
+def planner(request: pytest.FixtureRequest, postgres_database: str) -> Iterator[Planner]:
+    more = "&" if "?" in postgres_database else "?"
+    address = Address.parse(f"{postgres_database}{more}schema=plans_{request.param}")
+    with closing(connect(address)) as link:
+        link.execute(set_up(address).encode())
+        if request.param == "full":
+            link.execute(ROWS.encode())
+        yield Planner(link)
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS.keys() - LONG))
+def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner, name: str) -> None:
+    whole = {scan.table for scan in planner.scans(name) if not scan.condition and not (scan.index and scan.head)}
+
+    assert whole <= SMALL
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Planner, name: str) -> None:
+    whole = {scan.table for scan in planner.scans(name) if not scan.condition and not (scan.index and scan.head)}
+
+    if not name.startswith("checking."):
+        assert "run" not in whole
+
+
+@pytest.mark.parametrize("name", UNSORTED)
+def test_what_workers_ask_all_the_time_is_not_sorted(planner: Planner, name: str) -> None:
+    kinds = {node["Node Type"] for node in planner.plan(name)}
+
+    assert not kinds & {"Sort", "Incremental Sort", "Hash Join", "Merge Join"}
+
+
+@pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
+def test_the_front_of_a_shelf_is_found_and_read_in_order(planner: Planner, name: str) -> None:
+    [shelf] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == name]
+    [run] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == "run"]
+
+    assert shelf.index == f"{name}_pkey"
+    assert "rank <= $" in shelf.condition if name == "due" else "ROW(rank, number) > ROW(" in shelf.condition
+    assert (run.index, run.condition) == ("run_pkey", "(number = shelf.number)")
+
+
+@pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
+def test_what_was_taken_is_deleted_as_a_range(planner: Planner, name: str) -> None:
+    [shelf] = [scan for scan in planner.scans(f"shelves.drop_{name}") if scan.table == name]
+
+    assert shelf.index == f"{name}_pkey"
+    assert "ROW(rank, number) <= ROW(" in shelf.condition
+
+
+@pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
+def test_a_run_is_taken_out_by_its_whole_key(planner: Planner, name: str) -> None:
+    [shelf] = planner.scans(f"shelves.remove_{name}")
+
+    assert shelf.index == f"{name}_pkey"
+    assert re.search(r"\(rank = \$\d\) AND \(number = \$\d\)", shelf.condition)
+
+
+def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_it(planner: Planner) -> None:
+    scans = planner.scans("shelves.find")
+
+    assert [scan.table for scan in scans] == [
+        *("due", "ready", "held", "parked", "parked", "held"),
+        *("parked", "parked", "parked", "parked", "ready"),
+    ]
+    assert ["(number = $1)" in scan.condition for scan in scans[:5]] == [True] * 5
+
+
+def test_a_step_glances_at_indexes_only(planner: Planner) -> None:
+    scans = [scan for scan in planner.scans("transaction.glance") if scan.table not in SMALL]
+
+    assert [scan for scan in scans if scan.index is None] == []
+    used = {str(scan.index) for scan in scans}
+    assert used >= {"wait_until", "lease_requested", "outcome_resumed", "message_open", "job_due", "due_pkey"}
+
+
+def test_leases_are_found_by_the_numbers_that_a_step_settles(planner: Planner) -> None:
+    for name in ("settling.leased", "settling.free"):
+        [lease] = [scan for scan in planner.scans(name) if scan.table == "lease"]
+        assert lease.index == "lease_pkey"
+        assert "number = ANY" in lease.condition
+
+
+def test_what_is_old_is_found_by_its_age_and_nothing_young_is_read(planner: Planner) -> None:
+    [scan] = planner.scans("pruning.outdated")
+
+    assert (scan.table, scan.index) == ("outcome", "outcome_age")
+    assert re.fullmatch(r"\(\(state = \$1\) AND \(ended_at .*< \$2\)\)", scan.condition)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in TEXTS if name.startswith("pruning.drop_")))
+def test_what_is_pruned_is_found_by_its_number(planner: Planner, name: str) -> None:
+    [scan] = planner.scans(name)
+
+    assert "at <= $1" in scan.condition if name == "pruning.drop_keys" else "number = ANY" in scan.condition
+
+
+@pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])
+def test_runs_are_listed_without_sorting(planner: Planner, name: str) -> None:
+    assert "Sort" not in {node["Node Type"] for node in planner.plan(f"reading.{name}")}
