@@ -1,9 +1,15 @@
 -- The first layout, in the schema that the address names. Instants are microseconds since 1970; JSON is text.
 --
--- Two kinds of tables. `run`, `outcome`, `event` and what else belongs to one run grow with history; their rows are written
--- once or twice. The others hold only what is pending or running and move all the time: they are narrow, leave room on
--- their pages for the next version of a row (so that most updates touch no index), and are vacuumed after some thousand
--- changes, whatever share of them that is.
+-- Two kinds of tables. `run`, `outcome`, `event` and what else belongs to one run grow with history; their rows are
+-- written once or twice. The others hold only what is pending or running and move all the time: they are narrow, leave
+-- room on their pages for the next version of a row (so that most updates touch no index), and are vacuumed after some
+-- thousand changes, whatever share of them that is.
+--
+-- **Old snapshots.** While somebody's transaction goes on, nothing that was deleted or updated since it began can be
+-- vacuumed. Two things keep a claim from passing by all of that. (1) Rows that almost every transaction writes (lane,
+-- pace, turn, seat, worker) are counted by `writes`, and every 64 of these they go on under the next `era`, the last
+-- column of their keys; who looks for one begins with the newest era. There is one row of each key but for that;
+-- whoever writes holds the lock. (2) A lane knows its `floor`: no run is in its ready order at a lower rank.
 --
 -- Names are compared byte by byte, whatever the database's own collation, so that every store lists them in one order.
 
@@ -23,8 +29,8 @@ CREATE TABLE watcher (
     until bigint NOT NULL
 );
 
--- Submitted inside others' transactions, by `submit(..., connection=...)`: there when they have committed, and accepted by
--- whoever writes next. `body` is the submission, as JSON.
+-- Submitted inside others' transactions, by `submit(..., connection=...)`: there when they have committed, and accepted
+-- by whoever writes next. `body` is the submission, as JSON.
 CREATE TABLE inbox (
     id text COLLATE "C" PRIMARY KEY,
     nth bigint GENERATED ALWAYS AS IDENTITY,
@@ -34,8 +40,8 @@ CREATE TABLE inbox (
 );
 CREATE INDEX inbox_posted ON inbox (nth) WHERE NOT aside;
 
--- What was submitted. `rank` is the run's key on the shelf it was first put on: a hint for whoever looks for it, right for
--- most runs, and not kept up when the run moves.
+-- What was submitted. `rank` is the run's key on the shelf it was first put on: a hint for whoever looks for it, right
+-- for most runs, and not kept up when the run moves.
 CREATE TABLE run (
     number bigint PRIMARY KEY,   -- acceptance
     accepted_at bigint NOT NULL,
@@ -54,8 +60,8 @@ CREATE TABLE run (
 );
 CREATE UNIQUE INDEX run_id ON run (id);
 
--- What the newest attempt that ended came to; absent until there is one. `log` is the last chunk of events of a run that
--- has ended.
+-- What the newest attempt that ended came to; absent until there is one. `log` is the last chunk of events of a run
+-- that has ended.
 CREATE TABLE outcome (
     number bigint PRIMARY KEY,
     due_at bigint,
@@ -157,7 +163,7 @@ CREATE INDEX lease_requested ON lease (holder) WHERE request IS NOT NULL;
 -- The counts of `core.turns` and `core.sessions`. A row that counts nothing is deleted. The user '' stands for none.
 -- `declared` and `ruled` are what code and what an operator say of the lane, as JSON; the plain columns are what holds.
 CREATE TABLE lane (
-    name text COLLATE "C" PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
     "limit" bigint NOT NULL,
     per_user bigint,
     worker_limit bigint,
@@ -166,8 +172,12 @@ CREATE TABLE lane (
     paused int NOT NULL DEFAULT 0,
     active int NOT NULL DEFAULT 0,
     pending int NOT NULL DEFAULT 0,
+    floor bigint NOT NULL DEFAULT -4611686018427387904,
+    writes bigint NOT NULL DEFAULT 0,
+    era bigint GENERATED ALWAYS AS (writes / 64) STORED,
     declared text,
-    ruled text
+    ruled text,
+    PRIMARY KEY (name, era)
 );
 
 CREATE TABLE pace (
@@ -175,7 +185,9 @@ CREATE TABLE pace (
     priority int NOT NULL,
     v bigint NOT NULL,
     ready int NOT NULL,
-    PRIMARY KEY (lane, priority)
+    writes bigint NOT NULL DEFAULT 0,
+    era bigint GENERATED ALWAYS AS (writes / 64) STORED,
+    PRIMARY KEY (lane, priority, era)
 );
 
 CREATE TABLE turn (
@@ -184,7 +196,9 @@ CREATE TABLE turn (
     priority int NOT NULL,
     last bigint NOT NULL,
     waiting int NOT NULL,
-    PRIMARY KEY (lane, "user", priority)
+    writes bigint NOT NULL DEFAULT 0,
+    era bigint GENERATED ALWAYS AS (writes / 64) STORED,
+    PRIMARY KEY (lane, "user", priority, era)
 );
 
 CREATE TABLE seat (
@@ -193,7 +207,9 @@ CREATE TABLE seat (
     active int NOT NULL,
     parked int NOT NULL,
     out int NOT NULL,
-    PRIMARY KEY (lane, "user")
+    writes bigint NOT NULL DEFAULT 0,
+    era bigint GENERATED ALWAYS AS (writes / 64) STORED,
+    PRIMARY KEY (lane, "user", era)
 );
 
 -- Sessions that are not idle. `admitted` is a JSON list of runs' numbers; `rest` holds what few sessions have, as JSON.
@@ -211,7 +227,7 @@ CREATE TABLE session (
 -- Incarnations, oldest first. `refused`, `due_in`, `more` and `answered_at` are the answer to its step number `call`;
 -- `told` is the next due time it knew of then. `socket` is the channel on which its process listens for wake-ups.
 CREATE TABLE worker (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number bigint GENERATED ALWAYS AS IDENTITY,
     renewed_at bigint NOT NULL,
     lease bigint NOT NULL,
     call bigint NOT NULL DEFAULT 0,
@@ -224,9 +240,13 @@ CREATE TABLE worker (
     short int NOT NULL DEFAULT 0,
     refused text NOT NULL DEFAULT '[]',
     socket text,
-    id text COLLATE "C" NOT NULL UNIQUE,
-    incarnation text NOT NULL
+    id text COLLATE "C" NOT NULL,
+    incarnation text NOT NULL,
+    writes bigint NOT NULL DEFAULT 0,
+    era bigint GENERATED ALWAYS AS (writes / 64) STORED,
+    PRIMARY KEY (id, era)
 );
+CREATE INDEX worker_number ON worker (number, era);
 CREATE INDEX worker_idle ON worker (number) WHERE idle <> 0;
 
 CREATE TABLE heartbeat (
@@ -235,8 +255,9 @@ CREATE TABLE heartbeat (
     grace_until bigint NOT NULL
 );
 
--- `accepted` is a number up to which all were given: whoever deletes the newest run writes its number here before, so that
--- none is given twice. `jobs_at` is the latest time that a job was written at: a clock that is behind it was set back.
+-- `accepted` is a number up to which all were given: whoever deletes the newest run writes its number here before, so
+-- that none is given twice. `jobs_at` is the latest time that a job was written at: a clock that is behind it was set
+-- back.
 CREATE TABLE counter (
     one int PRIMARY KEY CHECK (one = 1),
     accepted bigint NOT NULL,
@@ -262,8 +283,8 @@ CREATE TABLE control (
 );
 CREATE INDEX control_call ON control (call, number);
 
--- Submissions that another run took; `nth` counts those of one run and kind. An id stands for the run that took it first:
--- what was left unread becomes part of another run, and is `moved` there. `open` until the run has ended.
+-- Submissions that another run took; `nth` counts those of one run and kind. An id stands for the run that took it
+-- first: what was left unread becomes part of another run, and is `moved` there. `open` until the run has ended.
 CREATE TABLE message (
     number bigint NOT NULL,      -- of the run
     nth int NOT NULL,
@@ -317,8 +338,8 @@ CREATE TABLE wait (
 );
 CREATE INDEX wait_until ON wait (until, number) WHERE until IS NOT NULL;
 
--- Runs with deltas in their logs, which are trimmed some time after the run's end. `ended_at` is copied from the outcome by
--- whoever trims, so that nobody who ends a run has to think of it.
+-- Runs with deltas in their logs, which are trimmed some time after the run's end. `ended_at` is copied from the
+-- outcome by whoever trims, so that nobody who ends a run has to think of it.
 CREATE TABLE transient (
     number bigint PRIMARY KEY,
     ended_at bigint
@@ -375,8 +396,9 @@ CREATE TABLE broken (
     PRIMARY KEY (lane, key)
 );
 
--- Jobs, and what became of their fires. `spec` is what somebody said of a job and `state` what became of it, as JSON; the
--- columns before them are copies that jobs are found by. `fire_at` is when it is due, NULL for one that does not fire.
+-- Jobs, and what became of their fires. `spec` is what somebody said of a job and `state` what became of it, as JSON;
+-- the columns before them are copies that jobs are found by. `fire_at` is when it is due, NULL for one that does not
+-- fire.
 CREATE TABLE job (
     id text COLLATE "C" PRIMARY KEY,
     owner text COLLATE "C",
@@ -441,11 +463,15 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY ARRAY['ready', 'parked', 'held', 'due', 'lease'] LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,'
-            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0)', name);
+            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000,'
+            ' autovacuum_vacuum_cost_delay = 0)', name);
     END LOOP;
-    FOREACH name IN ARRAY ARRAY['lane', 'pace', 'turn', 'seat', 'session', 'worker', 'heartbeat', 'counter', 'aside', 'broken'] LOOP
-        EXECUTE format('ALTER TABLE %I SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,'
-            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 2000, autovacuum_vacuum_cost_delay = 0)', name);
+    FOREACH name IN ARRAY ARRAY[
+        'lane', 'pace', 'turn', 'seat', 'session', 'worker', 'heartbeat', 'counter', 'aside', 'broken'
+    ] LOOP
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,'
+            ' autovacuum_vacuum_threshold = 2000, autovacuum_analyze_scale_factor = 0,'
+            ' autovacuum_analyze_threshold = 2000, autovacuum_vacuum_cost_delay = 0)', name);
     END LOOP;
 END
 $$;

@@ -143,7 +143,7 @@ INSERT INTO due (rank, number, kind, session) VALUES ($1::bigint, $2::bigint, $3
 UPDATE circuit SET probe = NULL, fence = NULL WHERE key = $1;
 
 -- name: bury
--- Make an unknown holder known as one that left, so that the next reclaim takes over from it. Index: the unique id.
+-- Make an unknown holder known as one that left, so that the next reclaim takes over from it. Index: the primary key.
 INSERT INTO worker (id, incarnation, lease, renewed_at, "left")
 VALUES ($1::text, json_build_object('id', $1::text, 'host', '', 'tasks', '[]'::json,
     'process', json_build_object('boot', '', 'namespace', '', 'pid', 0, 'started', 0))::text, 1, 1, 1);
@@ -255,29 +255,39 @@ UPDATE lane SET pending = $1 WHERE name = $2;
 
 -- name: set_pace_ready
 -- Index: the primary key.
-INSERT INTO pace (lane, priority, v, ready)
-VALUES ($2, $3, coalesce((SELECT max(v) FROM pace WHERE lane = $2), 0), $1)
-ON CONFLICT (lane, priority) DO UPDATE SET ready = excluded.ready;
+INSERT INTO pace (lane, priority, v, ready, writes)
+SELECT $2::text, $3::int, coalesce((SELECT max(v) FROM pace WHERE lane = $2), 0), $1::int,
+    coalesce((SELECT max(writes) FROM pace WHERE lane = $2 AND priority = $3), 0)
+ON CONFLICT (lane, priority, era) DO UPDATE SET ready = excluded.ready;
 
 -- name: set_turn_waiting
 -- Index: the primary key.
-INSERT INTO turn (lane, "user", priority, last, waiting) VALUES ($2, coalesce($3, ''), $4, 0, $1)
-ON CONFLICT (lane, "user", priority) DO UPDATE SET waiting = excluded.waiting;
+INSERT INTO turn (lane, "user", priority, last, waiting, writes)
+SELECT $2::text, coalesce($3::text, ''), $4::int, 0, $1::int, coalesce((
+    SELECT max(writes) FROM turn WHERE lane = $2 AND "user" = coalesce($3, '') AND priority = $4
+), 0)
+ON CONFLICT (lane, "user", priority, era) DO UPDATE SET waiting = excluded.waiting;
 
 -- name: set_seat_active
 -- Index: the primary key.
-INSERT INTO seat (lane, "user", active, parked, out) VALUES ($2::text, $3::text, $1::int, 0, 0)
-ON CONFLICT (lane, "user") DO UPDATE SET active = excluded.active;
+INSERT INTO seat (lane, "user", active, parked, out, writes)
+SELECT $2::text, $3::text, $1::int, 0, 0,
+    coalesce((SELECT max(writes) FROM seat WHERE lane = $2 AND "user" = $3), 0)
+ON CONFLICT (lane, "user", era) DO UPDATE SET active = excluded.active;
 
 -- name: set_seat_parked
 -- Index: the primary key.
-INSERT INTO seat (lane, "user", active, parked, out) VALUES ($2::text, $3::text, 0, $1::int, 0)
-ON CONFLICT (lane, "user") DO UPDATE SET parked = excluded.parked;
+INSERT INTO seat (lane, "user", active, parked, out, writes)
+SELECT $2::text, $3::text, 0, $1::int, 0,
+    coalesce((SELECT max(writes) FROM seat WHERE lane = $2 AND "user" = $3), 0)
+ON CONFLICT (lane, "user", era) DO UPDATE SET parked = excluded.parked;
 
 -- name: set_seat_out
 -- Index: the primary key.
-INSERT INTO seat (lane, "user", active, parked, out) VALUES ($2::text, $3::text, 0, 0, $1::int)
-ON CONFLICT (lane, "user") DO UPDATE SET out = excluded.out;
+INSERT INTO seat (lane, "user", active, parked, out, writes)
+SELECT $2::text, $3::text, 0, 0, $1::int,
+    coalesce((SELECT max(writes) FROM seat WHERE lane = $2 AND "user" = $3), 0)
+ON CONFLICT (lane, "user", era) DO UPDATE SET out = excluded.out;
 
 -- name: last_held
 -- Read the first and the last place at which a session holds runs. Index: the primary key.

@@ -1,45 +1,90 @@
 -- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
+--
+-- These rows are written in almost every transaction. While somebody's old snapshot keeps their former versions, a look
+-- for a row begins with its newest era, and meets it among `64` versions at most (see the schema).
 
 -- name: lane
 -- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
--- per priority, or one without. Index: the primary keys.
-SELECT "limit", per_user, worker_limit, max_pending, when_full, active, pending, paused, priority, v, ready
-FROM lane LEFT JOIN pace ON pace.lane = name WHERE name = $1;
+-- per priority, or one without. Index: the primary keys, one look per priority, from the highest down.
+WITH RECURSIVE come(priority, v, ready) AS (
+    (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
+    UNION ALL
+    SELECT next.priority, next.v, next.ready FROM come CROSS JOIN LATERAL (
+        SELECT priority, v, ready FROM pace WHERE lane = $1 AND priority < come.priority
+        ORDER BY priority DESC, era DESC LIMIT 1
+    ) AS next
+)
+SELECT "limit", per_user, worker_limit, max_pending, when_full, active, pending, paused, priority, come.v, come.ready
+FROM (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane LEFT JOIN come ON true;
 
 -- name: set_runs
 -- Write how many runs of a lane are active and pending. Index: the primary key.
-UPDATE lane SET active = $1, pending = $2 WHERE name = $3;
+UPDATE lane SET active = $1, pending = $2, writes = writes + 1
+WHERE name = $3 AND era = (SELECT era FROM lane WHERE name = $3 ORDER BY era DESC LIMIT 1);
 
 -- name: set_pace
 -- Write how far a priority of a lane has come. Index: the primary key.
-INSERT INTO pace (lane, priority, v, ready) VALUES ($1::text, $2::int, $3::bigint, $4::int)
-ON CONFLICT (lane, priority) DO UPDATE SET v = excluded.v, ready = excluded.ready;
+INSERT INTO pace (lane, priority, v, ready, writes)
+SELECT lane, priority, v, ready, coalesce((
+    SELECT writes FROM pace WHERE pace.lane = given.lane AND pace.priority = given.priority ORDER BY era DESC LIMIT 1
+), 0)
+FROM (VALUES ($1::text, $2::int, $3::bigint, $4::int)) AS given(lane, priority, v, ready)
+ON CONFLICT (lane, priority, era) DO UPDATE SET v = excluded.v, ready = excluded.ready, writes = pace.writes + 1;
 
 -- name: ready_lanes
--- Name the lanes that have startable runs. It reads pace, a row per
--- lane and priority: an index by what is ready would keep every update of it from staying on its page.
-SELECT DISTINCT lane FROM pace WHERE ready > 0;
+-- Name the lanes that have startable runs. Index: the primary key, one look per lane and priority. An index by what is
+-- ready would keep every update of pace from staying on its page.
+WITH RECURSIVE come(lane, priority, ready) AS (
+    (SELECT lane, priority, ready FROM pace ORDER BY lane DESC, priority DESC, era DESC LIMIT 1)
+    UNION ALL
+    SELECT next.lane, next.priority, next.ready FROM come CROSS JOIN LATERAL (
+        SELECT lane, priority, ready FROM pace WHERE (pace.lane, pace.priority) < (come.lane, come.priority)
+        ORDER BY lane DESC, priority DESC, era DESC LIMIT 1
+    ) AS next
+)
+SELECT DISTINCT lane FROM come WHERE ready > 0;
 
 -- name: turns
--- Read the turns of these users of a lane, at every priority. Index: the primary key.
-SELECT turn."user", priority, last, waiting
-FROM json_array_elements_text($2::json) AS wanted(value)
-JOIN turn ON turn.lane = $1 AND turn."user" = wanted.value;
+-- Read the turns of these users of a lane, at every priority that it knows. Index: the primary keys.
+WITH RECURSIVE come(priority) AS (
+    (SELECT priority FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
+    UNION ALL
+    SELECT next.priority FROM come CROSS JOIN LATERAL (
+        SELECT priority FROM pace WHERE lane = $1 AND priority < come.priority
+        ORDER BY priority DESC, era DESC LIMIT 1
+    ) AS next
+)
+SELECT wanted.value, come.priority, turn.last, turn.waiting
+FROM json_array_elements_text($2::json) AS wanted(value) CROSS JOIN come CROSS JOIN LATERAL (
+    SELECT last, waiting FROM turn WHERE lane = $1 AND "user" = wanted.value AND turn.priority = come.priority
+    ORDER BY era DESC LIMIT 1
+) AS turn;
 
 -- name: set_turn
 -- Write a user's turn. Index: the primary key.
-INSERT INTO turn (lane, "user", priority, last, waiting) VALUES ($1::text, $2::text, $3::int, $4::bigint, $5::int)
-ON CONFLICT (lane, "user", priority) DO UPDATE SET last = excluded.last, waiting = excluded.waiting;
+INSERT INTO turn (lane, "user", priority, last, waiting, writes)
+SELECT lane, "user", priority, last, waiting, coalesce((
+    SELECT writes FROM turn
+    WHERE turn.lane = given.lane AND turn."user" = given."user" AND turn.priority = given.priority
+    ORDER BY era DESC LIMIT 1
+), 0)
+FROM (VALUES ($1::text, $2::text, $3::int, $4::bigint, $5::int)) AS given(lane, "user", priority, last, waiting)
+ON CONFLICT (lane, "user", priority, era)
+DO UPDATE SET last = excluded.last, waiting = excluded.waiting, writes = turn.writes + 1;
 
 -- name: drop_turn
 -- Delete the turn of a user who has nothing waiting. Index: the primary key.
-DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::int;
+DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::int AND era = (
+    SELECT era FROM turn AS newest WHERE newest.lane = $1::text AND newest."user" = $2::text
+        AND newest.priority = $3::int ORDER BY era DESC LIMIT 1
+);
 
 -- name: seats
 -- Read the seats of these users of a lane. Index: the primary key.
-SELECT seat."user", active, parked, out
-FROM json_array_elements_text($2::json) AS wanted(value)
-JOIN seat ON seat.lane = $1 AND seat."user" = wanted.value;
+SELECT wanted.value, active, parked, out
+FROM json_array_elements_text($2::json) AS wanted(value) CROSS JOIN LATERAL (
+    SELECT active, parked, out FROM seat WHERE lane = $1 AND "user" = wanted.value ORDER BY era DESC LIMIT 1
+) AS seat;
 
 -- name: caps
 -- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index:
@@ -56,12 +101,19 @@ SELECT "user" FROM seat WHERE lane = $1 AND parked > 0;
 
 -- name: set_seat
 -- Write a user's seat. Index: the primary key.
-INSERT INTO seat (lane, "user", active, parked, out) VALUES ($1::text, $2::text, $3::int, $4::int, $5::int)
-ON CONFLICT (lane, "user") DO UPDATE SET active = excluded.active, parked = excluded.parked, out = excluded.out;
+INSERT INTO seat (lane, "user", active, parked, out, writes)
+SELECT lane, "user", active, parked, out, coalesce((
+    SELECT writes FROM seat WHERE seat.lane = given.lane AND seat."user" = given."user" ORDER BY era DESC LIMIT 1
+), 0)
+FROM (VALUES ($1::text, $2::text, $3::int, $4::int, $5::int)) AS given(lane, "user", active, parked, out)
+ON CONFLICT (lane, "user", era)
+DO UPDATE SET active = excluded.active, parked = excluded.parked, out = excluded.out, writes = seat.writes + 1;
 
 -- name: drop_seat
 -- Delete the seat of a user who has nothing in the lane. Index: the primary key.
-DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text;
+DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text AND era = (
+    SELECT era FROM seat AS newest WHERE newest.lane = $1::text AND newest."user" = $2::text ORDER BY era DESC LIMIT 1
+);
 
 -- name: sessions
 -- Read these sessions. Index: the primary key.
@@ -78,4 +130,4 @@ ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = exclu
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.
-DELETE FROM session WHERE name = $1::text;
+DELETE FROM session WHERE name = $1;

@@ -10,20 +10,20 @@ SELECT renewed_at, grace_until FROM heartbeat WHERE one = 1;
 UPDATE heartbeat SET renewed_at = $1, grace_until = $2 WHERE one = 1;
 
 -- name: register
--- Make an incarnation known; one that is known is left as it is. Index: the unique id.
+-- Make an incarnation known; one that is known is left as it is. Index: the primary key.
 INSERT INTO worker (id, incarnation, lease, renewed_at, socket)
-VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::text) ON CONFLICT DO NOTHING;
+SELECT $1::text, $2::text, $3::bigint, $4::bigint, $5::text WHERE NOT EXISTS (SELECT 1 FROM worker WHERE id = $1);
 
 -- name: alive
--- Read the lease length of an incarnation that has not left. Index: the unique id.
+-- Read the lease length of an incarnation that has not left. Index: the primary key.
 SELECT lease FROM worker WHERE id = $1 AND "left" = 0;
 
 -- name: holder
--- Read what tells whether an incarnation is dead. Index: the unique id.
+-- Read what tells whether an incarnation is dead. Index: the primary key.
 SELECT lease, renewed_at, "left" FROM worker WHERE id = $1;
 
 -- name: renew
--- Keep an incarnation alive. Index: the unique id.
+-- Keep an incarnation alive. Index: the primary key.
 UPDATE worker SET renewed_at = $1 WHERE id = $2;
 
 -- name: holds
@@ -35,7 +35,7 @@ SELECT number, fence FROM lease WHERE holder = $1 ORDER BY died IS NOT NULL, cal
 SELECT id, lease, renewed_at, "left" FROM worker WHERE id <> $1 ORDER BY number;
 
 -- name: bury
--- Mark an incarnation as gone. Index: the unique id.
+-- Mark an incarnation as gone. Index: the primary key.
 UPDATE worker SET "left" = 1, idle = 0 WHERE id = $1;
 
 -- name: inherit
@@ -44,7 +44,7 @@ UPDATE lease SET died = coalesce(died, holder), holder = $1
 WHERE number IN (SELECT number FROM lease WHERE holder = $2 ORDER BY died IS NOT NULL, call, nth LIMIT $3);
 
 -- name: forget
--- Delete an incarnation that left and holds nothing. Index: the unique id, and lease_held.
+-- Delete an incarnation that left and holds nothing. Index: the primary key, and lease_held.
 DELETE FROM worker WHERE id = $1 AND "left" <> 0 AND NOT EXISTS (SELECT 1 FROM lease WHERE holder = $1);
 
 -- name: lose

@@ -6,16 +6,32 @@
 -- and waits there, the turn of their user at their priority; and how far each priority has come. No row if there is no
 -- such lane, if it has a bound, if the task is disabled, or if the user has parked runs. $1 is the lane, $2 the user or
 -- '', $3 the priority, $4 the task. Index: primary keys, wait_until, worker_idle.
+WITH RECURSIVE come(priority, v, ready) AS (
+    (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
+    UNION ALL
+    SELECT next.priority, next.v, next.ready FROM come CROSS JOIN LATERAL (
+        SELECT priority, v, ready FROM pace WHERE lane = $1 AND priority < come.priority
+        ORDER BY priority DESC, era DESC LIMIT 1
+    ) AS next
+)
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM worker WHERE idle <> 0),
-    "limit", active, pending, last, waiting, pace.priority, v, ready
-FROM counter JOIN lane ON lane.name = $1
-LEFT JOIN pace ON pace.lane = $1
-LEFT JOIN turn ON turn.lane = $1 AND turn."user" = $2 AND turn.priority = $3
+    "limit", active, pending, last, waiting, come.priority, come.v, come.ready
+FROM counter CROSS JOIN (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane
+LEFT JOIN come ON true
+LEFT JOIN (
+    SELECT last, waiting FROM turn WHERE lane = $1 AND "user" = $2 AND priority = $3 ORDER BY era DESC LIMIT 1
+) AS turn ON true
 WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHERE task = $4)
-    AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.lane = $1 AND seat."user" = $2 AND parked > 0);
+    AND coalesce((SELECT parked FROM seat WHERE lane = $1 AND "user" = $2 ORDER BY era DESC LIMIT 1), 0) = 0;
 
 -- name: put_ready
 -- Put the runs from an acceptance number on into their lane's ready order. Index: the primary keys.
-INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= $1;
+WITH put AS (
+    INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= $1
+    RETURNING lane, rank
+)
+UPDATE lane SET floor = lowest.rank FROM (SELECT lane, min(rank) AS rank FROM put GROUP BY lane) AS lowest
+WHERE name = lowest.lane AND floor > lowest.rank
+    AND era = (SELECT era FROM lane AS newest WHERE newest.name = lowest.lane ORDER BY era DESC LIMIT 1);

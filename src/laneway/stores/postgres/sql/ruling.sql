@@ -16,9 +16,10 @@ SELECT name FROM lane;
 
 -- name: set_lane
 -- Create a lane or change it: what holds, what is declared, and what an operator set. Index: the primary key.
-INSERT INTO lane (name, "limit", per_user, worker_limit, max_pending, when_full, declared, ruled)
-VALUES ($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::text, $8::text)
-ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit", per_user = excluded.per_user,
+INSERT INTO lane (name, "limit", per_user, worker_limit, max_pending, when_full, declared, ruled, writes)
+SELECT $1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::text, $8::text,
+    coalesce((SELECT writes FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1), 0)
+ON CONFLICT (name, era) DO UPDATE SET "limit" = excluded."limit", per_user = excluded.per_user,
     worker_limit = excluded.worker_limit, max_pending = excluded.max_pending, when_full = excluded.when_full,
     declared = excluded.declared, ruled = excluded.ruled;
 

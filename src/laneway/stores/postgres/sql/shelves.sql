@@ -3,18 +3,34 @@
 -- the run is paused, and what it says of its session when it joins.
 
 -- name: ready
--- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
+-- Read a lane's ready order behind a key, and from its floor on: what was taken before that may be dead and not yet
+-- vacuumed, and would be passed by at every claim. Index: the primary key of ready, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties
 FROM ready AS shelf JOIN run ON run.number = shelf.number
-WHERE shelf.lane = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
+WHERE shelf.lane = $1 AND (shelf.rank, shelf.number) > (greatest($2::bigint, (
+    SELECT floor - 1 FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1
+)), $3::bigint)
+ORDER BY shelf.rank, shelf.number LIMIT $4;
 
 -- name: put_ready
--- Index: the primary key.
-INSERT INTO ready (lane, rank, number, kind) VALUES ($1::text, $2::bigint, $3::bigint, $4::int);
+-- Put runs into their lanes' ready orders. Invariant: none is there below its lane's floor. Index: the primary keys.
+WITH put AS (
+    INSERT INTO ready (lane, rank, number, kind) VALUES ($1::text, $2::bigint, $3::bigint, $4::int)
+    RETURNING lane, rank
+)
+UPDATE lane SET floor = lowest.rank FROM (SELECT lane, min(rank) AS rank FROM put GROUP BY lane) AS lowest
+WHERE name = lowest.lane AND floor > lowest.rank
+    AND era = (SELECT era FROM lane AS newest WHERE newest.name = lowest.lane ORDER BY era DESC LIMIT 1);
 
 -- name: drop_ready
--- Delete a lane's ready runs up to a key. Index: the primary key.
-DELETE FROM ready WHERE lane = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
+-- Delete a lane's ready runs up to a key, and raise its floor to there. Index: the primary keys.
+WITH raised AS (
+    UPDATE lane SET floor = $2
+    WHERE name = $1 AND floor < $2 AND era = (SELECT era FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1)
+)
+DELETE FROM ready WHERE lane = $1 AND (rank, number) <= ($2, $3) AND (rank, number) > ((
+    SELECT floor - 1 FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1
+), 0);
 
 -- name: parked
 -- Read a parked set behind a key. Index: the primary key of parked, then that of run.

@@ -22,8 +22,14 @@ ON CONFLICT (id) DO NOTHING;
 
 -- name: ready_alike
 -- Put $4 such runs into the ready order of a lane. Index: the primary key.
-INSERT INTO ready (lane, rank, number, kind)
-SELECT $3::text, $2::bigint + nth, $1::bigint + nth, 0 FROM generate_series(0, $4::bigint - 1) AS nth;
+WITH put AS (
+    INSERT INTO ready (lane, rank, number, kind)
+    SELECT $3::text, $2::bigint + nth, $1::bigint + nth, 0 FROM generate_series(0, $4::bigint - 1) AS nth
+    RETURNING lane, rank
+)
+UPDATE lane SET floor = lowest.rank FROM (SELECT lane, min(rank) AS rank FROM put GROUP BY lane) AS lowest
+WHERE name = lowest.lane AND floor > lowest.rank
+    AND era = (SELECT era FROM lane AS newest WHERE newest.name = lowest.lane ORDER BY era DESC LIMIT 1);
 
 -- name: set_retry
 -- Note which run one tries again; few do, so it is no column of the statements above. Index: the primary key.

@@ -29,7 +29,7 @@ SELECT holder, run.lane, count(*) FROM lease JOIN run ON run.number = lease.numb
 WHERE died IS NULL GROUP BY holder, run.lane;
 
 -- name: holder
--- Read where a wake-up reaches a worker. Index: the unique id.
+-- Read where a wake-up reaches a worker. Index: the primary key.
 SELECT id, socket FROM worker WHERE id = $1;
 
 -- name: live
@@ -37,5 +37,5 @@ SELECT id, socket FROM worker WHERE id = $1;
 SELECT id, socket FROM worker WHERE "left" = 0;
 
 -- name: rouse
--- End the rest of a worker. Index: the primary key.
+-- End the rest of a worker. Index: worker_number.
 UPDATE worker SET idle = 0 WHERE number = $1;
