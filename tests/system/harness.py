@@ -345,6 +345,7 @@ def stage_in(folder: Path) -> Iterator[Stage]:
     """Set up a stage, and clear it at the end."""
     # A socket's path may have little more than 100 bytes, so it cannot lie in a test's own folder.
     sockets = Path(tempfile.mkdtemp(prefix="lw-"))
+    sockets.chmod(0o711)  # a PostgreSQL server that is started here may be another user's
     stage = Stage(folder, sockets)
     try:
         yield stage

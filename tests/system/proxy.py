@@ -1,24 +1,29 @@
 """A line to a server that can be cut, before a request reaches the server or after it has been done there.
 
 It runs on a thread of its own, because who calls the store may block. Bytes are passed on as they are; requests are
-told apart by Redis's protocol, so that a cut falls between two of them and never inside of one.
+told apart by the server's protocol, so that a cut falls between two of them and never inside of one. What counts as a
+call is a script on Redis, and the COMMIT of a transaction on PostgreSQL.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import hiredis
 
 HOST = "127.0.0.1"
 SCRIPTS = (b"FCALL", b"EVALSHA", b"EVAL")
+
+
+P = TypeVar("P", bound="Proxy")
 
 
 class Cut(Enum):
@@ -70,14 +75,18 @@ class Proxy:
         try:
             if self.open:
                 with suppress(OSError):
-                    await _Line(self, asking, answering).pass_on(self._server_port)
+                    await self.line(asking, answering).pass_on(self._server_port)
         finally:
             answering.transport.abort()
 
-    def judge(self, request: list[bytes]) -> Cut | None:
-        """Tell what becomes of a request."""
+    def line(self, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> Line:
+        """Return what passes on one connection."""
+        return _RedisLine(self, asking, answering)
+
+    def judge(self, *, call: bool) -> Cut | None:
+        """Tell what becomes of a request, which is a call or something else."""
         self.requests += 1
-        if request[0].upper() not in SCRIPTS:
+        if not call:
             return None
         self.calls += 1
         if self.plan:
@@ -88,13 +97,11 @@ class Proxy:
         return cut
 
 
-class _Line:
+class Line(ABC):
     """One connection: what is asked goes one way, the answers the other, until either side or a cut ends it."""
 
     def __init__(self, proxy: Proxy, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
         self._proxy, self._asking, self._answering = proxy, asking, answering
-        self._asked = self._answered = 0
-        self._kept: int | None = None  # the first answer that is not passed on
 
     async def pass_on(self, port: int) -> None:
         reader, writer = await asyncio.open_connection(HOST, port)
@@ -107,12 +114,27 @@ class _Line:
             await asyncio.gather(*ways, return_exceptions=True)
             writer.transport.abort()
 
+    @abstractmethod
+    async def _requests(self, server: asyncio.StreamWriter) -> None:
+        """Pass on what is asked, until a cut."""
+
+    @abstractmethod
+    async def _answers(self, server: asyncio.StreamReader) -> None:
+        """Pass on what is answered, until a cut."""
+
+
+class _RedisLine(Line):
+    def __init__(self, proxy: Proxy, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
+        super().__init__(proxy, asking, answering)
+        self._asked = self._answered = 0
+        self._kept: int | None = None  # the first answer that is not passed on
+
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         requests = hiredis.Reader()
         while data := await self._asking.read(1 << 16):
             requests.feed(data)
             for request in _all(requests):
-                cut = self._proxy.judge(request)
+                cut = self._proxy.judge(call=request[0].upper() in SCRIPTS)
                 if cut is Cut.BEFORE:
                     return
                 self._asked += 1
@@ -139,8 +161,15 @@ def _all(reader: hiredis.Reader) -> Iterator[Any]:
 
 @contextmanager
 def proxy_to(port: int, random: Random | None = None) -> Iterator[Proxy]:
-    """Put a line in front of the server at that port of this machine."""
-    proxy, ready, stopping = Proxy(port, random), threading.Event(), list[Any]()
+    """Put a line in front of the Redis server at that port of this machine."""
+    with serving(Proxy(port, random)) as proxy:
+        yield proxy
+
+
+@contextmanager
+def serving(proxy: P) -> Iterator[P]:
+    """Let a proxy serve."""
+    ready, stopping = threading.Event(), list[Any]()
 
     async def main() -> None:
         stop = asyncio.Event()
