@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -17,15 +16,21 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture
-def file(sqlite_file: Path) -> str:
+@pytest.fixture(params=["sqlite", "postgres"])
+def file(request: pytest.FixtureRequest) -> str:
     """The address of a store that several schedulers, and several processes, can share."""
-    return f"sqlite:///{sqlite_file}"
+    return _address(request)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, file: str) -> str:
-    return "memory://" if request.param == "memory" else file
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    return _address(request)
+
+
+def _address(request: pytest.FixtureRequest) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return "memory://" if request.param == "memory" else f"sqlite:///{request.getfixturevalue('sqlite_file')}"
 
 
 @pytest_asyncio.fixture

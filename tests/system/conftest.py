@@ -15,10 +15,13 @@ if sys.platform != "linux":
     # They freeze, kill and watch processes through /proc and prctl.
     collect_ignore_glob = ["*"]
 
+URLS = {"redis": "redis_url", "postgres": "postgres_place"}  # the fixtures by which other stores than a file are had
+
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    url = request.getfixturevalue("redis_url") if getattr(request, "param", "sqlite") == "redis" else None
+    kind = getattr(request, "param", "sqlite")
+    url = None if kind == "sqlite" else request.getfixturevalue(URLS[kind])
     failed_before = request.session.testsfailed
     with stage_in(tmp_path) as stage:
         # The test's own process meets the others where they look for each other's sockets.

@@ -34,11 +34,12 @@ LONG = bool(os.environ.get("LANEWAY_CHAOS"))  # the long form, by `make chaos`
 PATIENCE = 30.0  # seconds a fact may take before the test gives up on it
 TAIL = 4_000  # characters of a process's output shown when a test fails
 
-# A test about real processes on whatever store is run on SQLite and on Redis.
-on_both_stores = pytest.mark.parametrize("stage", ["sqlite", "redis"], indirect=True)
-on_redis_in_chaos = pytest.mark.parametrize(
-    "stage", ["sqlite", pytest.param("redis", marks=pytest.mark.chaos)], indirect=True
-)
+# A test about real processes on whatever store is run on SQLite and on Redis, and on PostgreSQL where it is short or
+# `make chaos` runs it.
+_long_on = {name: pytest.param(name, marks=pytest.mark.chaos) for name in ("redis", "postgres")}
+on_all_stores = pytest.mark.parametrize("stage", ["sqlite", "redis", "postgres"], indirect=True)
+on_both_stores = pytest.mark.parametrize("stage", ["sqlite", "redis", _long_on["postgres"]], indirect=True)
+on_redis_in_chaos = pytest.mark.parametrize("stage", ["sqlite", *_long_on.values()], indirect=True)
 
 SHORT_LEASE = {"lease": 3, "renew_every": 1}
 

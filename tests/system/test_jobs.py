@@ -29,11 +29,17 @@ RULES: list[dict[str, Any]] = [
     {"overlap": "skip", "misfire": "skip"},
 ]
 ENDLESS = ("end-0", "end-1")
+LONG_FORMS = (("redis", 5), ("postgres", 5))
 
 
 @pytest.mark.parametrize(
     ("stage", "size"),
-    [("sqlite", 2), ("sqlite", 5), ("redis", 2), pytest.param("redis", 5, marks=pytest.mark.chaos)],
+    [
+        ("sqlite", 2),
+        ("sqlite", 5),
+        ("redis", 2),
+        *(pytest.param(*more, marks=pytest.mark.chaos) for more in LONG_FORMS),
+    ],
     indirect=["stage"],
 )
 @time_limit(short=150, long=1800)

@@ -8,14 +8,14 @@ import pytest
 
 from tests.system import ledger
 from tests.system.app import hold
-from tests.system.harness import SHORT_LEASE, Stage, on_both_stores, say, sized, time_limit
+from tests.system.harness import SHORT_LEASE, Stage, on_all_stores, say, sized, time_limit
 
 pytestmark = pytest.mark.system
 
 SECOND = 1_000_000_000
 
 
-@on_both_stores
+@on_all_stores
 @time_limit(short=120)
 async def test_a_killed_workers_run_starts_again_within_two_seconds_in_another_one(stage: Stage) -> None:
     waits = []

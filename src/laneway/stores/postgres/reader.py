@@ -1,10 +1,9 @@
-"""The reader: answers questions, each from a snapshot, on a thread and a connection of its own."""
+"""The reader: answers questions, all that lie there from one snapshot, on a thread and a connection of its own."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import psycopg
 
@@ -14,8 +13,8 @@ from laneway.stores.postgres.connection import Link, connect_bare
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.session import begin_to_read, set_up
 from laneway.stores.postgres.trouble import meant, was_cut
-from laneway.stores.tables.desk import Ask, Desk, Work
-from laneway.stores.tables.writing import again
+from laneway.stores.tables.desk import Ask, Desk
+from laneway.stores.tables.writing import another
 
 
 class PostedError(Exception):
@@ -23,7 +22,7 @@ class PostedError(Exception):
 
 
 class PostgresReader(Desk):
-    """Answers questions, each from a snapshot. Raises PostedError while submissions wait to be taken in."""
+    """Answers questions from snapshots. Raises PostedError while submissions wait to be taken in."""
 
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__("laneway-postgres-reader")
@@ -32,17 +31,16 @@ class PostgresReader(Desk):
         self._begin = begin_to_read(address).encode()
 
     def do(self, batch: list[Ask]) -> None:
-        """Answer each question."""
-        for nth, ask in enumerate(batch):
-            try:
-                ask.value = self._asked(ask.work)
-            except StoreUnavailable as error:
-                # The others would wait as long, one after the other.
-                for other in batch[nth:]:
-                    other.error = again(error)
-                return
-            except (LanewayError, PostedError) as error:
-                ask.error = error
+        """Answer the questions, which all lay there when the snapshot was taken."""
+        try:
+            self._asked(batch)
+        except StoreUnavailable as error:
+            for ask in batch:
+                ask.error = another(error)
+        except LanewayError:
+            # What a server says of one question is said of that alone.
+            for ask in batch:
+                self._alone(ask)
 
     def let_go(self) -> None:
         """Close the connection."""
@@ -51,30 +49,41 @@ class PostgresReader(Desk):
             with contextlib.suppress(psycopg.Error):
                 link.close()
 
-    def _asked(self, question: Work[Any]) -> Any:
-        kept = self._link is not None
+    def _alone(self, ask: Ask) -> None:
         try:
-            return self._answer(question)
+            self._asked([ask])
+        except LanewayError as error:
+            ask.error = error
+
+    def _asked(self, batch: list[Ask], *, again: bool = True) -> None:
+        try:
+            self._answer(batch)
         except psycopg.Error as error:
             self.let_go()
-            if kept and was_cut(error):
-                # It was cut while nobody asked, mostly: it is asked again over a new connection.
-                return self._asked(question)
+            if again and was_cut(error):
+                # That a line was cut once, nobody hears of.
+                self._asked(batch, again=False)
+                return
             raise meant(error, self._address) from error
 
-    def _answer(self, question: Work[Any]) -> Any:
+    def _answer(self, batch: list[Ask]) -> None:
         link = self._link or self._connect()
         cursor = link.execute(self._begin)
         while cursor.nextset():
             pass
         [[now, posted]] = cursor.fetchall()
-        try:
-            if posted:
-                raise PostedError
-            return question(PostgresDatabase(link, self._now or (lambda: now)))
-        finally:
-            if not link.broken:
-                link.execute("ROLLBACK")
+        db = PostgresDatabase(link, self._now or (lambda: now))
+        for ask in batch:
+            ask.error = None
+            try:
+                if posted:
+                    raise PostedError
+                ask.value = ask.work(db)
+            except psycopg.Error:
+                raise
+            except Exception as error:  # noqa: BLE001 - it goes to its caller
+                ask.error = error
+        link.execute("ROLLBACK")
 
     def _connect(self) -> Link:
         link = self._link = connect_bare(self._address, again=True)

@@ -50,7 +50,7 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
 
 def was_cut(error: psycopg.Error) -> bool:
     """Tell whether the connection was at its end, for a reason that a new one may not share."""
-    ended = error.sqlstate is None or error.sqlstate.startswith("57P")
+    ended = error.sqlstate is None or error.sqlstate.startswith(("57P", "25P03"))
     return isinstance(error, psycopg.OperationalError) and not isinstance(error, TimedOut) and ended
 
 

@@ -7,8 +7,8 @@ callers answered. Wake-ups are part of the transaction (`pg_notify`), so they go
 
 **Errors.** If one of several pieces of work fails, all are undone and each is done in a transaction of its own: a bad
 one never fails its neighbours. A deadlock or a failed serialisation, which only locks of others can bring about, is
-tried again. What broke before the COMMIT was sent has not happened; after it, it may have: `maybe_done`. The connection
-is closed then, and the next batch opens a new one.
+tried again, and so is, once and over a new connection, what a cut of the connection ended: every verb may be repeated.
+What broke before the COMMIT was sent has not happened; after it, it may have: `maybe_done`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg import errors as pg
 
-from laneway.errors import LanewayError
+from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
@@ -38,12 +38,12 @@ log = logging.getLogger("laneway.postgres")
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
 
 
-class _NotBegun(Exception):
-    """The transaction did not begin because of an error, and may when it is tried again."""
+class _Undone(Exception):
+    """A transaction that may go well when it is tried again; if its COMMIT was `sent`, it may have been done, too."""
 
-    def __init__(self, error: psycopg.Error) -> None:
+    def __init__(self, error: psycopg.Error, *, sent: bool = False) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error, self.sent = error, sent
 
 
 class PostgresWriter(Writer):
@@ -62,7 +62,7 @@ class PostgresWriter(Writer):
         self._address, self._now, self._far, self._news_text = address, now, far, news
         self._link: Link | None = None
         self._begins, self._cut_off = begin_to_write(address).encode(), cut_off_frozen(address).encode()
-        self._opened = self._new = False  # whether there was a connection ever, and whether there was no call over it
+        self._opened = False  # whether there was a connection ever
         self._memory: Memory | None = None
         self._number = 0  # of the last transaction: who has the next, has missed nothing
         self.missed = False
@@ -106,26 +106,25 @@ class PostgresWriter(Writer):
             ask.error = error
 
     def _try(self, batch: list[Ask]) -> None:
+        cuts, sent = 0, False
         for left in reversed(range(_TRIES)):
             try:
                 self._once(batch)
                 return
-            except (*AGAIN, _NotBegun) as met:
-                if not left:
-                    error = met.error if isinstance(met, _NotBegun) else met
-                    raise meant(error, self._address) from error
+            except _Undone as undone:
+                # A call may be made again, whether it was done or not: that a line was cut once, nobody hears of.
+                cuts, sent = cuts + was_cut(undone.error), sent or undone.sent
+                if not left or cuts > 1:
+                    raise meant(undone.error, self._address, maybe_done=sent) from undone.error
+            except StoreUnavailable as error:
+                error.maybe_done = error.maybe_done or sent
+                raise
 
     def _once(self, batch: list[Ask]) -> None:
+        sent = False  # the COMMIT
         try:
             link = self._link or self._connect()
             number, now, posted, watched = self._begin(link)
-        except psycopg.Error as error:
-            self.let_go()
-            if isinstance(error, AGAIN):
-                raise
-            raise meant(error, self._address) from error
-        sent = False  # the COMMIT
-        try:
             memory = self._memory if number == self._number + 1 else None
             self._memory, self._number = None, number
             # Nothing in here may swallow an error: the pipeline would go on without its transaction.
@@ -149,27 +148,20 @@ class PostgresWriter(Writer):
             self._news = self._news or taken.events
         except psycopg.Error as error:
             self.let_go()
-            if isinstance(error, AGAIN):
-                raise
+            if isinstance(error, AGAIN) or was_cut(error):
+                raise _Undone(error, sent=sent and was_cut(error)) from error
             raise meant(error, self._address, maybe_done=sent and not is_answer(error)) from error
         except Exception:
             # The work's own: nothing of it is to stay.
-            self._roll_back(link)
+            self._roll_back()
             raise
 
     def _begin(self, link: Link) -> tuple[int, int, bool, bool]:
-        kept, self._new = not self._new, False
         try:
             cursor = link.execute(self._begins)
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
             if self._cut_off_frozen(link):
-                raise _NotBegun(error) from error
-            raise
-        except psycopg.Error as error:
-            if kept and was_cut(error):
-                # It was cut while nobody wrote: nobody need hear of it.
-                self.let_go()
-                raise _NotBegun(error) from error
+                raise _Undone(error) from error
             raise
         while cursor.nextset():
             pass
@@ -178,7 +170,7 @@ class PostgresWriter(Writer):
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)
-        self._opened = self._new = True
+        self._opened = True
         if setting := set_up(self._address):
             link.execute(setting.encode())
         return link
@@ -191,9 +183,10 @@ class PostgresWriter(Writer):
                 return True
         return False
 
-    def _roll_back(self, link: Link) -> None:
+    def _roll_back(self) -> None:
         try:
-            link.execute("ROLLBACK")
+            if self._link is not None:
+                self._link.execute("ROLLBACK")
         except psycopg.Error:
             self.let_go()
 

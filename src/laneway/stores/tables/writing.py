@@ -47,7 +47,7 @@ class Writer(Desk):
             self.transact(batch)
         except StoreError as error:
             for ask in batch:
-                ask.error = again(error)
+                ask.error = another(error)
             return
         for ask in batch:
             if ask.error is None:
@@ -70,7 +70,7 @@ class Writer(Desk):
         """Tell whether anybody else has committed since this was last asked. From any thread; it never waits."""
 
 
-def again(error: StoreError) -> StoreError:
+def another(error: StoreError) -> StoreError:
     """Return the error for one more caller: raised twice, one object would grow two tracebacks."""
     other = copy(error)
     other.__cause__ = error.__cause__
