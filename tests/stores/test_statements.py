@@ -43,7 +43,8 @@ def names_in(tree: ast.Module) -> Iterator[str]:
 
 
 def test_both_stores_have_the_same_statements() -> None:
-    assert SQLITE.keys() == POSTGRES.keys()
+    # Others' transactions post submissions into PostgreSQL alone.
+    assert set(SQLITE) == {name for name in POSTGRES if not name.startswith("inbox.")}
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from statistics import quantiles
+from statistics import median
 from typing import LiteralString
 
 import psycopg
@@ -90,12 +90,13 @@ async def test_a_long_transaction_of_another_slows_a_claim_by_at_most_half(postg
             took.append((await loads[0].round(), await loads[1].round()))
         dead = asked(urls[0], DEAD)
 
+    # Round by round, because what else the machine does comes and goes.
     last = took[-len(took) // 4 :]
-    beside, alone = (quantiles(steps)[0] * 1000 for steps in zip(*last, strict=True))
+    slower = median(beside / alone for beside, alone in last)
     rounds = f"{len(took)} rounds of {BATCH} in {seconds} s"
-    say(f"a step beside a long transaction: {beside:.1f} ms, without: {alone:.1f} ms; {rounds}, {dead} rows dead")
+    say(f"a step beside a long transaction took {slower:.2f} times as long as without; {rounds}, {dead:,} rows dead")
     assert dead > BATCH * len(took)
-    assert beside < 1.5 * alone
+    assert slower < 1.5
 
 
 async def test_what_a_load_leaves_behind_is_vacuumed_and_its_place_used_again() -> None:

@@ -130,4 +130,4 @@ ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = exclu
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.
-DELETE FROM session WHERE name = $1;
+DELETE FROM session WHERE name = $1::text;
