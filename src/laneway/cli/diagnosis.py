@@ -127,6 +127,9 @@ class Diagnosis:
         if "memory" in sizes:
             limit = f" of {size(sizes['limit'])}" if sizes.get("limit") else ", without a limit"
             yield Fact("memory", FINE, f"{size(sizes['memory'])}{limit}")
+        if "tables" in sizes:
+            dead = f" ({sizes['dead']:,} rows wait to be vacuumed)" if sizes.get("dead") else ""
+            yield Fact("tables", FINE, f"{size(sizes['tables'])}{dead}")
         if "file" in sizes:
             unused = f" ({size(sizes['unused'])} of it unused)" if sizes.get("unused") else ""
             yield Fact("file", FINE, f"{size(sizes['file'])}{unused}")

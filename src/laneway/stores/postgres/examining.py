@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 
 import psycopg
@@ -14,6 +15,11 @@ from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.session import begin_to_read, set_up
 from laneway.stores.postgres.trouble import meant
 from laneway.stores.tables import checking, reading
+
+OLD = 300  # seconds that a transaction may be open
+MANY = 500_000  # rows that may be dead in a table that moves
+MOVING = ("ready", "parked", "held", "due", "lease", "lane", "pace", "turn", "seat", "session", "worker")
+CROWDED = 0.8  # of the connections that a server takes
 
 
 def examine(address: Address, *, deep: bool) -> Examination:
@@ -45,7 +51,7 @@ def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Exami
         newest_layout=newest_layout(),
         kept=_kept(link),
         warnings=_warnings(link, address),
-        sizes={"tables": int(size)},
+        sizes={"tables": int(size), "dead": sum(_dead(link, address).values())},
         # An older layout may lack what these ask for; it is migrated first.
         findings=checking.look(db) if current and deep else None,
         runs=reading.count(db) if current else None,
@@ -59,10 +65,20 @@ _SIZE = (
     "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint FROM pg_catalog.pg_class"
     " JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s::text AND relkind = 'r'"
 )
+_DEAD = "SELECT relname, n_dead_tup FROM pg_catalog.pg_stat_user_tables WHERE schemaname = %s::text AND n_dead_tup > 0"
+_TAKEN = (
+    "SELECT (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'),"
+    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+)
 _OLDEST = (
     "SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::int FROM pg_catalog.pg_stat_activity"
     " WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()"
 )
+
+
+def _dead(link: Link, address: Address) -> dict[str, int]:
+    """Return how many rows of each table wait to be vacuumed, as the server counts them."""
+    return {name: int(rows) for name, rows in link.execute(_DEAD, (address.schema,)).fetchall()}
 
 
 def _setting(link: Link, name: str) -> str:
@@ -88,9 +104,17 @@ def _warnings(link: Link, address: Address) -> list[str]:
         found.append(f'synchronous_commit is off: ALTER ROLE "{link.info.user}" SET synchronous_commit = on')
     if _setting(link, "autovacuum") == "off":
         found.append("autovacuum is off: turn it on, or the tables that move grow without end")
+    return [*found, *_crowded(link, address)]
+
+
+def _crowded(link: Link, address: Address) -> Iterator[str]:
+    """Say what fills the server, or will."""
     [[oldest]] = link.execute(_OLDEST).fetchall()
-    if oldest is not None and oldest > 300:
-        found.append(
-            f"a transaction has been open for {oldest} s: what laneway deletes cannot be vacuumed until it ends"
-        )
-    return found
+    if oldest is not None and oldest > OLD:
+        yield f"a transaction has been open for {oldest} s: what laneway deletes cannot be vacuumed until it ends"
+    for name, rows in _dead(link, address).items():
+        if name in MOVING and rows > MANY:
+            yield f"table {name} has {rows:,} dead rows: look for long transactions, and at autovacuum_naptime"
+    [[taken, most]] = link.execute(_TAKEN).fetchall()
+    if taken > most * CROWDED:
+        yield f"{taken} of {most} connections are taken: raise max_connections, or put a pooler before the server"

@@ -53,7 +53,7 @@ class Hearing(Holder):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._ends = socket.socketpair()  # so that it need not wait when it is to stop
+        self._ends: tuple[socket.socket, ...] = ()  # a pair, so that it need not wait when it is to stop
         self._link: Link | None = None
         self._attends = False
         self._written = 0
@@ -66,6 +66,7 @@ class Hearing(Holder):
         """Begin to listen."""
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
+                self._ends = socket.socketpair()
                 self._thread = threading.Thread(target=self._serve, name="laneway-postgres-hearing", daemon=True)
                 self._thread.start()
 
@@ -101,7 +102,7 @@ class Hearing(Holder):
                 link.close()
 
     def _stir(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, IndexError):
             self._ends[1].send(b".")
 
     def _serve(self) -> None:
