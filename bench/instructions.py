@@ -28,7 +28,8 @@ from laneway.testing.hand import Hand
 from laneway.testing.servers import ValkeyServer, valkey_server
 from laneway.testing.servers.binaries import server_binary
 
-BATCH, BATCHES, ALONE = 100, 10, 20
+BATCH, BATCHES, ALONE = 100, 10, 200
+BEFORE = 1000  # runs that have finished: what is small a server keeps in another way
 DAY = 86_400 * 1_000_000
 KINDS: dict[str, Callable[[int], dict[str, object]]] = {
     "plain run": lambda n: {},
@@ -89,6 +90,7 @@ async def measure(counter: Counter) -> None:
     await store.open()
     await store.declare_lanes([Lane("main", limit=1_000_000)])
     hand = await Hand(store, "hand", tasks=["noop"], lease=DAY).register()
+    await finish(store, hand, BEFORE)
     print("| thousands of the server's instructions | |\n|---|---|")
     for kind, more in KINDS.items():
         batches = [[made(more(n)) for n in range(first, first + BATCH)] for first in range(0, BATCHES * BATCH, BATCH)]
@@ -125,6 +127,13 @@ async def measure(counter: Counter) -> None:
     print(f"| a submission that comes alone | {await counter.per_run(submit_alone, ALONE):,.0f} |")
     print(f"| a step with nothing to do | {await counter.per_run(step_for_nothing, ALONE):,.0f} |")
     await store.close()
+
+
+async def finish(store: RedisStore, hand: Hand, runs: int) -> None:
+    """Let so many runs have been executed before anything is counted."""
+    await store.submit([made({}) for _ in range(runs)])
+    while claimed := await hand.claim(BATCH):
+        await hand.settle(claimed, DONE)
 
 
 def made(more: dict[str, object]) -> NewRun:

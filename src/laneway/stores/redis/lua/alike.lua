@@ -7,6 +7,7 @@
 -- claiming.lua), which would do the same to these.
 
 local alike = {}
+local TRIES = 4  -- runs that are looked at before none is taken to be alike
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become; false if that is not known
 local changes = {}  -- of states, whosever they are
@@ -68,7 +69,7 @@ end
 -- Count the runs as ended that became so. Its user has nothing parked, so nothing follows from it.
 local function count_successes(worker, fields)
   runs.count_ended('succeeded', fields)
-  workers.give_back(worker.id, fields)
+  workers.move(worker.id, fields, false)
   for _, form in pairs(successes) do
     if form and form.count > 0 then
       local of, count = form.of, form.count
@@ -87,11 +88,11 @@ end
 -- none). `more` tells by place what else is to be written, `told` the events. Return the places of those that are left.
 function alike.succeed(worker, fields, fences, values, more, told)
   local left, ended = {}, {}
-  local texts, rewritten = runs.texts(fields)
+  local texts, rewritten, offered = runs.texts(fields)
   local own_at, heads = records.own_at, records.heads
   for i = 1, #fields do
     local field, text, value, form = fields[i], texts[i], values[i], false
-    if text and not more[i] and not rewritten[field] and is_hushed() then
+    if text and not more[i] and not rewritten[field] and is_hushed() and (#ended > 0 or i <= TRIES) then
       local parts, at = own_at(text)
       form = successes[parts]
       if form == nil then
@@ -109,7 +110,7 @@ function alike.succeed(worker, fields, fences, values, more, told)
       end
     end
     if not form then
-      left[#left + 1] = i
+      left[#left + 1], offered[field] = i, text or nil
     end
   end
   count_successes(worker, ended)
@@ -138,7 +139,7 @@ function alike.start(worker, book, count, tasks, found)
     end
     fields[i] = string.match(member, '[1-9]%d*')
   end
-  local texts, rewritten = runs.texts(fields)
+  local texts, rewritten, offered = runs.texts(fields)
   local taken, lent, own_at = 0, {}, records.own_at
   local group, alike_ones, rank  -- the form that the newest ones have, how many they are, and the last one's rank
   for i = 1, #fields do
@@ -167,8 +168,11 @@ function alike.start(worker, book, count, tasks, found)
     found.lanes[place], found.handed[place] = book.name, form.handed .. rest .. form.behind
   end
   start_all(book, group, alike_ones, rank)
+  for i = taken + 1, #fields do
+    offered[fields[i]] = texts[i] or nil
+  end
   order:drop_front(taken)
   runs.count_started(taken)
-  workers.lend(worker.id, lent)
+  workers.move(worker.id, lent, true)
   workers.count(worker.id, book.name, taken)
 end

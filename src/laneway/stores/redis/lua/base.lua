@@ -130,6 +130,7 @@ function base.ledger(name, make, write, read)
   if not ledger then
     ledger = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, Ledger)
     ledger.rewritten = {}  -- texts that are to be written as they are
+    ledger.offered = {}  -- texts that were read, and may be asked for
     ledgers[name] = ledger
   end
   return ledger
@@ -147,7 +148,8 @@ end
 base.at_begin(function()
   for i = 1, #touched do
     local ledger = touched[i]
-    ledger.key, ledger.kept, ledger.texts, ledger.rewritten, ledger.is_whole = nil, {}, {}, {}, false
+    ledger.key, ledger.kept, ledger.texts, ledger.is_whole = nil, {}, {}, false
+    ledger.rewritten, ledger.offered = {}, {}
   end
   touched = {}
   if passing > MOST_PASSING then
@@ -187,14 +189,15 @@ function Ledger:find(field)
   if value ~= nil then
     return value or nil
   end
+  self:touch()
   local text = self.rewritten[field]
   if text then
     value, self.rewritten[field] = self:take_in(field, text), nil
     self.texts[field] = false  -- it is yet to be written
     return value
   end
-  self:touch()
-  return self:take_in(field, not self.is_whole and call('HGET', self.key, field))
+  text = self.offered[field] or (not self.is_whole and call('HGET', self.key, field))
+  return self:take_in(field, text)
 end
 
 -- Return the value of a field; a new one if there is none.
@@ -230,8 +233,9 @@ function Ledger:load(fields)
   local missing = {}
   self:touch()
   for i = 1, #fields do
-    if self.kept[fields[i]] == nil and not self.rewritten[fields[i]] then
-      missing[#missing + 1] = fields[i]
+    local field = fields[i]
+    if self.kept[field] == nil and not self.rewritten[field] and not self.offered[field] then
+      missing[#missing + 1] = field
     end
   end
   for first = 1, #missing, PIECE do
@@ -243,7 +247,8 @@ function Ledger:load(fields)
   end
 end
 
--- Return the texts of these fields by their places, nil for those that this call has read.
+-- Return the texts of these fields by their places, nil for those that this call has taken in. What becomes of a text
+-- is told by `rewritten[field]`; who does not need it may leave it in `offered[field]`.
 function Ledger:untouched(fields)
   self:touch()
   local found, kept = {}, next(self.kept) ~= nil and self.kept

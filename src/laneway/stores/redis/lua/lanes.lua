@@ -119,8 +119,15 @@ function lanes.seat(book, user)
   return lanes.seats(book):get(user)
 end
 
+local shown = {}  -- priorities as texts: there are few
+
 local function turn_field(user, priority)
-  return priority .. ':' .. user
+  local text = shown[priority]
+  if not text then
+    text = priority .. ':'
+    shown[priority] = text
+  end
+  return text .. user
 end
 
 function lanes.turns(book)
@@ -193,7 +200,7 @@ end
 
 -- Return the turn of whoever a run is of, to be changed. That of nobody is in the pace of its priority.
 function lanes.turn(book, of)
-  return of.user and lanes.turns(book):get(of.turn) or book.paces[of.priority]
+  return of.user and lanes.turns(book):get(turn_field(of.user, of.priority)) or book.paces[of.priority]
 end
 
 local function first_tag(book, run, v)
@@ -284,7 +291,7 @@ function lanes.wait_no_more(book, of, count)
   if turn.waiting == 0 then
     turn.last = 0
     if of.user then
-      lanes.turns(book):drop(of.turn)
+      lanes.turns(book):drop(turn_field(of.user, of.priority))
     end
   end
 end

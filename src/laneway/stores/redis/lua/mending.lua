@@ -15,7 +15,7 @@ end
 local function take_out(number, place)
   local shelf, field = place[1], base.digits(number)
   if shelf == 'lease' then
-    workers.give_back(place[2], {field})
+    workers.move(place[2], {field}, false)
   elseif BESIDE[shelf] then
     call_later('SREM', shelf .. '_runs', field)
   elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' then

@@ -135,7 +135,7 @@ end
 local function first_two(text)
   local a, b, c, _, _, d, e, f = string.byte(text, 6, 13)
   local second, first = a * 65536 + b * 256 + c, d * 65536 + e * 256 + f
-  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), second
+  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), first
 end
 
 -- Parts ---------------------------------------------------------------------------------------------------------------
@@ -168,16 +168,13 @@ function records.alone(is)
   return setmetatable(run, Run)
 end
 
--- Return what a text says of whose a run is; as above. `turn` is where its user's turn is kept,
--- `fresh` what stands before the id of one that is new and ready (`records.fresh`).
+-- Return what a text says of whose a run is; as above. `fresh` is what stands before the id of
+-- one that is new and ready (`records.fresh`).
 function records.whose_of(text)
   local found = whoses[text]
   if not found then
     local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
-    found = {
-      task = task, lane = lane, user = user, session = session, priority = priority,
-      turn = user and priority .. ':' .. user,
-    }
+    found = {task = task, lane = lane, user = user, session = session, priority = priority}
     whoses[text], parsed = found, parsed + 1
   end
   return found
@@ -243,16 +240,17 @@ function records.write(run)
 end
 
 function records.read(text, field)
-  local state, whose, second = first_two(text)
-  local is, of = records.state_of(state), records.whose_of(whose)
-  local at, id, accepted_at, due_at, rank = cmsgpack.unpack_limit(text, 4, second)
+  local state, whose, first = first_two(text)
+  local is = records.state_of(state)
+  local at, task, lane, user, session, priority, id, accepted_at, due_at, rank =
+    cmsgpack.unpack_limit(text, 9, first)
   local log, rare = {}, is.rare
   for i = 1, #is.log do
     log[i] = is.log[i]
   end
   local run = setmetatable({
-    number = tonumber(field), id = id, whose = whose, turn = of.turn, tail = string.sub(text, at + 1),
-    task = of.task, lane = of.lane, user = of.user, session = of.session, priority = of.priority,
+    number = tonumber(field), id = id, whose = whose, tail = string.sub(text, at + 1),
+    task = task, lane = lane, user = user, session = session, priority = priority,
     state = is.state, kind = is.kind, shelf = is.shelf, fence = is.fence, attempt = is.attempt, crashes = is.crashes,
     started_at = is.started_at, ended_at = is.ended_at, worker = is.worker, holder = is.holder, seq = is.seq,
     log = log, accepted_at = accepted_at, due_at = due_at, rank = rank,
@@ -270,7 +268,7 @@ function records.new(number, new, lane, due_at)
   local user, session = new.user or false, new.session or false
   local whose = whose_text(new.task, lane, user, session, new.priority)
   local run = setmetatable({
-    number = number, id = new.id, whose = whose, turn = records.whose_of(whose).turn, tail = records.tail(new.args),
+    number = number, id = new.id, whose = whose, tail = records.tail(new.args),
     task = new.task, lane = lane, user = user, session = session, priority = new.priority,
     state = 'pending', kind = 0, shelf = false, fence = 0, attempt = 1, crashes = 0,
     started_at = false, ended_at = false, worker = false, holder = false, seq = 0,

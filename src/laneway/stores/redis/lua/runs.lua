@@ -38,10 +38,10 @@ function runs.all_of(numbers)
   return found
 end
 
--- Return the records of these as texts, nil for one that this call has read, and a table, by number as text, to put
--- other texts into that are written in their place.
+-- Return the records of these as texts, nil for one that this call has read, and two tables, by number as text: to put
+-- other texts into that are written in their place, and to leave those in that are to be read after all.
 function runs.texts(fields)
-  return kept_runs:untouched(fields), kept_runs.rewritten
+  return kept_runs:untouched(fields), kept_runs.rewritten, kept_runs.offered
 end
 
 -- Return the run's arguments, JSON text.

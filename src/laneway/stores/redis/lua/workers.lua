@@ -97,9 +97,10 @@ function workers.has_lapsed(run)
 end
 
 local moved = {}  -- by incarnation, then number as text: true if it got that lease, false if it has it no more
+local busy = {}  -- by incarnation: by how much its counts grow
 
 base.at_begin(function()
-  moved = {}
+  moved, busy = {}, {}
 end)
 
 -- Return the numbers, as texts, of the runs whose leases a worker has; a table of trues.
@@ -114,36 +115,38 @@ function workers.leases(id)
   return found
 end
 
-local function move(id, numbers, there)
+local function moved_of(id)
   local of = moved[id]
   if not of then
     of = {}
     moved[id] = of
   end
+  return of
+end
+
+-- Note that a worker has the leases of these runs, their numbers given as texts, or has them no more.
+function workers.move(id, numbers, there)
+  local of = moved_of(id)
   for i = 1, #numbers do
     of[numbers[i]] = there
   end
 end
 
--- Note that a worker has the leases of these runs, their numbers given as texts, or has them no more.
-function workers.lend(id, numbers)
-  move(id, numbers, true)
-end
-
-function workers.give_back(id, numbers)
-  move(id, numbers, false)
-end
-
 -- Count so many more runs of a lane as executed by a worker.
 function workers.count(id, lane, more)
-  base.count('busy:' .. id, lane, more)
+  local of = busy[id]
+  if not of then
+    of = base.growth('busy:' .. id)
+    busy[id] = of
+  end
+  of[lane] = (of[lane] or 0) + more
 end
 
 -- Give the run's lease to a worker, or to nobody; `lapsed` if it is one of the dead from now on.
 function workers.hand(run, id, lapsed)
   local number = base.digits(run.number)
   if run.holder then
-    workers.give_back(run.holder, {number})
+    moved_of(run.holder)[number] = false
     workers.count(run.holder, run.lane, run.lapsed and 0 or -1)
     if base.set('asked:' .. run.holder)[number] then
       base.put_in('asked:' .. run.holder, number, false)
@@ -154,7 +157,7 @@ function workers.hand(run, id, lapsed)
     run.lapsed = true
   end
   if id then
-    workers.lend(id, {number})
+    moved_of(id)[number] = true
     workers.count(id, run.lane, run.lapsed and 0 or 1)
   end
 end
@@ -182,8 +185,8 @@ end
 
 -- Return how many more runs of the lane the worker may take, if it may have so many.
 function workers.spare(id, lane, limit)
-  local busy = tonumber(call('HGET', PREFIX .. 'busy:' .. id, lane) or 0)
-  return limit - busy - (base.growth('busy:' .. id)[lane] or 0)
+  local before = tonumber(call('HGET', PREFIX .. 'busy:' .. id, lane) or 0)
+  return limit - before - (base.growth('busy:' .. id)[lane] or 0)
 end
 
 -- Forget a worker that has left, once it holds nothing.
