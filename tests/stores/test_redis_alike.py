@@ -78,3 +78,16 @@ async def test_a_result_that_comes_twice_in_a_step_is_refused_once(redis_store: 
 
     assert reply.refused == [(run.number, run.fence)]
     assert await redis_store.count() == {"succeeded": 1}
+
+
+async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: RedisStore) -> None:
+    await redis_store.declare_lanes([Lane("main", limit=1000)])
+    hand = await Hand(redis_store).register()
+    await redis_store.submit([*new_runs(600, "run"), new_run("chat", session="chat"), *new_runs(3, "then")])
+
+    claimed = await hand.claim(603)
+
+    assert [run.number for run in claimed] == list(range(1, 604))
+    await hand.succeed(*claimed)
+    assert await redis_store.check() == []
+    assert await redis_store.count() == {"pending": 1, "succeeded": 603}

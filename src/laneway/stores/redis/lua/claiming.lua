@@ -72,7 +72,11 @@ local function claim_from(lane, share, asker, started, moves)
   end
   local gates = claiming.opened(lane, asker.tasks)
   if next(gates) == nil and next(shelves.gated('aside', lane)) == nil then
-    alike.start(asker.worker, book, goal - #numbers, asker.free, started)
+    local before
+    repeat  -- page by page
+      before = #numbers
+      alike.start(asker.worker, book, goal - before, asker.free, started)
+    until #numbers == before or #numbers >= goal
     if #numbers >= goal or shelves.ready(lane):is_empty() then
       return moves
     end
