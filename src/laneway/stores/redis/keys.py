@@ -59,7 +59,7 @@ KEYS = (
     Key("args", "hash", "runs", _PRUNED, "number -> arguments, JSON, that are too long for the record"),
     Key("ties", "hash", "runs", _PRUNED, "number -> what ties it to other runs, JSON"),
     Key("follows", "hash", "runs", _PRUNED, "number -> follow-ups, packed"),
-    Key("results", "hash", "leases", _PRUNED, "number -> result, JSON, that is too long for the record"),
+    Key("results", "hash", "runs", _PRUNED, "number -> result, JSON, that is too long for the record"),
     Key("failures", "hash", "leases", _PRUNED, "number -> how its newest attempt failed, JSON"),
     Key("saved", "hash", "leases", _PRUNED, "number -> what its checkpoint saved, JSON"),
     Key("prepared", "hash", "leases", _PRUNED, "number -> arguments as `before_start` left them, JSON"),

@@ -60,15 +60,15 @@ end
 
 local INLINE = 1000  -- bytes of arguments or of a result that stand in the record
 local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
-local states, whoses, parsed = {}, {}, 0  -- what parts say, by text
+local states, whoses, leads, known = {}, {}, {}, 0  -- what parts say, by text; what stands before them, by length
 local MOST_KEPT = 1000  -- of these, before they are forgotten: instants among them never come again
 
 base.at_begin(function()
   if shorts > MOST_KEPT then
     short, shorts = {[false] = pack(false)}, 0
   end
-  if parsed > MOST_KEPT then
-    states, whoses, parsed = {}, {}, 0
+  if known > MOST_KEPT then
+    states, whoses, leads, known = {}, {}, {}, 0
   end
 end)
 
@@ -108,7 +108,6 @@ end
 -- The lengths ---------------------------------------------------------------------------------------------------------
 
 local FIRST = 13  -- bytes before the first part
-local leads = {}
 
 local function size(length)
   return string.char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
@@ -120,7 +119,7 @@ local function lead(state, whose)
   local text = leads[key]
   if not text then
     text = string.char(0xdc, 0, 26) .. size(FIRST + #state + #whose) .. size(FIRST + #state)
-    leads[key] = text
+    leads[key], known = text, known + 1
   end
   return text
 end
@@ -152,7 +151,7 @@ function records.state_of(text)
       rare = rare,
     }
     if not rare then  -- the tables in it are its run's own
-      states[text], parsed = found, parsed + 1
+      states[text], known = found, known + 1
     end
   end
   return found
@@ -168,14 +167,14 @@ function records.alone(is)
   return setmetatable(run, Run)
 end
 
--- Return what a text says of whose a run is; as above. `fresh` is what stands before the id of
--- one that is new and ready (`records.fresh`).
+-- Return what a text says of whose a run is; as above. `fresh` is what stands before the id of one that is new and
+-- ready (`records.fresh`).
 function records.whose_of(text)
   local found = whoses[text]
   if not found then
     local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
     found = {task = task, lane = lane, user = user, session = session, priority = priority}
-    whoses[text], parsed = found, parsed + 1
+    whoses[text], known = found, known + 1
   end
   return found
 end
