@@ -57,6 +57,18 @@ async def test_rows_that_are_written_often_go_on_under_new_eras_and_stay_one_of_
         assert (table, twice, eras > 0) == (table, 0, True)
 
 
+async def test_only_the_turn_of_runs_without_a_user_outlives_its_last_run(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    hand = await Hand(store).register()
+    for _ in range(3):
+        await store.submit([new_run(), new_run(user="ann")])
+        await hand.succeed(*await hand.claim(2))
+
+    assert rows(postgres_url, 'SELECT "user", waiting FROM turn') == [("", 0)]
+    assert await store.check() == []
+
+
 async def test_the_floor_of_a_lane_rises_with_what_is_claimed(store: PostgresStore, postgres_url: str) -> None:
     hand = await Hand(store).register()
     await store.submit(new_runs(20, "run"))
