@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection, Pipeline, RawCursor
 
+from laneway.stores.postgres.session import WHOLE
 from laneway.stores.tables.database import DuplicateError
 from laneway.stores.tables.statements import Row, texts
 
@@ -70,14 +71,18 @@ class Found:
 class PostgresDatabase:
     """Fulfils `Database` over a connection that is in a transaction, and may be in pipeline mode."""
 
-    __slots__ = ("now", "pipeline", "raw")
+    __slots__ = ("_whole", "now", "pipeline", "raw")
     ahead = 2
 
     def __init__(self, raw: Connection[Any], now: Callable[[], int], pipeline: Pipeline | None = None) -> None:
         self.raw, self.now, self.pipeline = raw, now, pipeline
+        self._whole = False  # it was said that whole tables are read
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Found:
         """Do a statement."""
+        if not self._whole and name.startswith("checking."):
+            self._whole = True
+            self._send(WHOLE, ())
         text = TEXTS[name]
         if isinstance(values, Mapping):
             values = [values[name] for name in text.names]

@@ -41,6 +41,13 @@ def settings(address: Address) -> dict[str, str]:
     }
 
 
+# For what reads whole tables, as `doctor` does: as the server would plan it by itself, anew each time, until the
+# transaction ends.
+WHOLE = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), " + ", ".join(
+    f"set_config('enable_{name}', 'on', true)" for name in ("seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin")
+)
+
+
 def set_up(address: Address) -> str:
     """Return the statements that set it for a connection; nothing for one that is another's after each transaction."""
     return "" if address.pooled else "".join(f"SET {name} TO {value}; " for name, value in settings(address).items())
