@@ -15,6 +15,7 @@ from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, ManyDoors
 from laneway.testing.model import StoreFactory, compare_with_memory
+from tests.stores.postgres_links import links_kept
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1
 STEPS = 100
@@ -63,11 +64,12 @@ def postgres_in(emptied_schema: Callable[[], str]) -> StoreFactory:
     async def opened(clock: FakeClock) -> AsyncIterator[Store]:
         url = emptied_schema()
         store = ManyDoors(*(PostgresStore(url, clock) for _ in range(1 + next(numbers) % 2)))
-        await store.open()
-        try:
-            yield store
-        finally:
-            await store.close()
+        with links_kept():
+            await store.open()
+            try:
+                yield store
+            finally:
+                await store.close()
 
     return opened
 

@@ -9,34 +9,48 @@ from typing import ClassVar
 import pytest
 from psycopg.pq import TransactionStatus
 
-from laneway.stores.postgres import connection, reader, writer
+from laneway.stores.postgres import connection, hearing, reader, writer
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link
 
 Connect = Callable[..., Link]
+Use = tuple[str, Address]
 
 
 class KeptLink(Link):
     """A connection that is kept when it is closed, if it was lent and nothing is wrong with it."""
 
-    kept: ClassVar[dict[Address, list[KeptLink]]] = {}
-    lent_at: Address | None = None
+    kept: ClassVar[dict[Use, list[KeptLink]]] = {}
+    lent_for: Use | None = None
 
     def close(self) -> None:
         """Give it back."""
-        at, fine = self.lent_at, self.pgconn.transaction_status == TransactionStatus.IDLE
-        if at is None or not fine:
+        use, fine = self.lent_for, self.pgconn.transaction_status == TransactionStatus.IDLE
+        if use is None or not fine:
             super().close()
-        elif self not in self.kept.setdefault(at, []):
-            self.kept[at].append(self)
+        elif self not in self.kept.setdefault(use, []):
+            self.kept[use].append(self)
 
 
-def _lending(connect: Connect) -> Connect:
+def _lending(what: str, connect: Connect) -> Connect:
     def lend(address: Address, *, again: bool = False) -> Link:
-        kept = KeptLink.kept.get(address)
+        kept = KeptLink.kept.get((what, address))
         link = kept.pop() if kept else connect(address, again=again)
         assert isinstance(link, KeptLink)
-        link.lent_at = address
+        link.lent_for = what, address
+        return link
+
+    return lend
+
+
+def _hearing_nothing(connect: Connect) -> Connect:
+    """Lend connections on which nobody listens any more, and nothing of what was said before is left."""
+
+    def lend(address: Address, *, again: bool = False) -> Link:
+        link = connect(address, again=again)
+        link.execute("UNLISTEN *")
+        for _ in link.notifies(timeout=0):
+            pass
         return link
 
     return lend
@@ -44,11 +58,12 @@ def _lending(connect: Connect) -> Connect:
 
 @contextmanager
 def links_kept() -> Iterator[None]:
-    """Let stores in a schema that stays as it is hand on their writers' and readers' connections."""
+    """Let stores in a schema that stays as it is hand on their connections."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "Link", KeptLink)
-        patch.setattr(writer, "connect", _lending(connection.connect))
-        patch.setattr(reader, "connect_bare", _lending(connection.connect_bare))
+        patch.setattr(writer, "connect", _lending("writing", connection.connect))
+        patch.setattr(reader, "connect_bare", _lending("reading", connection.connect_bare))
+        patch.setattr(hearing, "connect_bare", _hearing_nothing(_lending("hearing", connection.connect_bare)))
         yield
 
 
@@ -56,6 +71,6 @@ def close_kept_links() -> None:
     """Close what was kept."""
     for links in KeptLink.kept.values():
         for link in links:
-            link.lent_at = None
+            link.lent_for = None
             link.close()
     KeptLink.kept.clear()
