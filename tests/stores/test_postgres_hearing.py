@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -165,6 +167,16 @@ async def test_behind_a_pooler_a_worker_looks_once_a_second_and_nothing_is_prepa
         query = "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         assert own.execute(query) == []
         assert took < 5
+
+
+def test_a_store_that_was_never_used_leaves_nothing_open(url: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        store = PostgresStore(url)
+        del store
+        gc.collect()
+
+    assert [str(warning.message) for warning in caught if "unclosed" in str(warning.message)] == []
 
 
 async def test_many_calls_behind_a_pooler_do_what_they_do_without(url: str) -> None:

@@ -6,6 +6,7 @@ The store that is left behind is compared with that of the same calls over a lin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from laneway.errors import StoreUnavailable
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare, empty_schema
-from laneway.testing import FakeClock, check_invariants
+from laneway.testing import FakeClock, Hand, check_invariants
 from laneway.testing.servers import postgres_server
 from tests.system import cuts
 from tests.system.cuts import CASES, SUBMISSIONS, TOLD_ONCE, Call, Scene
@@ -130,6 +131,20 @@ async def test_a_server_that_is_not_reached_has_done_nothing(lines: Lines) -> No
 
         assert not unavailable.value.maybe_done
         assert lines.picture() == before
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_who_rests_in_the_same_process_is_woken_though_the_answer_was_cut_off(lines: Lines, times: int) -> None:
+    async with lines.scene(cuts.submit) as (store, call):
+        hand = await Hand(store, "resting").register()
+        await hand.rest()
+        before = hand.woken
+        lines.proxy.plan.extend([Cut.AFTER] * times)
+        with contextlib.suppress(StoreUnavailable):
+            await call()
+
+        assert not lines.proxy.plan
+        assert hand.woken > before
 
 
 def without_places(receipts: Any) -> list[Receipt]:

@@ -53,7 +53,7 @@ class Hearing(Holder):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._ends: tuple[socket.socket, ...] = ()  # a pair, so that it need not wait when it is to stop
+        self._ends: tuple[socket.socket, ...] = ()  # so that it need not wait when it is to stop
         self._link: Link | None = None
         self._attends = False
         self._written = 0
@@ -102,8 +102,9 @@ class Hearing(Holder):
                 link.close()
 
     def _stir(self) -> None:
-        with contextlib.suppress(OSError, IndexError):
-            self._ends[1].send(b".")
+        with contextlib.suppress(OSError):
+            for end in self._ends[1:]:
+                end.send(b".")
 
     def _serve(self) -> None:
         pause = FIRST_PAUSE

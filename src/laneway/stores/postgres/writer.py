@@ -121,7 +121,7 @@ class PostgresWriter(Writer):
                 raise
 
     def _once(self, batch: list[Ask]) -> None:
-        sent = False  # the COMMIT
+        sent, effects = False, list[Effects]()  # whether the COMMIT was sent, and what follows it
         try:
             link = self._link or self._connect()
             number, now, posted, watched = self._begin(link)
@@ -144,10 +144,12 @@ class PostgresWriter(Writer):
                 db.say("COMMIT")
                 sent = True
             self._memory = memory
-            self._wake(taken.wake)
-            self._news = self._news or taken.events
+            self._tell_of([taken])
         except psycopg.Error as error:
             self.let_go()
+            if sent:
+                # If it was done, a repeat finds nobody to wake any more, and who rests here has not heard of it.
+                self._tell_of(effects)
             if isinstance(error, AGAIN) or was_cut(error):
                 raise _Undone(error, sent=sent and was_cut(error)) from error
             raise meant(error, self._address, maybe_done=sent and not is_answer(error)) from error
@@ -155,6 +157,12 @@ class PostgresWriter(Writer):
             # The work's own: nothing of it is to stay.
             self._roll_back()
             raise
+
+    def _tell_of(self, effects: list[Effects]) -> None:
+        for each in effects:
+            self._news = self._news or each.events
+            if each.wake:
+                self._wake(each.wake)
 
     def _begin(self, link: Link) -> tuple[int, int, bool, bool]:
         try:
