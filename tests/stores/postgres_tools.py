@@ -7,10 +7,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import psycopg
+import pytest
+
+from laneway.errors import LanewayError
 from laneway.stores.postgres import PostgresStore
 from laneway.testing.servers import Postgres
-
-OURS = "application_name = 'laneway' AND datname = current_database()"
 
 
 def with_parameter(url: str, parameter: str) -> str:
@@ -54,3 +56,30 @@ def cut(server: Postgres, where: str = "true") -> int:
 def waiting_for_the_lock(server: Postgres) -> int:
     """Return how many connections wait for the lock of whoever writes."""
     return len(server.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
+
+
+async def refusal(url: str) -> LanewayError:
+    """Return what opening a store raises; it says one line, and no password."""
+    store = PostgresStore(url)
+    with pytest.raises(LanewayError) as caught:
+        await store.open()
+    await store.close()
+    said = f"{caught.value} {caught.value!r} {caught.value.__cause__}"
+    assert "secret" not in said
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def execute(url: str, *statements: str) -> None:
+    """Execute statements in the database of the address."""
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as link:
+        for statement in statements:
+            link.execute(statement.encode())
+
+
+def tables(url: str) -> list[str]:
+    """Return what is in the database of the address, by schema and name."""
+    query = "SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
+    with psycopg.connect(url.partition("?")[0]) as link:
+        rows = link.execute(f"{query} WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')".encode())
+        return sorted(name for (name,) in rows)

@@ -15,31 +15,21 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import errors
 
 from laneway import Scheduler
-from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
-from laneway.stores.postgres import PostgresStore, connection
+from laneway.errors import BadURL, StoreError, StoreUnavailable
+from laneway.stores.postgres import connection
 from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.trouble import meant
 from laneway.testing import new_run
 from laneway.testing.servers import Postgres, PostgresServer, postgres_server
-from tests.stores.postgres_tools import cut, opened, with_parameter
+from tests.stores.postgres_tools import cut, execute, opened, refusal, tables, with_parameter
 
 PASSWORD = "very secret"
 IN_URL = "very%20secret"
 
 pytestmark = pytest.mark.timeout(120)
-
-
-async def refusal(url: str) -> LanewayError:
-    """Return what opening a store raises; it says one line, and no password."""
-    store = PostgresStore(url)
-    with pytest.raises(LanewayError) as caught:
-        await store.open()
-    await store.close()
-    said = f"{caught.value} {caught.value!r} {caught.value.__cause__}"
-    assert "secret" not in said
-    assert "\n" not in str(caught.value)
-    return caught.value
 
 
 @contextmanager
@@ -51,19 +41,6 @@ def database(server: Postgres, more: str = "") -> Iterator[str]:
         yield name
     finally:
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def execute(url: str, *statements: str) -> None:
-    with psycopg.connect(url.partition("?")[0], autocommit=True) as link:
-        for statement in statements:
-            link.execute(statement.encode())
-
-
-def tables(url: str) -> list[str]:
-    query = "SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
-    with psycopg.connect(url.partition("?")[0]) as link:
-        rows = link.execute(f"{query} WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')".encode())
-        return sorted(name for (name,) in rows)
 
 
 @pytest.fixture(scope="module")
@@ -245,59 +222,25 @@ async def test_a_server_with_no_room_for_another_connection_is_said() -> None:
     assert "connection" in str(error)
 
 
-# Schemas that are somebody else's
-
-
 @pytest.mark.parametrize(
-    "made",
+    ("error", "says"),
     [
-        "CREATE TABLE {0}.invoice (id int)",
-        "CREATE VIEW {0}.layout AS SELECT 1 AS x",
-        "CREATE TABLE {0}.layout (program text, version text); INSERT INTO {0}.layout VALUES ('laneway', 'one')",
-        "CREATE TABLE {0}.layout (program int, version int); INSERT INTO {0}.layout VALUES (1, 1)",
-        "CREATE TABLE {0}.layout (program point, version int)",
-        "CREATE TABLE {0}.layout (program text, version int); INSERT INTO {0}.layout VALUES ('another', 1)",
-        "CREATE TABLE {0}.layout (program text, version int)",
+        (errors.DiskFull("no space"), "has no space left on its disk"),
+        (errors.OutOfMemory("no memory"), "is out of memory"),
+        (errors.TooManyConnections("too many"), "takes no more connections"),
+        (errors.AdminShutdown("by command"), "is being shut down"),
+        (errors.CannotConnectNow("starting"), "is starting or stopping"),
+        (errors.ReadOnlySqlTransaction("no"), "cannot be written: it is a standby, or its transactions are set to"),
+        (psycopg.OperationalError("line one\nline two"), "cannot be reached (line one)"),
     ],
 )
-async def test_a_schema_of_another_program_is_refused_and_left_alone(postgres_place: str, made: str) -> None:
-    schema = Address.parse(postgres_place).schema
-    execute(postgres_place, f"CREATE SCHEMA {schema}", *made.format(schema).split("; "))
-    before = tables(postgres_place)
+def test_what_passes_by_itself_is_told_in_one_line_with_the_address(error: psycopg.Error, says: str) -> None:
+    found = meant(error, Address.parse(f"postgresql://ann:{IN_URL}@host/d"), maybe_done=True)
 
-    error = await refusal(postgres_place)
-
-    assert isinstance(error, NotAStore)
-    assert str(error).endswith(f"schema {schema} belongs to another program; ?schema= names another one")
-    assert tables(postgres_place) == before
-
-
-async def test_a_schema_that_is_there_and_empty_is_taken(postgres_place: str) -> None:
-    execute(postgres_place, f"CREATE SCHEMA {Address.parse(postgres_place).schema}")
-
-    async with opened(postgres_place) as store:
-        assert await store.count() == {}
-
-
-async def test_a_schema_of_a_newer_laneway_is_refused(postgres_place: str) -> None:
-    schema = Address.parse(postgres_place).schema
-    async with opened(postgres_place):
-        execute(postgres_place, f"UPDATE {schema}.layout SET version = 999")
-
-        error = await refusal(postgres_place)
-
-    assert isinstance(error, StoreTooNew)
-    assert f"schema {schema} has layout 999, made by a newer laneway; this one knows up to" in str(error)
-    assert str(error).endswith("upgrade it")
-
-
-async def test_tables_that_were_dropped_are_said_and_nothing_hangs(postgres_place: str) -> None:
-    schema = Address.parse(postgres_place).schema
-    async with opened(postgres_place) as store:
-        execute(postgres_place, f"DROP TABLE {schema}.ready")
-
-        with pytest.raises(NotAStore, match=f"the tables of schema {schema} are not as laneway made them"):
-            await store.submit([new_run("a")])
+    assert isinstance(found, StoreUnavailable)
+    assert str(found).startswith(f"postgresql://host/d {says}")
+    assert "\n" not in str(found)
+    assert found.maybe_done
 
 
 # One bad call
