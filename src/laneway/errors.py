@@ -15,6 +15,7 @@ LanewayError
 │   ├── KeyConflict          the key was used with other arguments
 │   ├── WrongState           the run's state does not allow this
 │   ├── NotWaiting           the run waits for no such answer (any more)
+│   ├── MoveRefused          what is there forbids the move: a target that is not empty, another move, one that is done
 │   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
 │   ├── RunFailed
@@ -22,6 +23,9 @@ LanewayError
 │   └── RunDropped
 ├── StoreError               the operator, or wait
 │   ├── StoreUnavailable     cannot be reached or written now; `maybe_done` tells if the call may have happened
+│   ├── StoreMoved           its content was moved, or is being moved, to `where`
+│   ├── MoveUnfinished       runs are still executed in a store that is to be moved
+│   ├── MoveDiffers          the two sides of a move do not hold the same
 │   ├── StoreTooNew          made by a newer laneway
 │   └── NotAStore            the file or server holds something else
 ├── LeaseLost                nobody: another worker has the run now
@@ -165,6 +169,10 @@ class NotWaiting(UsageError):
         self.run_id, self.found = run_id, found
 
 
+class MoveRefused(UsageError):
+    """A move that what is there forbids: a target that is not empty, another move under way, one that is done."""
+
+
 class WrongThread(UsageError):
     """A blocking call on a thread whose event loop is running: await the scheduler's own call there."""
 
@@ -211,6 +219,34 @@ class StoreUnavailable(StoreError):
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
         super().__init__(message)
         self.maybe_done = maybe_done
+
+
+class StoreMoved(StoreError):
+    """The store's content was moved to another one, or is on its way: `where` is its address, without a password."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+    def __str__(self) -> str:
+        """Say where it is now."""
+        return f"this store has moved to {self.where}; use that address"
+
+
+class MoveUnfinished(StoreError):
+    """Runs are still executed in a store that is to be moved; it stays shut, and the move can be gone on with."""
+
+    def __init__(self, place: str, running: int) -> None:
+        super().__init__(f"{running} run{'s are' if running != 1 else ' is'} still executed in {place}")
+        self.place, self.running = place, running
+
+
+class MoveDiffers(StoreError):
+    """The two sides of a move do not hold the same; the target is not opened."""
+
+    def __init__(self, source: str, target: str, differences: list[str]) -> None:
+        super().__init__(f"{target} does not hold what {source} has: {'; '.join(differences)}")
+        self.source, self.target, self.differences = source, target, differences
 
 
 class StoreTooNew(StoreError):

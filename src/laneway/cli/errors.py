@@ -62,9 +62,22 @@ def _read(error: BaseException) -> tuple[str, str | None, int]:
 
         return str(error), f"change it: laneway jobs edit {shlex.quote(error.name)} ...", code_of(error)
     if isinstance(error, LanewayError):
-        return str(error), None, code_of(error)
+        return str(error), _hint(error), code_of(error)
     where = _place(error)
     return f"{type(error).__name__}: {error}", f"this is unexpected{where}; --debug shows the whole traceback", FAILED
+
+
+def _hint(error: Exception) -> str | None:
+    """Return what to do about an error of a move."""
+    from laneway import errors
+
+    if isinstance(error, errors.MoveRefused) and "is not empty" in str(error):
+        return "--overwrite deletes what it has"
+    if isinstance(error, errors.MoveUnfinished):
+        return "it stays shut: start this again to go on waiting, longer with --wait, or --abort to open it again"
+    if isinstance(error, errors.MoveDiffers):
+        return "nothing was opened: find out who else writes there, then --abort, and move again"
+    return None
 
 
 def code_of(error: Exception) -> int:
@@ -81,6 +94,10 @@ def code_of(error: Exception) -> int:
         (errors.WrongState, CONFLICT),
         (errors.NotWaiting, CONFLICT),
         (errors.KeyConflict, CONFLICT),
+        (errors.StoreMoved, CONFLICT),
+        (errors.MoveRefused, CONFLICT),
+        (errors.MoveUnfinished, TIMED_OUT),
+        (errors.MoveDiffers, FAILED),
         (errors.UsageError, WRONG_USE),
         (errors.StoreError, UNREACHABLE),
     )

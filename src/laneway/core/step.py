@@ -81,7 +81,8 @@ class StepReply(msgspec.Struct, frozen=True):
     worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
     at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker executes, told
     with every answer until the run is settled or the request taken back. `fires_in` is how long until a job is
-    due, counted from `now`; of a repeated step, as it is when it is repeated.
+    due, counted from `now`; of a repeated step, as it is when it is repeated. `moved` is where the store's content goes
+    if it is being moved: then nothing is claimed here any more.
     """
 
     claimed: list[Claimed] = []
@@ -91,6 +92,13 @@ class StepReply(msgspec.Struct, frozen=True):
     now: int = 0
     requests: list[Requested] = []
     fires_in: int | None = None
+    moved: str | None = None
+
+
+def named_in(step: Step) -> list[tuple[int, int]]:
+    """Return the leases, by run number and fence, of which a step says anything."""
+    said: list[Result | Emitted | Saved] = [*step.results, *step.emitted, *step.saved]
+    return list(dict.fromkeys([*((one.number, one.fence) for one in said), *step.overdue]))
 
 
 class RenewReply(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from laneway.ports.gates import GateStore
 from laneway.ports.jobs import JobStore
 from laneway.ports.lanes import LaneStore
 from laneway.ports.memos import MemoStore
+from laneway.ports.moving import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
 from laneway.ports.upkeep import UpkeepStore
@@ -29,6 +30,7 @@ class Store(
     WorkerStore,
     JobStore,
     UpkeepStore,
+    MovingStore,
     Protocol,
 ):
     """Everything the engine asks of a store."""

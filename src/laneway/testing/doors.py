@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
+from typing import TypeVar
 
 from laneway.core.arrivals import Stopped
 from laneway.core.audit import Finding
@@ -20,13 +21,17 @@ from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.ports.lanes import LaneState
+from laneway.ports.moving import MovingStore
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.ports.upkeep import Examination
 from laneway.ports.users import UserState
+from laneway.testing.moves import MovesOf
+
+T = TypeVar("T")
 
 
-class ManyDoors:
+class ManyDoors(MovesOf):
     """A store with several doors: a worker always uses the same one, every other call takes the next.
 
     If a store object remembers what it should ask for, what came in through one door is not seen through another, and
@@ -40,6 +45,9 @@ class ManyDoors:
 
     def _next(self) -> Store:
         return next(self._doors)
+
+    async def _pass_on(self, verb: str, call: Callable[[MovingStore], Awaitable[T]]) -> T:
+        return await call(self._next())
 
     def _door_of(self, incarnation: str) -> Store:
         if incarnation not in self._of:

@@ -25,10 +25,12 @@ from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.ports.lanes import LaneState
+from laneway.ports.moving import MovingStore
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store
 from laneway.ports.upkeep import Examination
 from laneway.ports.users import UserState
+from laneway.testing.moves import MovesOf
 
 T = TypeVar("T")
 
@@ -40,7 +42,7 @@ class Fault(Enum):
     NO_REPLY = "the store's answer was lost"  # it happened, and the caller cannot know
 
 
-class LossyStore:
+class LossyStore(MovesOf):
     """Any store, behind a line that fails.
 
     A test either plans faults (`fail("step")`, `lose_reply("submit", times=2)`: the next calls of that verb) or lets a
@@ -227,6 +229,9 @@ class LossyStore:
 
     async def examine(self, *, deep: bool = True) -> Examination:
         return await self._call("examine", lambda: self.store.examine(deep=deep))
+
+    async def _pass_on(self, verb: str, call: Callable[[MovingStore], Awaitable[T]]) -> T:
+        return await self._call(verb, lambda: call(self.store))
 
     # Going wrong
 

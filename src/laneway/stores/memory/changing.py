@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from laneway.core.moving.standing import refuse_change
 from laneway.ports.clock import Clock
 from laneway.stores.memory.reading import Reading
 from laneway.stores.memory.waking import Waking
@@ -28,6 +29,7 @@ class Changing(Reading):
     @contextmanager
     def _changed(self) -> Iterator[None]:
         with self._lock:
+            refuse_change(self._kept.moving)
             yield
             self._waking.wake_for_work()
             self._tell_watchers()

@@ -38,6 +38,10 @@ class Order:
         """Go through it, in no order."""
         return (run for _, _, spot, run in chain(self.line, self._heap) if run.spot == spot)
 
+    def ranked(self) -> Iterator[tuple[int, Record]]:
+        """Go through it with the ranks, in no order."""
+        return ((rank, run) for rank, _, spot, run in chain(self.line, self._heap) if run.spot == spot)
+
     def sorted(self) -> list[Record]:
         """Return all of it, in order."""
         entries = sorted(item for item in chain(self.line, self._heap) if item[3].spot == item[2])
@@ -92,6 +96,10 @@ class Heaps:
     """Shelves for `core.flow.Flow`, and the future runs beside them."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Have nothing on any shelf."""
         self._ready: dict[str, Order] = {}
         self._parked: dict[tuple[str, str], Order] = {}
         self._held: dict[str, Order] = {}
@@ -287,6 +295,16 @@ class Heaps:
         yield from ((PARKED, gate, run) for (_, gate), order in self._parked.items() for run in order)
         yield from ((HELD, None, run) for order in self._held.values() for run in order)
         yield from ((DUE, None, run) for run in self._due)
+
+    def places(self) -> Iterator[tuple[Shelf, str | None, int, Record]]:
+        """Go through all runs: the shelf, the gate if it is parked, the rank there, the run."""
+        for order in self._ready.values():
+            yield from ((_READY, None, rank, run) for rank, run in order.ranked())
+        for (_, gate), order in self._parked.items():
+            yield from ((_PARKED, gate, rank, run) for rank, run in order.ranked())
+        for order in self._held.values():
+            yield from ((_HELD, None, rank, run) for rank, run in order.ranked())
+        yield from ((_DUE, None, rank, run) for rank, run in self._due.ranked())
 
     def parked_sets(self) -> Iterator[tuple[tuple[str, str], int]]:
         """Go through the parked sets a claim can find: lane and gate, and how many runs."""

@@ -59,7 +59,8 @@ class Inboxes:
     def make(self, new: NewRun, lane: str, now: int, due_at: int) -> Record:
         """Make a record of a submission, on no shelf yet."""
         kept = self._kept
-        record = Record.of(next(kept.numbers), new, lane, now, due_at)
+        kept.accepted += 1
+        record = Record.of(kept.accepted, new, lane, now, due_at)
         kept.records.append(record)
         kept.by_id[new.id] = record
         kept.lanes[lane].pending += 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from laneway.core.jobs.firing import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
+from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.memory.changing import Changing
 
@@ -42,6 +43,7 @@ class Jobkeeping(Changing, ABC):
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
         """Write firings; see `JobStore`."""
         with self._changed():
+            refuse_new(self._kept.moving)
             now = self._clock.now()
             self._make_due(now)
             return [self._kept.jobs.fire(firing, now) for firing in firings]
@@ -54,6 +56,7 @@ class Jobkeeping(Changing, ABC):
     async def restart_time(self) -> None:
         """Take the time as it is; see `JobStore`."""
         with self._lock:
+            refuse_change(self._kept.moving)
             self._kept.jobs.restart_time(self._clock.now())
 
     @abstractmethod

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 
@@ -86,6 +87,30 @@ class Jobs:
         """Return records, newest first; see `JobStore.fires`."""
         fitting = (one for one in reversed(self._fires.get(job_id, ())) if before is None or one.nth < before)
         return list(islice(fitting, max(0, limit)))
+
+    # Moving
+
+    @property
+    def latest(self) -> int:
+        """The latest time that anything was written at."""
+        return self._latest
+
+    def everything(self) -> list[tuple[JobRecord, tuple[FireRecord, ...]]]:
+        """Return all jobs by id, each with its records."""
+        return [(job, tuple(self._fires.get(job.id, ()))) for job in sorted(self._jobs.values(), key=_by_id)]
+
+    def bring(self, job: JobRecord, fires: Iterable[FireRecord]) -> None:
+        """Keep a job that another store had, as it was there; one that is here already stays."""
+        if job.id not in self._jobs:
+            self._names[job.spec.owner, job.spec.name] = job.id
+            self._put(job, self._latest)
+            self._keep(job.id, fires)
+
+    def clear(self) -> None:
+        """Forget all jobs."""
+        for job_id in list(self._jobs):
+            self.remove(job_id)
+        self._latest = 0
 
     # Firing
 
@@ -207,6 +232,9 @@ class Jobs:
         other = self._names.get((job.spec.owner, job.spec.name))
         if other is not None and other != job.id:
             raise JobExists(job.spec.name, other)
+
+
+_by_id = attrgetter("id")
 
 
 def _fits(job: JobRecord, wanted: JobFilter) -> bool:

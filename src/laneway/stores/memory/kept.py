@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import count
+from typing import Protocol
 
+from laneway.core.breakers import CLOSED
 from laneway.core.circuits import FOREVER, Circuits
 from laneway.core.events import Draft
 from laneway.core.flow import Flow
 from laneway.core.keys import KeyEntry
+from laneway.core.moving.standing import Moving
 from laneway.core.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
 from laneway.core.sessions import SessionBook
 from laneway.core.turns import LaneBook, Ledger, Seat, Turn
@@ -24,12 +26,20 @@ from laneway.stores.memory.workers import Worker
 KeyOf = tuple[str, str | None, str]  # task, user, key
 
 
+class Clearable(Protocol):
+    """Something that can be emptied."""
+
+    def clear(self) -> None:
+        """Hold nothing."""
+
+
 class Kept:
     """Records, shelves, books, and what operators have set. The store holds the lock."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.numbers = count(1)
+        self.moving: Moving | None = None  # its part in a move
+        self.accepted = 0  # the newest acceptance number
         self.records: list[Record] = []  # by acceptance number, with gaps where runs were pruned
         self.by_id: dict[str, Record] = {}
         self.takers: dict[str, Record] = {}  # by the ids of the messages they took
@@ -53,6 +63,19 @@ class Kept:
         self.circuits = Circuits()
         self.flow: Flow[Record] = Flow(self.heaps, self.lanes, self.sessions, self.circuits)
         self.put_lanes(DEFAULT_LANES)
+
+    def clear(self) -> None:
+        """Forget everything but the part in a move."""
+        self.accepted, self.records = 0, []
+        kept: tuple[Clearable, ...] = (
+            *(self.by_id, self.takers, self.keys, self.workers, self.lanes, self.declared, self.ruled_lanes),
+            *(self.caps, self.ruled_sessions, self.counts, self.sessions, self.transient, self.jobs, self.heaps),
+            *(self.paused_users, self.paused_tasks, self.disabled_tasks, self.paused_sessions),
+        )
+        for things in kept:
+            things.clear()
+        for key in list(self.circuits.keys):
+            self.circuits.put(key, CLOSED)
 
     def known(self, run_id: str) -> Record:
         """Return the run of that whole id, or raise UnknownRun."""

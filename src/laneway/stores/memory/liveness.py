@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.core.run import handed
 from laneway.core.step import ReclaimReply
 from laneway.errors import LeaseLost
@@ -21,6 +22,8 @@ class Liveness:
 
     def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
+        # One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
+        (refuse_new if incarnation.tasks else refuse_change)(self._kept.moving)
         if incarnation.id not in self._workers:
             now = self._kept.clock.now()
             self._workers[incarnation.id] = Worker(incarnation, wake, now)

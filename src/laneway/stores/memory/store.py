@@ -24,10 +24,11 @@ from laneway.core.audit import Finding
 from laneway.core.circuits import key_of
 from laneway.core.flow import MOST_MOVES
 from laneway.core.liveness import Incarnation
+from laneway.core.moving.standing import Phase, is_still, refuse_change, refuse_new
 from laneway.core.policy import Lane, Rule
 from laneway.core.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
 from laneway.core.states import TERMINAL, Move, RunState
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply, named_in
 from laneway.errors import NotWaiting, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept
@@ -37,8 +38,8 @@ from laneway.stores.memory import upkeep
 from laneway.stores.memory.accepting import Accepting
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.inboxes import Inboxes
-from laneway.stores.memory.jobkeeping import Jobkeeping
 from laneway.stores.memory.leases import Leases, leased
+from laneway.stores.memory.movekeeping import Movekeeping
 from laneway.stores.memory.records import Batch, Record, fits, run_of
 from laneway.stores.memory.ruling import Ruling
 from laneway.stores.memory.steering import Steering
@@ -48,7 +49,7 @@ from laneway.stores.memory.workers import Worker
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
-class MemoryStore(Jobkeeping):
+class MemoryStore(Movekeeping):
     """A store in this process's memory."""
 
     def __init__(self, clock: Clock) -> None:
@@ -74,6 +75,7 @@ class MemoryStore(Jobkeeping):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         with self._lock:
+            refuse_new(self._kept.moving)
             now = self._clock.now()
             self._make_due(now)
             receipts = [self._accepting.accept(new, now) for new in batch]
@@ -212,7 +214,12 @@ class MemoryStore(Jobkeeping):
             # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
             if step.call <= worker.call:
                 return self._same_answer(worker)
-            now = self._clock.now()
+            now, moving = self._clock.now(), self._kept.moving
+            leaving = moving if moving is not None and moving.leaves else None
+            if leaving is not None:
+                if leaving.phase is Phase.FROZEN:
+                    return StepReply(refused=named_in(step), now=now, moved=leaving.place)
+                step = msgspec.structs.replace(step, room=0, park=False)
             # First what is due: what a result lets join its session comes behind it.
             self._make_due(now)
             # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
@@ -228,7 +235,7 @@ class MemoryStore(Jobkeeping):
             worker.told, worker.short = next_due, step.short
             self._waking.wake_for_work()
             self._tell_watchers()
-            return worker.reply
+            return self._to(worker.reply)
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
@@ -260,6 +267,8 @@ class MemoryStore(Jobkeeping):
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         """Delete old runs; see `UpkeepStore`."""
         with self._lock:
+            if is_still(self._kept.moving):
+                return 0
             now = self._clock.now()
             old = upkeep.outdated(self._kept.records, keep, now, limit)
             upkeep.forget(self._kept, old, now)
@@ -268,11 +277,15 @@ class MemoryStore(Jobkeeping):
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         with self._lock:
+            if is_still(self._kept.moving):
+                return 0
             return upkeep.trim(self._kept, older_than, self._clock.now(), limit)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
         with self._lock:
+            if repair:
+                refuse_change(self._kept.moving)
             findings = upkeep.check(self._kept, repair=repair)
             if repair:
                 self._waking.wake_for_work()
@@ -356,7 +369,12 @@ class MemoryStore(Jobkeeping):
         # What was cancelled out of its hands meanwhile it need not begin.
         claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
         told, fires_in = self._leases.requests(worker), self._fires_in(worker.reply.now)
-        return msgspec.structs.replace(worker.reply, claimed=claimed, requests=told, fires_in=fires_in)
+        return self._to(msgspec.structs.replace(worker.reply, claimed=claimed, requests=told, fires_in=fires_in))
+
+    def _to(self, reply: StepReply) -> StepReply:
+        moving = self._kept.moving
+        leaves = moving is not None and moving.leaves
+        return msgspec.structs.replace(reply, moved=moving.place) if moving is not None and leaves else reply
 
 
 def _stopped(cancelled: Iterable[Record], dropped: Iterable[Record] = ()) -> Stopped:

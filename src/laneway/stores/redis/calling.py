@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from laneway.core.moving.standing import filling
 from laneway.core.states import RunState
 from laneway.errors import (
     BadSetting,
@@ -13,6 +14,7 @@ from laneway.errors import (
     LanewayError,
     LeaseLost,
     NotWaiting,
+    StoreMoved,
     UnknownLane,
     UnknownRun,
     WrongState,
@@ -64,17 +66,16 @@ def refused(refusal: Refusal, about: str) -> NoReturn:
     match kind:
         case "lease_lost":
             error = LeaseLost(f"incarnation {about} is not alive in this store")
+        case "moved" | "arriving":
+            error = StoreMoved(facts[0]) if kind == "moved" else filling(facts[0])
         case "unknown_run":
             error = UnknownRun(about)
         case "unknown_lane":
             error = UnknownLane(facts[0], facts[1:])
         case "wrong_state":
             error = WrongState(*facts)
-        case "not_waiting":
-            state = facts[0] if facts[0] != RunState.WAITING else "waiting for other runs"
-            error = NotWaiting(about, state)
-        case "other_question":
-            error = NotWaiting(about, f"waiting for the answer to {facts[0]!r}, not {facts[1]!r}")
+        case "not_waiting" | "other_question":
+            error = NotWaiting(about, _found(*facts))
         case "several_questions":
             error = BadSetting(f"run {about} has asked several questions; say which is answered: {', '.join(facts)}")
         case "job_exists":
@@ -82,3 +83,10 @@ def refused(refusal: Refusal, about: str) -> NoReturn:
         case _:
             raise refusal
     raise error from None
+
+
+def _found(state: str, other: str | None = None) -> str:
+    """Say what a run waits for, or is, that was to be answered otherwise."""
+    if other is not None:
+        return f"waiting for the answer to {state!r}, not {other!r}"
+    return state if state != RunState.WAITING else "waiting for other runs"

@@ -44,6 +44,7 @@ _NEVER, _SETTLED, _PRUNED, _LEFT, _EXPIRES, _REMOVED = Goes
 KEYS = (
     # The store
     Key("meta", "hash", "verbs/open", _NEVER, "layout, and when the store was made"),
+    Key("moving", "hash", "moving", _SETTLED, "the part in a move: phase, its id, the other store, how far it came"),
     Key(
         "counters",
         "hash",

@@ -71,6 +71,11 @@ def submission(new: NewRun) -> list[Any]:
     return [*plain, more] if more else plain
 
 
+def beside(new: NewRun) -> dict[str, Any]:
+    """Return what most submissions have not: what `submission` puts at its end."""
+    return _more(new)
+
+
 def _more(new: NewRun) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if new.delay:

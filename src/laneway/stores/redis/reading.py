@@ -56,14 +56,14 @@ class Reading(Calling):
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
-        taken = [_message(*packed) for packed in await self._call("messages", run_id, about=run_id)]
+        taken = [message_of(*packed) for packed in await self._call("messages", run_id, about=run_id)]
         taken.sort(key=lambda message: message.kind.value)
         return taken[after : after + limit]
 
     async def recall(self, run_id: str) -> Recall:
         """Return what the run has kept; see `MemoStore`."""
         memos, wait = await self._call("recall", run_id, about=run_id)
-        return Recall([_memo(*packed) for packed in sorted(memos)], wait_of(wait) if wait else None)
+        return Recall([memo_of(*packed) for packed in sorted(memos)], wait_of(wait) if wait else None)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""
@@ -98,6 +98,16 @@ def _rows(chunks: Sequence[Any], after: int) -> Iterator[tuple[int, Sequence[Any
                 yield seq, _cut(row) if row[0] == ANSWERED else row
 
 
+def key_of(field: str) -> tuple[str, str | None, str]:
+    r"""Return the task, user and key that a key is kept under.
+
+    >>> key_of("work\n=ann\nk"), key_of("work\n\nk")
+    (('work', 'ann', 'k'), ('work', None, 'k'))
+    """
+    task, user, key = field.split("\n", 2)
+    return task, user[1:] if user else None, key
+
+
 def _cut(row: Sequence[Any]) -> Sequence[Any]:
     """Return an event that scripts have written whole, as it is to be read."""
     kind, attempt, at, data = row
@@ -105,9 +115,10 @@ def _cut(row: Sequence[Any]) -> Sequence[Any]:
     return kind, attempt, at, msgspec.json.decode(text)
 
 
-def _message(
+def message_of(
     run_id: str, kind: str, nth: int, task: str, args: str, lane: str, user: Any, priority: int, field: Any
 ) -> Message:
+    """Return a message."""
     return Message(
         id=run_id,
         kind=MessageKind(kind),
@@ -121,7 +132,7 @@ def _message(
     )
 
 
-def _memo(
+def memo_of(
     _order: int,
     kind: str,
     name: str,
@@ -133,6 +144,7 @@ def _memo(
     tries: int,
     ending: Any,
 ) -> Memo:
+    """Return a memo."""
     return Memo(
         kind=MemoKind(kind),
         name=name,

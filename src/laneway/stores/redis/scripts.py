@@ -35,6 +35,23 @@ BIND, BEGIN = "bind()\n", "begin(KEYS, ARGV)\n"
 # What is called all the time, and what of it may be written when the server's memory is full.
 HOT = {"submit": "", "step": "'allow-oom'", "renew": "'allow-oom'"}
 
+# What a move may forbid (`gate` in frame.lua): what brings something new, what changes anything, and what finds nothing
+# to do then. The other verbs read, or look after that themselves.
+GATED = {
+    **dict.fromkeys(("submit", "fire"), "local refused = gate(true) if refused then return refused end "),
+    **dict.fromkeys(
+        (
+            *("answer", "cancel", "cancel_where", "pause", "resume", "stop", "disable", "hold", "close_breaker"),
+            *("declare_lanes", "set_lane", "set_cap", "set_session", "list_lane", "repair"),
+            *("add_job", "change_job", "remove_job", "restart_time"),
+        ),
+        "local refused = gate(false) if refused then return refused end ",
+    ),
+    "prune": "if gate(false) then return pack(0) end ",
+    "untrimmed": "if gate(false) then return pack({}) end ",
+    "trim": "if gate(false) then return pack(false) end ",
+}
+
 Parts = tuple[tuple[int, str], ...]
 
 
@@ -79,7 +96,7 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """Return the script of `lua/verbs/<name>.lua`."""
-    made = assembled(f"verbs/{name}", _LUA, name)
+    made = assembled(f"verbs/{name}", _LUA, name, gate_of(name))
     return replace(made, library=library()) if name in HOT else made
 
 
@@ -92,10 +109,12 @@ def library() -> Library:
     texts = dict(order)
     modules = [(file, _enclosed(file, text)) for file, text in order if file not in verbs]
     frame = (FRAME, _read(FRAME, _LUA, ()))
-    digest = sha1("".join(text for _, text in (frame, *order)).encode(), usedforsecurity=False).hexdigest()
+    whole = "".join([text for _, text in (frame, *order)] + [gate_of(name) for name in HOT])
+    digest = sha1(whole.encode(), usedforsecurity=False).hexdigest()
     name = f"laneway_{digest[:12]}"
     verbs_made = [
-        (f"verbs/{verb}", f"verbs.{verb} = function(KEYS, ARGV) {texts[f'verbs/{verb}']}end\n") for verb in HOT
+        (f"verbs/{verb}", f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[f'verbs/{verb}']}end\n")
+        for verb in HOT
     ]
     doors = "".join(_door(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
     parts = [
@@ -106,11 +125,16 @@ def library() -> Library:
     return Library(name, *_joined([*parts, *modules, *verbs_made, ("", f"end\n{doors}")]))
 
 
-def assembled(last: str, folder: Traversable, name: str | None = None) -> Script:
+def gate_of(verb: str) -> str:
+    """Return what a verb asks before it begins; on no line of its own, so that errors name the lines of its file."""
+    return GATED.get(verb, "")
+
+
+def assembled(last: str, folder: Traversable, name: str | None = None, gate: str = "") -> Script:
     """Return the script that ends with the file `last` of a folder; raise StoreError for a name or cycle in it."""
     *modules, (_, verb) = _in_order(last, folder, (), set())
     enclosed = [(file, _enclosed(file, text)) for file, text in modules]
-    whole, parts = _joined([(FRAME, _read(FRAME, _LUA, ())), ("", BIND), *enclosed, ("", BEGIN), (last, verb)])
+    whole, parts = _joined([(FRAME, _read(FRAME, _LUA, ())), ("", BIND), *enclosed, ("", BEGIN), (last, gate + verb)])
     return Script(name or last, whole, sha1(whole.encode(), usedforsecurity=False).hexdigest(), parts)
 
 

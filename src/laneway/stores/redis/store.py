@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core.policy import DEFAULT_LANES
 from laneway.core.run import NewRun, Receipt
 from laneway.errors import StoreTooNew
 from laneway.stores.redis import packing
 from laneway.stores.redis.examining import Examining
 from laneway.stores.redis.explaining import Explaining
-from laneway.stores.redis.jobs import Jobs
 from laneway.stores.redis.keys import LAYOUT
+from laneway.stores.redis.moving import Moves, lanes_packed
 from laneway.stores.redis.records import receipts
 from laneway.stores.redis.steering import Steering
 from laneway.stores.redis.upkeep import Upkeep
 from laneway.stores.redis.working import Working
 
 
-class RedisStore(Working, Steering, Explaining, Jobs, Upkeep, Examining):
+class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
     """A store on a Redis or Valkey server. `clock` is given by tests; without one, the server's time holds."""
 
     async def open(self) -> None:
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
-        lanes = [[lane.name, packing.lane(lane)] for lane in DEFAULT_LANES]
-        layout = await self._call("open", LAYOUT, lanes)
+        layout = await self._call("open", LAYOUT, lanes_packed())
         if layout > LAYOUT:
             raise StoreTooNew(
                 f"{self._address.shown} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it"

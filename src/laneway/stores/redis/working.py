@@ -33,7 +33,7 @@ class Working(Calling):
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
         reply = await self._call("step", *packing.step(step), about=step.incarnation)
-        numbers, started, refused, due_in, more, now, requested, fires_in = reply
+        numbers, started, refused, due_in, more, now, requested, fires_in, moved = reply
         return StepReply(
             list(map(claimed, numbers, started)),
             [(number, fence) for number, fence in refused],
@@ -42,6 +42,7 @@ class Working(Calling):
             now,
             requests(requested),
             None if fires_in is False else fires_in,
+            None if moved is False else moved,
         )
 
     def renew(self, incarnation: str) -> RenewReply:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.presence import Presence
+from laneway.stores.tables.standing import refuse
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Presence)
@@ -45,9 +46,17 @@ class Asking(Generic[P]):
         here.opened = True
 
     async def _write(
-        self, work: Callable[[Database, Effects], T], *, durable: bool = True, remembers: bool = False
+        self,
+        work: Callable[[Database, Effects], T],
+        *,
+        durable: bool = True,
+        remembers: bool = False,
+        gated: bool = True,
     ) -> T:
+        """Do the work; if it is `gated`, not while a move lets nothing change."""
         here = self._here
+        if gated:
+            work = _gated(work)
         answer = await here.writer.write(work, durable=durable, remembers=remembers)
         here.opened = True
         return answer
@@ -58,3 +67,11 @@ class Asking(Generic[P]):
         if not here.opened:
             await self._open()
         return await here.reader.ask(question)
+
+
+def _gated(work: Callable[[Database, Effects], T]) -> Callable[[Database, Effects], T]:
+    def gated(db: Database, effects: Effects) -> T:
+        refuse(db, new=False)
+        return work(db, effects)
+
+    return gated

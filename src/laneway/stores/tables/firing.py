@@ -19,6 +19,7 @@ from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.jobs import decode_fire, keep
+from laneway.stores.tables.standing import refuse
 from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.submitting import Batch
 from laneway.stores.tables.transaction import Transaction
@@ -30,6 +31,8 @@ _SQL = sql_names("jobs")
 def fire(db: Database, effects: Effects, firings: Sequence[Firing], now: int) -> list[Fired]:
     """Write these firings; see `JobStore.fire`."""
     transaction = begin(db, effects, now)
+    if transaction.glance.moving:
+        refuse(db, new=True)
     fired = _Firings(transaction, effects, firings).fire()
     if transaction.glance.resting:
         wake_for_work(db, effects, now)

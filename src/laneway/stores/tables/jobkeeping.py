@@ -36,7 +36,7 @@ class Jobkeeping(Asking[P]):
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
         """Write firings; see `JobStore`."""
-        return await self._write(lambda db, effects: firing.fire(db, effects, firings, db.now()))
+        return await self._write(lambda db, effects: firing.fire(db, effects, firings, db.now()), gated=False)
 
     async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
         """Return a job's records, newest first; see `JobStore`."""

@@ -12,6 +12,7 @@ from laneway.errors import LeaseLost
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.leases import as_claimed, requests
+from laneway.stores.tables.standing import refuse
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import wake_for_work
 
@@ -20,6 +21,8 @@ _SQL = sql_names("liveness")
 
 def register(db: Database, incarnation: Incarnation, socket: str | None, now: int) -> None:
     """Make the incarnation known; see `WorkerStore.register`."""
+    # One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
+    refuse(db, new=bool(incarnation.tasks))
     text = msgspec.json.encode(incarnation).decode()
     row = (incarnation.id, text, incarnation.lease, now, socket)
     if db.execute(_SQL["register"], row).rowcount:

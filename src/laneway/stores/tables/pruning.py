@@ -12,6 +12,7 @@ from heapq import nsmallest
 from laneway.core.keys import KEPT
 from laneway.core.states import RunState
 from laneway.stores.tables.database import Database
+from laneway.stores.tables.standing import is_still
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("pruning")
@@ -23,6 +24,8 @@ _BELONGINGS = (
 
 def prune(db: Database, keep: Mapping[RunState, int], limit: int, now: int) -> int:
     """Delete old runs; see `UpkeepStore.prune`."""
+    if is_still(db):
+        return 0
     old: list[tuple[int, int]] = []
     for state, length in keep.items():
         old += db.execute(_SQL["outdated"], (state.value, now - length, max(0, limit)))

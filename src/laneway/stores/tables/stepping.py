@@ -15,8 +15,9 @@ from collections.abc import Mapping
 import msgspec
 
 from laneway.core.flow import MOST_MOVES
+from laneway.core.moving.standing import Moving, Phase
 from laneway.core.run import Claimed, handed
-from laneway.core.step import Step, StepReply
+from laneway.core.step import Step, StepReply, named_in
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables import jobs
@@ -29,6 +30,7 @@ from laneway.stores.tables.logs import leased
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rules import paused
 from laneway.stores.tables.settling import Settling
+from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import tasks, wake_for_work
@@ -43,10 +45,15 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
-    incarnation, _, call, *answer = row
+    incarnation, _, call, moves, *answer = row
+    leaving = _leaving(db) if moves else None
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
-        return _same_answer(db, step.incarnation, call, *answer)
+        return _to(_same_answer(db, step.incarnation, call, *answer), leaving)
+    if leaving is not None:
+        if leaving.phase is Phase.FROZEN:
+            return StepReply(refused=named_in(step), now=now, moved=leaving.place)
+        step = msgspec.structs.replace(step, room=0, park=False)
     transaction = begin(db, effects, now, step.incarnation, effects.memory or Memory())
     # First what is due: what a result lets join its session comes behind it.
     behind = transaction.make_due()
@@ -64,7 +71,17 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     # What becomes of messages is written by itself, and may be about any run.
     keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
     effects.memory = transaction.memory if keep else None
-    return reply
+    return _to(reply, leaving)
+
+
+def _leaving(db: Database) -> Moving | None:
+    """Return how the store stands if it is the source of a move."""
+    moving = standing(db)
+    return moving if moving is not None and moving.leaves else None
+
+
+def _to(reply: StepReply, leaving: Moving | None) -> StepReply:
+    return reply if leaving is None else msgspec.structs.replace(reply, moved=leaving.place)
 
 
 def _same_answer(

@@ -41,17 +41,17 @@ from laneway.stores.tables import (
     waiting,
 )
 from laneway.stores.tables.asking import P
-from laneway.stores.tables.jobkeeping import Jobkeeping
+from laneway.stores.tables.movekeeping import Movekeeping
 
 
-class TableStore(Jobkeeping[P], ABC):
+class TableStore(Movekeeping[P], ABC):
     """A store over tables."""
 
     # Runs
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
-        return await self._write(lambda db, effects: submitting.submit(db, effects, batch, db.now()))
+        return await self._write(lambda db, effects: submitting.submit(db, effects, batch, db.now()), gated=False)
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
@@ -193,7 +193,7 @@ class TableStore(Jobkeeping[P], ABC):
         """Make the incarnation known; see `WorkerStore`."""
         socket = self._here.welcome(incarnation.id, wake)
         await self._here.settle()
-        await self._write(lambda db, _: liveness.register(db, incarnation, socket, db.now()))
+        await self._write(lambda db, _: liveness.register(db, incarnation, socket, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
@@ -203,6 +203,7 @@ class TableStore(Jobkeeping[P], ABC):
                 lambda db, effects: stepping.take_step(db, effects, step, db.now()),
                 durable=bool(step.results or step.emitted or step.saved or step.overdue),
                 remembers=True,
+                gated=False,
             )
         except LeaseLost:
             self._here.forget(step.incarnation)
@@ -217,11 +218,13 @@ class TableStore(Jobkeeping[P], ABC):
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
-        return await self._write(lambda db, effects: liveness.reclaim(db, effects, incarnation, gone, limit, db.now()))
+        return await self._write(
+            lambda db, effects: liveness.reclaim(db, effects, incarnation, gone, limit, db.now()), gated=False
+        )
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation, db.now()))
+        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation, db.now()), gated=False)
         self._here.forget(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:
@@ -238,12 +241,14 @@ class TableStore(Jobkeeping[P], ABC):
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         """Delete old runs; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
-        return await self._write(lambda db, _: pruning.prune(db, keep, limit, db.now()), durable=False)
+        return await self._write(lambda db, _: pruning.prune(db, keep, limit, db.now()), durable=False, gated=False)
 
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         # Not durable, as pruning.
-        return await self._write(lambda db, _: trimming.trim(db, older_than, limit, db.now()), durable=False)
+        return await self._write(
+            lambda db, _: trimming.trim(db, older_than, limit, db.now()), durable=False, gated=False
+        )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""

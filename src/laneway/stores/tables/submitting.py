@@ -22,6 +22,7 @@ from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.lines import encode_ties
 from laneway.stores.tables.plain import submit_plain
+from laneway.stores.tables.standing import refuse
 from laneway.stores.tables.statements import Row, sql_names
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction
@@ -45,6 +46,8 @@ def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) ->
     if receipts is not None:
         return receipts
     transaction = begin(db, effects, now)
+    if transaction.glance.moving:
+        refuse(db, new=True)
     try:
         receipts = Batch(transaction, effects, batch).accept()
     except (DuplicateError, _RepeatedError):

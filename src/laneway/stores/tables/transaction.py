@@ -46,6 +46,7 @@ class Glance(NamedTuple):
     circuits: bool  # breakers remember something
     broken: bool  # runs are parked behind circuits
     fire_at: int | None  # when the first job is due
+    moving: bool  # the store has, or had, a part in a move
 
 
 class Transaction:

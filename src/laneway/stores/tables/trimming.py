@@ -14,6 +14,7 @@ import msgspec
 from laneway.core.events import TRIMMED, Stamped, chunk
 from laneway.core.trimming import trimmed
 from laneway.stores.tables.database import Database
+from laneway.stores.tables.standing import is_still
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("trimming")
@@ -22,6 +23,8 @@ _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
 
 def trim(db: Database, older_than: int, limit: int, now: int) -> int:
     """Trim old logs; see `UpkeepStore.trim`."""
+    if is_still(db):
+        return 0
     db.execute(_SQL["note_ends"])
     numbers = [number for (number,) in db.execute(_SQL["outdated"], (now - older_than, max(0, limit)))]
     for number in numbers:

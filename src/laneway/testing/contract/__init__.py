@@ -46,6 +46,7 @@ from laneway.testing.contract.leases import Leases
 from laneway.testing.contract.logs import Logs
 from laneway.testing.contract.memos import Memos
 from laneway.testing.contract.missed import MadeUpFor
+from laneway.testing.contract.moving import Arriving, Leaving
 from laneway.testing.contract.overlap import NamedSessions, Overlaps
 from laneway.testing.contract.passing import Passing
 from laneway.testing.contract.pausing import PausedSessions, Pausing
@@ -134,5 +135,7 @@ class StoreContract(
     AfterEnds,
     JobWakes,
     LostJobReplies,
+    Leaving,
+    Arriving,
 ):
     """Everything a store must show. Subclass it and give it a `store` fixture."""

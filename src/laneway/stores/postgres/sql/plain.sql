@@ -4,8 +4,8 @@
 -- Read all that is asked about such runs, a row per priority of their lane: the last acceptance number, when the next
 -- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs
 -- and waits there, the turn of their user at their priority; and how far each priority has come. No row if there is no
--- such lane, if it has a bound, if the task is disabled, or if the user has parked runs. $1 is the lane, $2 the user or
--- '', $3 the priority, $4 the task. Index: primary keys, wait_until, worker_idle.
+-- such lane, if it has a bound, if the task is disabled, if the user has parked runs, or if the store has a part in a
+-- move. $1 is the lane, $2 the user or '', $3 the priority, $4 the task. Index: primary keys, wait_until, worker_idle.
 WITH RECURSIVE come(priority, v, ready) AS (
     (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
     UNION ALL
@@ -24,7 +24,8 @@ LEFT JOIN (
     SELECT last, waiting FROM turn WHERE lane = $1 AND "user" = $2 AND priority = $3 ORDER BY era DESC LIMIT 1
 ) AS turn ON true
 WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHERE task = $4)
-    AND coalesce((SELECT parked FROM seat WHERE lane = $1 AND "user" = $2 ORDER BY era DESC LIMIT 1), 0) = 0;
+    AND coalesce((SELECT parked FROM seat WHERE lane = $1 AND "user" = $2 ORDER BY era DESC LIMIT 1), 0) = 0
+    AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: put_ready
 -- Put the runs from an acceptance number on into their lane's ready order. Index: the primary keys.

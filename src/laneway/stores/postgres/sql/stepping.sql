@@ -6,9 +6,9 @@ INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events
 VALUES ($1::bigint, $2::int, $3::int, $4::text, $5::bigint, $6::int, $7::bigint, $8::int);
 
 -- name: worker
--- Read an incarnation and its last answer. Index: the primary key.
-SELECT incarnation, "left", call, refused, due_in, more, answered_at FROM worker WHERE id = $1
-ORDER BY era DESC LIMIT 1;
+-- Read an incarnation and its last answer, and whether the store has a part in a move. Index: the primary keys.
+SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), refused, due_in, more, answered_at
+FROM worker WHERE id = $1 ORDER BY era DESC LIMIT 1;
 
 -- name: answer
 -- Keep the answer to a step. Index: the primary key.

@@ -6,7 +6,7 @@
 -- one's runs, whether runs that were never started have a log (they were resumed, or took messages), whether there are
 -- messages, and whether some are of runs that have not ended; then what operators have set: of users, paused tasks,
 -- disabled ones, and of sessions; then whether there are circuits, and whether runs are parked behind any; last, when
--- the first job is due. The counter is behind the newest run until runs are pruned. Index: primary keys, wait_until,
+-- the first job is due, and whether the store has a part in a move. The counter is behind the newest run until runs are pruned. Index: primary keys, wait_until,
 -- worker_idle, lease_requested, outcome_resumed, message_open and job_due.
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait WHERE until IS NOT NULL),
@@ -19,7 +19,8 @@ SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM
     EXISTS (SELECT 1 FROM paused WHERE what = 'task'), (SELECT min(task) FROM disabled) IS NOT NULL,
     (SELECT min(name) FROM session_rule) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'session'),
     (SELECT min(key) FROM circuit) IS NOT NULL, (SELECT min(lane) FROM broken) IS NOT NULL,
-    (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL)
+    (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL),
+    EXISTS (SELECT 1 FROM moving WHERE one = 1)
 FROM counter WHERE one = 1;
 
 -- name: next_due

@@ -21,3 +21,14 @@ local function begin(keys, argv)
     begins[i]()
   end
 end
+
+-- Return what the store's part in a move makes of a call, nil if nothing: a refusal of one that brings something new, or
+-- that changes anything.
+local function gate(brings)
+  local found = call('HMGET', PREFIX .. 'moving', 'phase', 'place')
+  local phase = found[1]
+  if not phase or phase == 'arrived' or (phase == 'shut' and not brings) then
+    return nil
+  end
+  return redis.error_reply('LANEWAY ' .. (phase == 'arriving' and phase or 'moved') .. ' ' .. cjson.encode({found[2]}))
+end

@@ -93,6 +93,13 @@ local function judge_user(user)
   end
 end
 
+-- Work out what holds for a user in all lanes, and let nothing go on by that: it was so before, in another store.
+function ruling.judge_caps(user)
+  for name in pairs(lanes.all()) do
+    judge_cap(lanes.get(name), user)
+  end
+end
+
 function ruling.set_cap(user, lane, cap)
   base.set_text('set_caps', lane .. '\n' .. user, cap and base.digits(cap))
   judge_user(user)

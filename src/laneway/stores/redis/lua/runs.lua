@@ -156,6 +156,38 @@ function runs.make(new, lane, due_at)
   return run
 end
 
+-- Take in a run that another store had, under its number there and on no shelf: `facts` as carrying.lua has them.
+function runs.bring(facts)
+  local field, state = base.digits(facts.number), facts.state
+  local new = {
+    id = facts.id, task = facts.task, user = facts.user, session = facts.session, priority = facts.priority,
+    args = facts.args,
+  }
+  local run = records.new(facts.number, new, facts.lane, facts.due_at)
+  run.state, run.fence, run.attempt, run.crashes = state, facts.fence, facts.attempt, facts.crashes
+  run.accepted_at, run.started_at, run.ended_at =
+    facts.accepted_at, facts.started_at or false, facts.ended_at or false
+  base.count('blocks', base.digits(math.floor(facts.number / 1000)), 1)
+  base.count('states', state, 1)
+  kept_runs:add(field, run)
+  base.set_text('ids', facts.id, field)
+  if records.is_long(facts.args) then
+    runs.keep_long({field, facts.args})
+  end
+  if facts.result then
+    runs.set_result(run, facts.result)
+  end
+  if BESIDE[state] then
+    call_later('SADD', state .. '_runs', field)
+  elseif TERMINAL[state] then
+    call_later('ZADD', 'ended:' .. state, base.digits(facts.ended_at), base.member(facts.number))
+    if facts.streamed then
+      call_later('ZADD', 'streamed', base.digits(facts.ended_at), base.member(facts.number))
+    end
+  end
+  return run
+end
+
 -- Count so many runs as there, pending, behind those that are; return the number before the first of them.
 function runs.count_in(count)
   local before = runs.last()

@@ -4,7 +4,7 @@
 -- Read all that is asked about such runs, a row per priority of their lane: the last acceptance number, when the next
 -- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs and waits there, the turn of their user at their
 -- priority; and how far each priority has come. No row if there is no such lane, if it has a bound, if the task is
--- disabled, or if the user has parked runs. ?1 is the lane, ?2 the user or '', ?3 the priority, ?4 the task.
+-- disabled, if the user has parked runs, or if the store has a part in a move. ?1 is the lane, ?2 the user or '', ?3 the priority, ?4 the task.
 -- Index: primary keys, wait_until, worker_idle.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
@@ -14,7 +14,8 @@ FROM counter CROSS JOIN lane ON lane.name = ?1
 LEFT JOIN pace ON pace.lane = ?1
 LEFT JOIN turn ON turn.lane = ?1 AND turn.user = ?2 AND turn.priority = ?3
 WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHERE task = ?4)
-    AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.lane = ?1 AND seat.user = ?2 AND parked > 0);
+    AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.lane = ?1 AND seat.user = ?2 AND parked > 0)
+    AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: put_ready
 -- Put the runs from an acceptance number on into their lane's ready order. Index: the primary keys.

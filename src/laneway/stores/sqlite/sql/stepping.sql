@@ -5,8 +5,10 @@
 INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: worker
--- Read an incarnation and its last answer. Index: the unique id.
-SELECT incarnation, "left", call, refused, due_in, more, answered_at FROM worker WHERE id = ?;
+-- Read an incarnation and its last answer, and whether the store has a part in a move. Index: the unique id, and the
+-- primary key.
+SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), refused, due_in, more, answered_at
+FROM worker WHERE id = ?;
 
 -- name: answer
 -- Keep the answer to a step. Index: the unique id.

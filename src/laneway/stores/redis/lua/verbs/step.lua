@@ -1,6 +1,6 @@
--- needs: leases, acceptance, claiming, waking
+-- needs: leases, acceptance, claiming, waking, moving
 -- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short}. Returns {numbers of the
--- claimed, claimed, refused, due_in, more, now, requests, fires_in}.
+-- claimed, claimed, refused, due_in, more, now, requests, fires_in, moved}.
 
 base.allow_full()
 local step = unpacked(ARGV[2])
@@ -20,6 +20,9 @@ if step[2] > worker.call + 1 then
   return base.refusal('lease_lost')
 end
 
+local phase, to = moving.leaving()
+to = to or false
+
 local function fires_in(now)
   local soonest = jobs.soonest()
   return soonest and math.max(0, soonest - now) or false
@@ -27,8 +30,8 @@ end
 
 local function answer(numbers, claimed, refused, due_in, more, now)
   return replies.list({
-    pack(numbers), replies.list(claimed), pack(refused, due_in, more, now, leases.requests(worker), fires_in(now)),
-  }, 8)
+    pack(numbers), replies.list(claimed), pack(refused, due_in, more, now, leases.requests(worker), fires_in(now), to),
+  }, 9)
 end
 
 -- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile.
@@ -41,6 +44,19 @@ if step[2] <= worker.call then
     end
   end
   return answer(numbers, held, unpack(reply, 3, 6))
+end
+
+-- Of a store that nobody may change any more, nothing that this step says is written.
+if phase == 'frozen' then
+  local refused = {}
+  for _, said in ipairs({step[3], step[4], step[7], step[8]}) do
+    for _, one in ipairs(said) do
+      refused[#refused + 1] = {one[1], one[2]}
+    end
+  end
+  return answer({}, {}, refused, false, false, NOW)
+elseif phase then
+  step[5], step[6] = 0, false
 end
 
 local NOTHING = {numbers = {}, fences = {}, handed = {}, runs = {}}

@@ -1,0 +1,136 @@
+"""Packing: all that the memory store has, as pieces (`core.moving.pieces`), a part at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from laneway.core.moving.pieces import (
+    Cap,
+    CircuitIn,
+    Counters,
+    Disabled,
+    JobIn,
+    KeyIn,
+    LaneIn,
+    Mark,
+    Page,
+    Paused,
+    Piece,
+    Place,
+    RunIn,
+    SeatIn,
+    SessionIn,
+    SessionRule,
+    Taken,
+    TurnIn,
+    page_of,
+)
+from laneway.core.states import RunState
+from laneway.ports.gates import Held
+from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.records import Record, log_of
+
+
+def page(kept: Kept, after: Mark) -> Page:
+    """Return a whole part; see `MovingStore.pack`."""
+    part, _ = after
+    return page_of(part, list(_PARTS[part](kept)), None)
+
+
+def _settings(kept: Kept) -> Iterator[Piece]:
+    yield Counters(accepted=kept.accepted, jobs_at=kept.jobs.latest)
+    for name, book in kept.lanes.items():
+        yield LaneIn(
+            lane=book.lane,
+            declared=kept.declared.get(name),
+            ruled=kept.ruled_lanes.get(name),
+            paused=book.paused,
+            active=book.active,
+            pending=book.pending,
+            paces=tuple((priority, pace.v, pace.ready) for priority, pace in sorted(book.paces.items())),
+            counts={what: count for (lane, what), count in kept.counts.items() if lane == name and count},
+        )
+    yield from (Cap(user=user, lane=lane, cap=cap) for (user, lane), cap in kept.caps.items())
+    paused = {Held.USER: kept.paused_users, Held.SESSION: kept.paused_sessions, Held.TASK: kept.paused_tasks}
+    yield from (Paused(what=what.value, name=name) for what, names in paused.items() for name in names)
+    yield from (Disabled(task=task) for task in kept.disabled_tasks)
+    yield from (SessionRule(name=name, rule=rule) for name, rule in kept.ruled_sessions.items())
+    for key in kept.circuits.keys:
+        circuit = kept.circuits.get(key)
+        yield CircuitIn(key=key, failures=circuit.failures, until=circuit.until)
+
+
+def _turns(kept: Kept) -> Iterator[Piece]:
+    for name, book in kept.lanes.items():
+        for (user, priority), turn in book.turns.items():
+            if turn.waiting:
+                yield TurnIn(lane=name, user=user, priority=priority, last=turn.last, waiting=turn.waiting)
+
+
+def _seats(kept: Kept) -> Iterator[Piece]:
+    for name, book in kept.lanes.items():
+        for user, seat in book.seats.items():
+            if seat.active or seat.parked or seat.out:
+                yield SeatIn(lane=name, user=user, active=seat.active, parked=seat.parked, out=seat.out)
+
+
+def _sessions(kept: Kept) -> Iterator[Piece]:
+    return (SessionIn.of(name, book) for name, book in kept.sessions.items() if not book.idle)
+
+
+def _jobs(kept: Kept) -> Iterator[Piece]:
+    return (JobIn(job=job, fires=fires) for job, fires in kept.jobs.everything())
+
+
+def _keys(kept: Kept) -> Iterator[Piece]:
+    for (task, user, key), entry in kept.keys.items():
+        if entry.run_id not in kept.by_id:
+            facts = (entry.digest, entry.at, entry.run_id, entry.number)
+            yield KeyIn(task, user, key, *facts)
+
+
+def _runs(kept: Kept) -> Iterator[Piece]:
+    keys: dict[str, list[KeyIn]] = defaultdict(list)
+    for (task, user, key), entry in sorted(kept.keys.items(), key=lambda item: (item[0][0], item[0][1] or "", item[0])):
+        keys[entry.run_id].append(KeyIn(task=task, user=user, key=key, digest=entry.digest, at=entry.at))
+    return (_run(kept, run, tuple(keys[run.id])) for run in kept.records)
+
+
+def _run(kept: Kept, run: Record, keys: tuple[KeyIn, ...]) -> RunIn:
+    return RunIn(
+        **{name: getattr(run, name) for name in SAME},
+        error=run.failure,
+        request=run.request.value if run.request is not None and run.state is RunState.WAITING else None,
+        log=tuple(log_of(run)),
+        streamed=run in kept.transient,
+        taken=tuple(Taken(message=message, moved=kept.takers.get(message.id) is not run) for message in run.taken),
+        keys=keys,
+    )
+
+
+# What has the same name and form in a record.
+SAME = (
+    *("number", "id", "task", "args", "lane", "user", "session", "priority", "accepted_at", "due_at", "state"),
+    *("attempt", "fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "arrival", "ties"),
+    *("wait", "call", "checkpoint", "prepared", "memos", "read"),
+)
+
+
+def _places(kept: Kept) -> Iterator[Piece]:
+    for shelf, gate, rank, run in kept.heaps.places():
+        owner = run.lane if shelf.value in ("ready", "parked") else run.session
+        paused = run.state is RunState.PAUSED
+        yield Place(run.number, shelf.value, rank, run.kind, owner=owner, gate=gate, paused=paused)
+
+
+_PARTS: dict[str, Callable[[Kept], Iterator[Piece]]] = {
+    "settings": _settings,
+    "turns": _turns,
+    "seats": _seats,
+    "sessions": _sessions,
+    "jobs": _jobs,
+    "keys": _keys,
+    "runs": _runs,
+    "places": _places,
+}

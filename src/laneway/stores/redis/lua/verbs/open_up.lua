@@ -1,0 +1,11 @@
+-- needs: moving
+-- Be an ordinary store: {move}. Return whether it is the target of this move.
+
+local move = unpacked(ARGV[2])[1]
+local found = moving.standing()
+if found[2] ~= move or (found[1] ~= 'arriving' and found[1] ~= 'arrived') then
+  return pack(false)
+end
+moving.stand('arrived', move, found[3])
+base.flush()
+return pack(true)

@@ -1,0 +1,3 @@
+-- needs: base, replies
+-- Return a hash of packed values: {name}.
+return replies.hash(unpacked(ARGV[2])[1])

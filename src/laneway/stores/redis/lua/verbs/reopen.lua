@@ -1,0 +1,21 @@
+-- needs: moving, waking
+-- Have no part in a move any more: {move}. Returns "no" if the store has none that can be undone; "empty" if it is a
+-- target, which then belongs to nobody's move, is to be emptied, and has to be told once more with true behind.
+
+base.allow_full()
+local move, is_empty = unpack(unpacked(ARGV[2]), 1, 2)
+local found = moving.standing()
+if found[2] ~= move or found[1] == 'arrived' then
+  return pack('no')
+elseif found[1] == 'arriving' and not is_empty then
+  -- Race: a mover that is still about must not fill it again.
+  call_later('HSET', 'moving', 'move', move .. ' (given up)', 'clearing', '1')
+  base.flush()
+  return pack('empty')
+end
+call_later('DEL', 'moving')
+for _, worker in ipairs(workers.all()) do
+  waking.nudge(worker.id)
+end
+base.flush()
+return pack('open')

@@ -1,0 +1,75 @@
+"""The verbs of moves, for stores that stand for others; and a whole move, by hand."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from laneway.core.moving.digests import Tally
+from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
+from laneway.core.moving.standing import Moving
+from laneway.ports.moving import MovingStore
+
+T = TypeVar("T")
+
+
+class MovesOf(ABC):
+    """Passes the verbs of moves on."""
+
+    @abstractmethod
+    async def _pass_on(self, verb: str, call: Callable[[MovingStore], Awaitable[T]]) -> T:
+        """Make the call on a store."""
+
+    async def moving(self) -> Moving | None:
+        return await self._pass_on("moving", lambda store: store.moving())
+
+    async def shut_for(self, move: str, place: str) -> Moving:
+        return await self._pass_on("shut_for", lambda store: store.shut_for(move, place))
+
+    async def freeze(self, move: str) -> int:
+        return await self._pass_on("freeze", lambda store: store.freeze(move))
+
+    async def reopen(self, move: str) -> bool:
+        return await self._pass_on("reopen", lambda store: store.reopen(move))
+
+    async def holds(self) -> list[str]:
+        return await self._pass_on("holds", lambda store: store.holds())
+
+    async def arrive(self, move: str, place: str) -> Moving:
+        return await self._pass_on("arrive", lambda store: store.arrive(move, place))
+
+    async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
+        return await self._pass_on("pack", lambda store: store.pack(after, limit=limit))
+
+    async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
+        await self._pass_on("unpack", lambda store: store.unpack(move, pieces, mark))
+
+    async def open_up(self, move: str) -> None:
+        await self._pass_on("open_up", lambda store: store.open_up(move))
+
+
+async def all_pieces(store: MovingStore, limit: int = 500) -> list[Piece]:
+    """Return all that a store has, packed."""
+    found: list[Piece] = []
+    mark: Mark | None = FIRST
+    while mark is not None:
+        page = await store.pack(mark, limit=limit)
+        found += page.pieces
+        mark = page.mark
+    return found
+
+
+async def bring(pieces: Sequence[Piece], store: MovingStore, move: str = "move", *, limit: int = 7) -> None:
+    """Fill a store with these pieces, a few at a time, and open it."""
+    await store.arrive(move, "elsewhere")
+    for first in range(0, len(pieces), limit):
+        await store.unpack(move, pieces[first : first + limit], None)
+    await store.open_up(move)
+
+
+def tally(pieces: Sequence[Piece]) -> Tally:
+    """Return counts and digests of pieces."""
+    tally = Tally()
+    tally.add(pieces)
+    return tally
