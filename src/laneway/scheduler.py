@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,7 +33,7 @@ from laneway.engine.tasks import Registry, Task
 from laneway.engine.tomlfile import FILE
 from laneway.engine.trail import Bounds
 from laneway.engine.working import Working
-from laneway.errors import BadSetting, BadURL, KeyConflict
+from laneway.errors import BadSetting, BadURL, KeyConflict, StoreMoved
 from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter
 from laneway.ports.store import Store
@@ -233,9 +234,11 @@ class Scheduler(Registering, Runs):
         """Open the store now instead of with the first call; return it."""
         if not self._opened:
             await self._store.open()
-            if self._declared:
-                await self._store.declare_lanes(self._declared)
-            await self._code_jobs.tell(self._store, anew=True)
+            # One that has moved can still be read; whoever submits, or works, is told.
+            with contextlib.suppress(StoreMoved):
+                if self._declared:
+                    await self._store.declare_lanes(self._declared)
+                await self._code_jobs.tell(self._store, anew=True)
             self._opened = True
         elif self._knowing.declared:
             await self._code_jobs.tell(self._store)
@@ -300,6 +303,14 @@ def _postgres_store(url: str, clock: Clock) -> Store:
             raise
         raise BadURL("postgresql:// needs a package more: pip install 'laneway[postgres]'") from None
     return PostgresStore(url, None if isinstance(clock, SystemClock) else clock)
+
+
+def place_of(url: str) -> str:
+    """Return the address as others are told it: as it may be shown, and a file's as it is found from everywhere."""
+    scheme, separator, rest = url.partition("://")
+    if scheme == "sqlite" and len(rest) > 1:
+        return f"{scheme}{separator}/{Path(rest[1:]).absolute()}"
+    return without_password(url)
 
 
 def without_password(url: str) -> str:

@@ -31,6 +31,7 @@ COMMANDS = {
     "workers": "See who executes runs.",
     "doctor": "Examine a store, repair its counts, back it up.",
     "migrate": "Move a store to the layout that this laneway uses.",
+    "move": "Move all that a store has to another store.",
     "completion": "Print a script that makes the shell complete laneway.",
 }
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from laneway.cli.errors import FAILED, FINE, leave_now, say
+from laneway.cli.errors import CONFLICT, FAILED, FINE, leave_now, say
 from laneway.cli.lifeline import NOW, SOON
 from laneway.cli.notify import SOCKET, notify
 from laneway.cli.output import print_ndjson
@@ -141,6 +141,10 @@ class Fleet:
         said = f"worker {place.number} (process {place.pid}) {_end(code)} after {spoken(lived)}"
         if self._urgency:
             self._code = self._code or (FAILED if code else FINE)
+            say(said)
+        elif code == CONFLICT and self._was_ready:
+            # The store has moved, as it said: the others hear of it, too, and end when their runs have.
+            self._code = CONFLICT
             say(said)
         elif code == FINE and place.ready:
             place.starts_at = time.monotonic()

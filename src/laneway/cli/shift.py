@@ -21,13 +21,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from laneway.cli.app import MEMORY
-from laneway.cli.errors import FAILED, FINE, leave_now, say
+from laneway.cli.errors import CONFLICT, FAILED, FINE, leave_now, say
 from laneway.cli.lifeline import Lifeline
 from laneway.cli.notify import notify
 from laneway.cli.output import print_ndjson
 from laneway.cli.phrases import spoken
 from laneway.cli.signals import Inbox, heeding
 from laneway.engine.executor import THREADS
+from laneway.errors import StoreMoved
 from laneway.scheduler import without_password
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Shift:
         self._stuck: set[str] = set()
         self._drains_until: float | None = None  # because of a stuck handler, and nobody told it to stop
         self._left: list[str] = []
+        self._moved: StoreMoved | None = None
 
     def work(self) -> int:
         """Work until a signal comes, or all attempts were made; return the exit code."""
@@ -86,7 +88,7 @@ class Shift:
                 if self._stopping is not None:
                     await asyncio.wait([self._stopping])
                 if not self._working.cancelled():
-                    self._working.result()
+                    self._heed_end(self._working)
             finally:
                 # What is left behind keeps its lease, and so needs its store.
                 if not self._left:
@@ -117,6 +119,13 @@ class Shift:
                 say("  Ctrl-C again stops now")
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._stop_as_told, patience)
+
+    def _heed_end(self, work: asyncio.Task[None]) -> None:
+        """Take note of a move, by which a worker ends in order; raise whatever else it ended with."""
+        try:
+            work.result()
+        except StoreMoved as moved:
+            self._moved = moved
 
     @property
     def _patience(self) -> float:
@@ -168,7 +177,9 @@ class Shift:
 
     @property
     def _code(self) -> int:
-        return FAILED if self._left or self._stuck else FINE
+        if self._left or self._stuck:
+            return FAILED
+        return FINE if self._moved is None else CONFLICT
 
     # Talking
 
@@ -187,9 +198,11 @@ class Shift:
         if self._left:
             say(f"left behind: {_runs(len(self._left))} whose handlers did not end: {', '.join(self._left)}")
             say(f"  this process ends now, and another worker takes them over; {self._charge}")
+        elif self._moved is not None:
+            say(f"laneway: {self._moved}")
         elif self._lifeline is None:
             say("stopped")
-        self._print("stopped", left=self._left)
+        self._print("stopped", left=self._left, **({} if self._moved is None else {"moved": self._moved.where}))
 
     @property
     def _charge(self) -> str:

@@ -48,7 +48,8 @@ def worker(
 
     Ctrl-C or SIGTERM stops it: it claims nothing more, gives handlers time to end, cancels the rest and gives their
     runs back uncharged, all within 30 seconds. A second signal does so at once. Exits with 0 after a clean stop, with 1
-    if handlers had to be left behind, with 5 if --exclusive is refused.
+    if handlers had to be left behind, with 5 if --exclusive is refused, or if the store has moved (laneway move): then
+    it lets what it executes end, and says where the store is now.
 
     A handler that was told to stop and does not is stuck, and only the end of this process frees its run: the worker
     takes no new work, lets the others end for up to `stuck_drain` (10 minutes), and exits with 1, so that its

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Set
 from typing import Any
 
@@ -12,7 +12,7 @@ from laneway.core import events
 from laneway.core.events import draft
 from laneway.core.instants import SECOND
 from laneway.core.jobs.record import terms
-from laneway.core.outcome import Lapsed, Outcome, Released, Settlement, Snoozed, settle
+from laneway.core.outcome import Outcome, Released, Settlement, Snoozed, settle
 from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
@@ -22,6 +22,7 @@ from laneway.engine.deadlines import Deadlines
 from laneway.engine.execution import Execution, Stop
 from laneway.engine.executor import Executor
 from laneway.engine.inbox import Inbox
+from laneway.engine.lapses import judged
 from laneway.engine.preparing import Fetch, Remember
 from laneway.engine.saves import Saves
 from laneway.engine.stuck import Stuck
@@ -142,16 +143,10 @@ class Executions:
     def take_over(self, lapsed: list[Claimed]) -> None:
         """Settle leases of the dead. If one of a dead worker's runs was on its last chance, it alone is charged."""
         fresh = [run for run in lapsed if (run.number, run.fence) not in self._taken_over]
-        by_worker: defaultdict[str, list[Claimed]] = defaultdict(list)
-        for run in fresh:
-            by_worker[run.worker].append(run)
-        for worker, runs in by_worker.items():
-            poison = [run for run in runs if run.crashes and self._is_on_last_chance(run)]
-            for run in runs:
-                self._taken_over.add((run.number, run.fence))
-                log.warning("worker %s is gone; its run %s is taken over", worker, run.id)
-                outcome = Lapsed(charged=not poison or run in poison)
-                self._settle(run, settle(run, outcome, self._terms(run)))
+        for run, settlement in judged(fresh, self._registry.policy):
+            self._taken_over.add((run.number, run.fence))
+            log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
+            self._settle(run, settlement)
 
     def _terms(self, run: Claimed) -> TaskPolicy:
         return terms(self._registry.policy(run.task), run.ties)

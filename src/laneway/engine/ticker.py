@@ -17,7 +17,7 @@ import logging
 from laneway.core.instants import SECOND
 from laneway.engine.firer import Firer
 from laneway.engine.knowing import Knowing
-from laneway.errors import StoreUnavailable
+from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.jobs import JobStore
 
@@ -69,6 +69,9 @@ class Ticker:
                     tries += 1
                     log.warning("cannot fire jobs: %s; trying again in %g s", error, wait)
                     await self._clock.sleep(wait)
+                except StoreMoved:
+                    # The worker hears of it by its next step, and ends; until then there is nothing to fire here.
+                    await self._clock.sleep(REPEAT_AFTER[-1])
                 else:
                     await self._wait()
         finally:

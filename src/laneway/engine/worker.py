@@ -16,6 +16,9 @@ answered: the store then either does it or returns what it had answered. Meanwhi
 result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
 whole incarnation is lost the worker stops every handler and goes on under a new one.
 
+**Moving.** A store that was moved, or is being moved, says so with every answer and gives nothing more. The worker lets
+what it executes end, says good-bye and ends with StoreMoved: it cannot know the way to the other store.
+
 **Stopping.** It claims nothing more, waits, stops the handlers, waits again, and gives back what has stopped. A thread
 cannot be stopped: `run` returns without it, and the worker lives on behind the scenes, renewing its leases, until the
 last thread has ended and is settled, or the process is gone.
@@ -57,7 +60,7 @@ from laneway.engine.telling import Telling
 from laneway.engine.threads import from_thread
 from laneway.engine.ticker import Ticker
 from laneway.engine.watchdog import Watchdog
-from laneway.errors import LeaseLost, StoreUnavailable
+from laneway.errors import LeaseLost, StoreMoved, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.settings import Settings
@@ -116,6 +119,7 @@ class Worker:
         self._incarnation = ""
         self._call = 0
         self._stopping = False  # claim nothing more
+        self._moved: str | None = None  # where the store's content is now
         self._gave_up = asyncio.Event()  # what still runs could not be stopped
         self._told = asyncio.Event()  # the store has been told every result there was
         self._lost = False
@@ -222,6 +226,8 @@ class Worker:
                     log.warning("this worker's leases were lost; it goes on as a new incarnation")
                     self._lost, self._incarnation = False, ""
                     self._incarnation = await self._answered(self._register)
+                if self._moved is not None:
+                    raise StoreMoved(self._moved)
         finally:
             self._opening = False
             if self._alarm is not None:
@@ -288,6 +294,8 @@ class Worker:
         executions = self._executions
         while True:
             reply = await self._step()
+            if reply.moved is not None:
+                self._hear_of_move(reply.moved)
             if not executions.results:
                 self._told.set()
             if reply.claimed:
@@ -384,6 +392,12 @@ class Worker:
                 await self._clock.sleep(wait)
             if self._lost:
                 raise LeaseLost(f"incarnation {self._incarnation} is lost")
+
+    def _hear_of_move(self, place: str) -> None:
+        """Claim nothing more, let what is executed end, and then end with StoreMoved."""
+        if self._moved is None:
+            log.warning("the store has moved to %s; this worker ends when what it executes has ended", place)
+        self._moved, self._stopping = place, True
 
     def _hear_of_loss(self, incarnation: str, leases: Set[tuple[int, int]] | None) -> None:
         # Called on the renewer's thread: for a set of leases, or for None when the whole incarnation is lost.

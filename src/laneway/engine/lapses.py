@@ -1,0 +1,26 @@
+"""What becomes of the runs of the dead: the one judgement that everybody makes who takes over from them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from laneway.core.jobs.record import terms
+from laneway.core.outcome import Lapsed, Settlement, settle
+from laneway.core.policy import TaskPolicy
+from laneway.core.run import Claimed
+
+
+def judged(lapsed: Iterable[Claimed], policy: Callable[[str], TaskPolicy]) -> Iterator[tuple[Claimed, Settlement]]:
+    """Go through leases of the dead with how each is settled; `policy` gives that of a task.
+
+    If one of a dead worker's runs was on its last chance, it alone is charged.
+    """
+    by_worker: defaultdict[str, list[Claimed]] = defaultdict(list)
+    for run in lapsed:
+        by_worker[run.worker].append(run)
+    for runs in by_worker.values():
+        poison = [run for run in runs if run.crashes and run.crashes + 1 >= policy(run.task).max_crashes]
+        for run in runs:
+            outcome = Lapsed(charged=not poison or run in poison)
+            yield run, settle(run, outcome, terms(policy(run.task), run.ties))
