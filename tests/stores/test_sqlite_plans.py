@@ -21,6 +21,9 @@ LONG |= {name for name in TEXTS if name.startswith("checking.")} | {"circuits.al
 # Only asked of a lane that drops its oldest, and is full.
 LONG |= {"arriving.oldest"}
 LONG |= {"explaining.users", "explaining.depths"}
+# A move reads all there is, once.
+LONG |= {"moving.holds", "moving.note_asides", "moving.note_broken"}
+LONG |= {"packing.caps", "packing.circuits", "packing.paused", "packing.rules"}
 # As long as what runs and streams, and what has ended since a minute ago.
 LONG |= {"trimming.note_ends"}
 

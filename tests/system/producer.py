@@ -13,7 +13,7 @@ from random import Random
 
 import msgspec
 
-from laneway import StoreUnavailable, Submission
+from laneway import StoreMoved, StoreUnavailable, Submission
 from tests.system.app import app, pen, stroll
 from tests.system.faults import put_behind_lossy_line
 from tests.system.journal import What
@@ -64,6 +64,8 @@ async def _submit_all(parcels: Iterator[Sequence[Submission]], pause: float) -> 
         except StoreUnavailable:
             pen().write(What.UNSURE)
             continue
+        except StoreMoved:
+            return
         for receipt in receipts:
             pen().write(What.ACCEPTED, receipt.run_id)
 

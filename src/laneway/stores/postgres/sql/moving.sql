@@ -14,7 +14,7 @@ ON CONFLICT (one) DO UPDATE SET phase = excluded.phase, move = excluded.move, pl
 UPDATE moving SET mark = $1 WHERE one = 1;
 
 -- name: forget
--- Forget the move. It is one row.
+-- Forget the move. Index: the primary key.
 DELETE FROM moving WHERE one = 1;
 
 -- name: busy

@@ -1,7 +1,7 @@
 -- Deleting all that a store has, table by table.
 
 -- name: clear_inbox
--- There is none in a file: nothing is submitted inside others' transactions.
+-- It reads nothing: in a file nothing is submitted inside others' transactions.
 SELECT 1;
 
 -- name: clear_run

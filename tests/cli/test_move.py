@@ -1,0 +1,95 @@
+"""`laneway move`: what it says and what it ends with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+
+Submitted = Callable[..., str]
+HERE, THERE = "sqlite:///laneway.db", "sqlite:///there.db"
+
+
+@pytest.fixture
+def runs(submitted: Submitted) -> list[str]:
+    """The runs of a store: two that are pending."""
+    return [submitted("add", f"a={n}") for n in range(2)]
+
+
+def test_all_is_moved_and_the_old_address_says_where(folder: Path, invoke: Invoke, runs: list[str]) -> None:
+    result = invoke("move", HERE, THERE)
+
+    there = f"sqlite:///{folder / 'there.db'}"
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "copying: 2 runs" in result.stderr
+    assert f"moved 2 runs, 7 lanes to {there}; both sides hold the same" in result.stderr
+    for command in (("submit", "app:app", "add", "a=1"), ("worker", "app:app"), ("drain", "app:app")):
+        refused = invoke(*command)
+        assert refused.exit_code == 5
+        assert f"laneway: this store has moved to {there}; use that address" in refused.stderr
+    assert len(json.loads(invoke("runs", "list", "--store", THERE, "--json").stdout)) == len(runs)
+    assert invoke("doctor", "--store", THERE).exit_code == 0
+    assert invoke("runs", "show", runs[0]).exit_code == 0
+
+
+def test_it_tells_programs_what_was_moved(folder: Path, invoke: Invoke, runs: list[str]) -> None:
+    result = invoke("move", HERE, THERE, "--json")
+
+    told = json.loads(result.stdout)
+    assert (told["v"], told["moved"]["run"], told["to"]) == (1, len(runs), f"sqlite:///{folder / 'there.db'}")
+    assert len(told["digest"]) == 64
+    assert result.stderr == ""
+    again = json.loads(invoke("move", HERE, THERE, "--json").stdout)
+    assert again["digest"] == told["digest"]
+
+
+def test_what_is_not_empty_is_refused_unless_told(invoke: Invoke, runs: list[str]) -> None:
+    invoke("move", HERE, THERE)
+
+    refused = invoke("move", THERE, HERE)
+
+    assert refused.exit_code == 5
+    assert "laneway.db is not empty: it has 2 runs" in refused.stderr
+    assert "--overwrite deletes" in refused.stderr
+    assert invoke("move", THERE, HERE, "--overwrite").exit_code == 0
+    assert invoke("submit", "app:app", "add", "a=1").exit_code == 0
+
+
+def test_a_move_can_be_given_up_until_it_is_done(invoke: Invoke, runs: list[str]) -> None:
+    nothing = invoke("move", HERE, THERE, "--abort")
+    assert (nothing.exit_code, "is not being moved; there is nothing to give up" in nothing.stderr) == (5, True)
+
+    invoke("move", HERE, THERE)
+    late = invoke("move", HERE, THERE, "--abort")
+
+    assert late.exit_code == 5
+    assert "the move is done and" in late.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        ("memory://", THERE, "memory:// lives inside one process"),
+        (HERE, "memory://", "memory:// lives inside one process"),
+        (HERE, HERE, "FROM and TO are the same store"),
+        (HERE, "mysql://host", "mysql:// is not a store laneway knows"),
+    ],
+)
+def test_what_cannot_be_moved_is_refused(invoke: Invoke, runs: list[str], source: str, target: str, why: str) -> None:
+    result = invoke("move", source, target)
+
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_source_that_is_not_there_is_not_made(folder: Path, invoke: Invoke) -> None:
+    result = invoke("move", "sqlite:///nowhere.db", THERE)
+
+    assert result.exit_code == 6
+    assert not (folder / "nowhere.db").exists()
+    assert not (folder / "there.db").exists()
