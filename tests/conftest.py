@@ -80,7 +80,8 @@ def postgres_database(postgres_server: Postgres) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def emptied_schema(postgres_database: str) -> Iterator[Callable[[], str]]:
     """Give what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
-    url = _in_schema(postgres_database, f"test_{os.getpid()}")
+    # More patience than a store has by itself: the machine may be busy.
+    url = _in_schema(postgres_database, f"test_{os.getpid()}") + "&timeout=30"
 
     async def make() -> None:
         store = PostgresStore(url, FakeClock())
