@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -62,9 +63,8 @@ class Pair:
         assert await self.memory.check() == []
         await check_waits(self.memory, runs)
         await self._compare_jobs(runs)
-        for run in runs:
-            await self._compare_new_events(run)
-            await self._compare_kept(run)
+        # All at once: what they cost is mostly the way to the store and back.
+        await asyncio.gather(*(self._compare_own(run) for run in runs))
         await self._compare_in_turns([run for run in runs if not run.ended])
 
     async def compare_to_the_end(self, clock: FakeClock) -> None:
@@ -84,6 +84,10 @@ class Pair:
         await check_jobs(self.memory, runs)
         for job in jobs[self._turn % 2 :: 2]:
             await self.same(partial(_records, job.id))
+
+    async def _compare_own(self, run: Run) -> None:
+        await self._compare_new_events(run)
+        await self._compare_kept(run)
 
     async def _compare_new_events(self, run: Run) -> None:
         after = self._seen.setdefault(run.id, 0)
