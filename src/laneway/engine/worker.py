@@ -294,8 +294,6 @@ class Worker:
         executions = self._executions
         while True:
             reply = await self._step()
-            if reply.moved is not None:
-                self._hear_of_move(reply.moved)
             if not executions.results:
                 self._told.set()
             if reply.claimed:
@@ -365,6 +363,8 @@ class Worker:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
             self._executions.lose(number, fence)
         self._executions.hear(reply.requests)
+        if reply.moved is not None:
+            self._hear_of_move(reply.moved)
 
     async def _messages(self, run_id: str, known: int) -> list[Message]:
         messages: list[Message] = []
