@@ -47,12 +47,11 @@ class Heir:
         others = [worker for worker in await self._store.workers() if worker.incarnation.id != self._me.id]
         gone = [worker.incarnation.id for worker in others if is_gone(worker.incarnation.process)]
         reply = await self._store.reclaim(self._me.id, gone)
-        if not reply.lapsed:
-            return 0
         for run in reply.lapsed:
             log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
         settled = judged(reply.lapsed, lambda _: TaskPolicy())
         self._call += 1
+        # Also if there is nothing to settle: a step brings in what others have left at the store's door.
         results = [Result(run.number, run.fence, settlement) for run, settlement in settled]
         await self._store.step(Step(self._me.id, self._call, results))
         return len(results)

@@ -78,9 +78,9 @@ def _run(piece: RunIn) -> list[Any]:
     if piece.error is not None:
         facts["error"] = msgspec.json.encode(piece.error).decode()
     if piece.wait is not None:
-        facts["wait"] = packing.wait(piece.wait)
+        facts["wait"] = _with_false(packing.wait(piece.wait))
     facts["log"] = [[text, last - first + 1] for first, last, text in chunks(piece.log)]
-    facts["memos"] = [packing.memo(memo) for memo in piece.memos]
+    facts["memos"] = [_with_false(packing.memo(memo)) for memo in piece.memos]
     facts["taken"] = [[_message(taken.message), taken.moved] for taken in piece.taken]
     facts["keys"] = [[_field(key.task, key.user, key.key), key.digest, key.at] for key in piece.keys]
     return ["run", facts | _ties(piece)]
@@ -113,6 +113,15 @@ def _field(task: str, user: str | None, key: str) -> str:
 
 def _key(piece: KeyIn) -> list[Any]:
     return ["key", _field(piece.task, piece.user, piece.key), piece.run_id, piece.number, piece.digest, piece.at]
+
+
+def _with_false(value: Any) -> Any:
+    """Return the value with false for each None: a script would take a None at the end of a list for its end."""
+    if isinstance(value, dict):
+        return {name: _with_false(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_false(item) for item in value]
+    return False if value is None else value
 
 
 def _or_false(value: Any, packed: Callable[[Any], Any] = lambda value: value) -> Any:
