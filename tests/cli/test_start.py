@@ -119,6 +119,7 @@ def test_there_are_exactly_the_commands_of_this_version() -> None:
         "workers list",
         "doctor",
         "migrate",
+        "move",
         "completion",
     ]
 
