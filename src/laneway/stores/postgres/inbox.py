@@ -46,7 +46,7 @@ def take_in(db: Database, effects: Effects, now: int) -> None:
     if unread:
         db.execute(_SQL["set_aside"], (as_json(unread),))
     if batch:
-        receipts = submit(db, effects, batch, now)
+        receipts = submit(db, effects, batch, now, posted=True)
         declined = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if not _stands(new, receipt)]
         for new, receipt in declined:
             _drop(db, new, receipt, now)

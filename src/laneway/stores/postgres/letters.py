@@ -17,7 +17,7 @@ import msgspec
 import psycopg
 
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome
-from laneway.errors import BadSetting
+from laneway.errors import BadSetting, StoreMoved
 from laneway.stores.postgres.session import NOW
 
 _LOOK = "SELECT to_regclass('{0}.inbox') IS NOT NULL"
@@ -112,6 +112,8 @@ async def _awaited(doing: Any) -> Any:
 def _meant(error: Exception) -> Exception:
     """Return the error to raise: the driver's own, unless it is about what the caller passed in."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
+    if getattr(cause, "sqlstate", None) == "LW001":
+        return StoreMoved(str(cause).partition("moved to ")[2].partition("; use that address")[0])
     if "current transaction is aborted" in str(cause):
         return BadSetting("connection is in a transaction that is aborted already; roll it back first")
     if "in a read-only transaction" in str(cause):

@@ -78,11 +78,15 @@ class Packing(Jobs):
 
     async def _pack_turns(self, last: str, _: int) -> Found:
         lane, on = await self._next_lane(last)
-        turns = pairs(await self._call("pack_hash", f"turns:{lane}")) if lane is not None else ()
-        found = [((turn_of(field)), turn) for field, turn in turns if turn[1]]
+        if lane is None:
+            return [], on
+        books = dict(pairs(await self._call("pack_hash", "lanes")))
+        turns = [(whose, (turn.last, turn.waiting)) for whose, turn in lane_book(lane, books[lane]).turns.items()]
+        turns += [(turn_of(field), turn) for field, turn in pairs(await self._call("pack_hash", f"turns:{lane}"))]
         pieces: list[Piece] = [
-            TurnIn(lane=lane or "", user=user, priority=priority, last=last_tag, waiting=waiting)
-            for (user, priority), (last_tag, waiting) in found
+            TurnIn(lane=lane, user=user, priority=priority, last=last_tag, waiting=waiting)
+            for (user, priority), (last_tag, waiting) in turns
+            if waiting
         ]
         return pieces, on
 

@@ -1,5 +1,5 @@
--- The store's part in a move, if it has or had one: `core.moving.standing` says what a phase means. `place` is the other
--- store's address, without a password; `mark` is how far its pieces have come, as JSON.
+-- The store's part in a move, if it has or had one: `core.moving.standing` says what a phase means. `place` is the
+-- other store's address, without a password; `mark` is how far its pieces have come, as JSON.
 CREATE TABLE moving (
     one int PRIMARY KEY CHECK (one = 1),
     phase text NOT NULL,
@@ -8,9 +8,10 @@ CREATE TABLE moving (
     mark text
 );
 
--- Whoever submits inside a transaction of their own takes no lock of ours, so the table itself refuses them once the store
--- is shut. Race: one that was let in before has a lock on the table until it ends, which the freezing of the store heeds.
-CREATE FUNCTION refuse_if_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Whoever submits inside a transaction of their own takes no lock of ours, so the table itself refuses them once the
+-- store is shut, with the owner's rights and in this schema, whoever they are and wherever they look. Race: one that
+-- was let in before has a lock on the table until it ends, which the freezing of the store heeds.
+CREATE FUNCTION refuse_if_moved() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     stands text;
     other text;

@@ -7,7 +7,8 @@ SELECT phase, move, place, mark FROM moving WHERE one = 1;
 -- name: stand
 -- Note how the store stands in a move. Index: the primary key.
 INSERT INTO moving (one, phase, move, place, mark) VALUES (1, $1::text, $2::text, $3::text, NULL)
-ON CONFLICT (one) DO UPDATE SET phase = excluded.phase, move = excluded.move, place = excluded.place, mark = excluded.mark;
+ON CONFLICT (one)
+DO UPDATE SET phase = excluded.phase, move = excluded.move, place = excluded.place, mark = excluded.mark;
 
 -- name: mark
 -- Note how far the pieces of a move have come. Index: the primary key.
@@ -18,8 +19,8 @@ UPDATE moving SET mark = $1 WHERE one = 1;
 DELETE FROM moving WHERE one = 1;
 
 -- name: busy
--- Count the leases, what was submitted inside others' transactions and is not accepted yet, and those of these transactions
--- that have not ended: an insert that was let in holds its lock on the table. It reads both tables.
+-- Count the leases, what was submitted inside others' transactions and is not accepted yet, and those of these
+-- transactions that have not ended: an insert that was let in holds its lock on the table. It reads both tables.
 SELECT (SELECT count(*) FROM lease) + (SELECT count(*) FROM inbox)
     + (SELECT count(*) FROM pg_catalog.pg_locks
     WHERE locktype = 'relation' AND relation = 'inbox'::regclass AND mode = 'RowExclusiveLock');

@@ -38,9 +38,9 @@ SELECT name, rule FROM session_rule ORDER BY name;
 SELECT key, failures, until FROM circuit ORDER BY key;
 
 -- name: turns
--- Read turns behind one. Index: the primary key.
-SELECT lane, "user", priority, last, waiting FROM turn WHERE (lane, "user", priority) > ($1, $2, $3)
-ORDER BY lane, "user", priority LIMIT $4;
+-- Read the turns of those who wait, behind one. Index: the primary key.
+SELECT lane, "user", priority, last, waiting FROM turn
+WHERE (lane, "user", priority) > ($1, $2, $3) AND waiting > 0 ORDER BY lane, "user", priority LIMIT $4;
 
 -- name: seats
 -- Read seats behind one. Index: the primary key.
@@ -65,9 +65,12 @@ ORDER BY task, "user", key LIMIT $4;
 
 -- name: runs
 -- Read runs behind one. Index: the primary keys.
-SELECT run.number, id, task, run.args, lane, "user", session, priority, accepted_at, coalesce(outcome.due_at, run.due_at),
-    coalesce(outcome.state, 'pending'), coalesce(attempt, 1), coalesce(fence, 0), coalesce(crashes, 0), started_at, outcome.ended_at,
-    reason, error, result, retry_of, arrival, ties, wait.request, wait.body, control.call, checkpoint.state, prepared.args,
+SELECT run.number, id, task, run.args, lane, "user", session, priority, accepted_at, coalesce(outcome.due_at,
+    run.due_at),
+        coalesce(outcome.state, 'pending'), coalesce(attempt, 1), coalesce(fence, 0), coalesce(crashes, 0),
+    started_at, outcome.ended_at,
+        reason, error, result, retry_of, arrival, ties, wait.request, wait.body, control.call, checkpoint.state,
+    prepared.args,
     outcome.events, outcome.log, transient.number
 FROM run
 LEFT JOIN outcome ON outcome.number = run.number
@@ -98,7 +101,8 @@ ORDER BY number, task, "user", key;
 
 -- name: ready
 -- Read a shelf behind a place. Index: the primary key.
-SELECT lane, rank, number, kind FROM ready WHERE (lane, rank, number) > ($1, $2, $3) ORDER BY lane, rank, number LIMIT $4;
+SELECT lane, rank, number, kind FROM ready WHERE (lane, rank, number) > ($1, $2, $3) ORDER BY lane, rank, number
+    LIMIT $4;
 
 -- name: parked
 -- Read a shelf behind a place. Index: the primary key.

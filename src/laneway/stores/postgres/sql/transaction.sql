@@ -6,8 +6,8 @@
 -- one's runs, whether runs that were never started have a log (they were resumed, or took messages), whether there are
 -- messages, and whether some are of runs that have not ended; then what operators have set: of users, paused tasks,
 -- disabled ones, and of sessions; then whether there are circuits, and whether runs are parked behind any; last, when
--- the first job is due, and whether the store has a part in a move. The counter is behind the newest run until runs are pruned. Index: primary keys, wait_until,
--- worker_idle, lease_requested, outcome_resumed, message_open and job_due.
+-- the first job is due, and whether the store has a part in a move. The counter is behind the newest run until runs are
+-- pruned. Index: primary keys, wait_until, worker_idle, lease_requested, outcome_resumed, message_open and job_due.
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM aside), EXISTS (SELECT 1 FROM worker WHERE idle <> 0 AND id IS DISTINCT FROM $1::text),

@@ -132,7 +132,7 @@ function unpack_piece.lane(name, holds, code, operator, paused, active, pending,
     when_full = holds[5], paused = paused, active = active, pending = pending, paces = {},
   }
   for _, pace in ipairs(paces) do
-    book.paces[pace[1]] = {v = pace[2], ready = pace[3]}
+    book.paces[pace[1]] = {v = pace[2], ready = pace[3], last = 0, waiting = 0}
   end
   lanes.put(name, book)
   if code then
@@ -171,7 +171,8 @@ function unpack_piece.circuit(key, failures, till)
 end
 
 function unpack_piece.turn(lane, user, priority, last, waiting)
-  lanes.turns(lanes.get(lane)):put(turn_field(user or nil, priority), {last = last, waiting = waiting})
+  local turn = lanes.turn(lanes.get(lane), {user = user, priority = priority})
+  turn.last, turn.waiting = last, waiting
 end
 
 function unpack_piece.seat(lane, user, active, parked, out)
