@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.address import Address
 from laneway.testing import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 
@@ -30,9 +31,8 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
 
 
 def rows(url: str, statement: str) -> list[tuple[Any, ...]]:
-    schema = url.partition("schema=")[2].partition("&")[0]
-    bare = url.replace(f"?schema={schema}", "").replace(f"&schema={schema}", "")
-    with psycopg.connect(bare, autocommit=True, options=f"-c search_path={schema}") as link:
+    address = Address.parse(url)
+    with psycopg.connect(address.conninfo, autocommit=True, options=f"-c search_path={address.schema}") as link:
         return link.execute(statement.encode()).fetchall()
 
 

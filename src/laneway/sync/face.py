@@ -20,6 +20,7 @@ from laneway.core.states import RunState
 from laneway.core.status import StuckRun
 from laneway.errors import BadSetting
 from laneway.ports.gates import Depths
+from laneway.ports.inbox import Letter
 from laneway.ports.store import Store
 from laneway.sync.desks import SyncLanes, SyncSessions, SyncTasks, SyncUsers, SyncWorkers
 from laneway.sync.jobs import SyncJobs
@@ -68,16 +69,20 @@ class Sync(Generic[AnyTask, Submission]):
 
     # Submitting
 
-    def submit(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Receipt:
-        """Accept a run of `task`; return its receipt once it is stored."""
-        connection = options.pop("connection", None)
+    def submit(
+        self, task: AnyTask | str, args: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
+    ) -> Receipt:
+        """Accept a run of `task`; return its receipt once it is stored, or is part of the connection's transaction."""
         if connection is not None:
             # On this thread: that is where the connection may be used.
-            letter = self._call(lambda: self._scheduler.letter(task, args, **options))
-            posted: Receipt = letter.post(connection)
-            return posted
+            return self.letter(task, args, **options).post(connection)
         receipt: Receipt = self._call(lambda: self._scheduler.submit(task, args, **options))
         return receipt
+
+    def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
+        """Return a checked submission that can be put into a transaction of your own, by `post`."""
+        letter: Letter = self._call(lambda: self._scheduler.letter(task, args, **options))
+        return letter
 
     def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
         """Accept many runs; return a receipt for each, in order."""

@@ -9,7 +9,7 @@ if found[2] ~= move or not moving.leaving() then
   return pack(false)
 end
 for _, worker in ipairs(workers.all()) do
-  busy = busy + call('HLEN', PREFIX .. 'leases:' .. worker.id)
+  busy = busy + call('SCARD', PREFIX .. 'leases:' .. worker.id)
 end
 if busy == 0 then
   moving.stand('frozen', move, found[3])

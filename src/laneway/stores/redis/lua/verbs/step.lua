@@ -48,8 +48,11 @@ end
 
 -- Of a store that nobody may change any more, nothing that this step says is written.
 if phase == 'frozen' then
-  local refused = {}
-  for _, said in ipairs({step[3], step[4], step[7], step[8]}) do
+  local refused, numbers, fences = {}, step[3][1], step[3][2]
+  for i = 1, #numbers do
+    refused[i] = {tonumber(numbers[i]), fences[i]}
+  end
+  for _, said in ipairs({step[4], step[7], step[8]}) do
     for _, one in ipairs(said) do
       refused[#refused + 1] = {one[1], one[2]}
     end
