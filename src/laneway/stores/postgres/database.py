@@ -30,11 +30,13 @@ class Text(NamedTuple):
 
     query: str
     names: tuple[str, ...]
+    reads: bool  # and writes nothing
 
 
 def _numbered(text: str) -> Text:
     names = tuple(dict.fromkeys(_NAMED.findall(text)))
-    return Text(_NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text), names)
+    query = _NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text)
+    return Text(query, names, query.startswith(("SELECT", "WITH")))
 
 
 TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
@@ -71,11 +73,12 @@ class Found:
 class PostgresDatabase:
     """Fulfils `Database` over a connection that is in a transaction, and may be in pipeline mode."""
 
-    __slots__ = ("_whole", "now", "pipeline", "raw")
+    __slots__ = ("_expected", "_whole", "now", "pipeline", "raw")
     ahead = 2
 
     def __init__(self, raw: Connection[Any], now: Callable[[], int], pipeline: Pipeline | None = None) -> None:
         self.raw, self.now, self.pipeline = raw, now, pipeline
+        self._expected: dict[tuple[str, Row], Found] = {}  # what was asked ahead, until anything is written
         self._whole = False  # it was said that whole tables are read
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Found:
@@ -86,10 +89,21 @@ class PostgresDatabase:
         text = TEXTS[name]
         if isinstance(values, Mapping):
             values = [values[name] for name in text.names]
+        elif self._expected and (found := self._expected.pop((name, tuple(values)), None)) is not None:
+            return found
+        if not text.reads:
+            self._expected.clear()
         return Found(self._send(text.query, values), self.pipeline)
+
+    def expect(self, *questions: tuple[str, Row]) -> None:
+        """Send these at once, in one journey."""
+        if self.pipeline is not None:
+            for name, values in questions:
+                self._expected[name, values] = Found(self._send(TEXTS[name].query, values), self.pipeline)
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row; one that deletes is done for all of them at once."""
+        self._expected.clear()
         query = TEXTS[name].query
         if len(rows) > 1 and query.startswith("DELETE"):
             self._send(*_using(name).of(rows))
@@ -99,6 +113,7 @@ class PostgresDatabase:
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Insert rows by a statement with one `VALUES (...)`."""
+        self._expected.clear()
         if len(rows) == 1:
             self._send(TEXTS[name].query, rows[0])
         elif rows:
@@ -106,12 +121,14 @@ class PostgresDatabase:
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""
+        self._expected.clear()
         if rows:
             cursor = self._send(*_unnested(name).of(rows))
             self._expect(cursor, len(rows))
 
     def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
         """Insert rows that share most of their values."""
+        self._expected.clear()
         if own:
             cursor = self._send(TEXTS[name].query, (first, rank, *shared, _strings(own[::2]), _strings(own[1::2])))
             self._expect(cursor, count)

@@ -46,6 +46,12 @@ class Database(Protocol):
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
         """Do a statement."""
 
+    def expect(self, *questions: tuple[str, Row]) -> None:
+        """Take note that these reading statements will be asked for, unless something is written before.
+
+        Where each answer is a journey they are sent at once, and what is asked then has come already.
+        """
+
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row."""
 

@@ -36,12 +36,14 @@ from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
+_GLANCE = sql_names("transaction")["glance"]
 
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply:
     """Do the step; see `WorkerStore.step`."""
+    db.expect((_SQL["worker"], (step.incarnation,)), (_GLANCE, (step.incarnation,)))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
