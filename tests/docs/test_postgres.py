@@ -98,6 +98,10 @@ async def test_a_user_with_the_rights_that_are_named_can_work(postgres_server: P
             )
             try:
                 await greeted(re.sub(r"//[^@/]*@", f"//{role}:secret@", url))
+                owners = link.execute(
+                    "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laneway'"
+                ).fetchall()
+                assert owners == [(role,)]
             finally:
                 link.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}".encode())
 

@@ -32,8 +32,10 @@ async def test_what_was_posted_before_a_move_began_is_taken_in_and_nothing_after
 ) -> None:
     store = PostgresStore(postgres_url)
     with psycopg.connect(Address.parse(postgres_url).conninfo, autocommit=True) as link:
-        receipt = await app.submit("greet", {"name": "ann"}, connection=link)
-        await store.shut_for("move", ELSEWHERE)
+        with link.transaction():
+            receipt = await app.submit("greet", {"name": "ann"}, connection=link)
+            await store.shut_for("move", ELSEWHERE)
+            assert await store.freeze("move") > 0  # somebody's transaction is on its way
 
         with pytest.raises(StoreMoved) as refused:
             await app.submit("greet", {"name": "bob"}, connection=link)
