@@ -66,6 +66,17 @@ class Inboxes(Part):
         assert hand.renew().requests == told
         assert (await hand.repeat_last()).requests == told
 
+    async def test_a_repeated_claim_tells_what_had_come_when_it_was_made(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a", session="chat")])
+        first = await hand.step(room=1)
+        await store.submit([message("m1"), message("m2")])
+
+        again = await hand.repeat_last()
+
+        assert again.claimed == first.claimed
+        assert [asked.messages for asked in again.requests] == [2]
+
     async def test_a_cancel_and_an_inbox_are_both_told(self, store: Store) -> None:
         hand = await Hand(store).register()
         claimed = await steered(store, "m", hand=hand)

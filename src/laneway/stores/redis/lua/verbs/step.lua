@@ -34,12 +34,15 @@ local function answer(numbers, claimed, refused, due_in, more, now)
   }, 9)
 end
 
--- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile.
+-- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile, and
+-- with as many messages as had come then; what has come since is requested.
 if step[2] <= worker.call then
   local numbers, held, reply = {}, {}, worker.reply or {{}, {}, {}, false, false, 0}
+  local messages = reply[7] or {}
   for i, number in ipairs(reply[1]) do
     local run = leases.find(worker, number, reply[2][i])
     if run then
+      run.messages = messages[i]
       numbers[#numbers + 1], held[#held + 1] = number, runs.handed(run)
     end
   end
@@ -100,8 +103,9 @@ local started, more = NOTHING, false
 if step[5] > 0 then
   started, more = claim(step[5])
 end
-local numbers, handed = started.numbers, started.handed
+local numbers, handed, messages = started.numbers, started.handed, {}
 for place, run in pairs(started.runs) do
+  messages[place] = run.messages
   runs.set_state(run, 'running')
   run.worker, run.started_at, run.fence = worker.id, NOW, run.fence + 1
   workers.hand(run, worker.id)
@@ -116,7 +120,7 @@ local next_due = waking.next_due()
 local due_in = next_due and math.max(0, next_due - NOW) or false
 local reply = answer(numbers, handed, refused, due_in, more, NOW)
 worker.call, worker.short = step[2], step[9]
-worker.reply = {numbers, started.fences, refused, due_in, more, NOW}
+worker.reply = {numbers, started.fences, refused, due_in, more, NOW, messages}
 waking.rest(worker, step[6] and not more and #numbers < step[5], next_due)
 base.said = true
 waking.wake()
