@@ -178,6 +178,7 @@ async def main():
         db.execute("checking.tidy_turns").rowcount
         if sys.argv[2] == "pipeline":
             db.execute("checking.tidy_turns")
+            db.pipe.flush()
         if len(tried) == 1:
             print("has it", flush=True)
             input()

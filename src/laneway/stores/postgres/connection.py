@@ -12,6 +12,7 @@ import re
 from collections.abc import Generator
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -19,9 +20,6 @@ import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.abc import RV, PQGen
-from psycopg.adapt import Dumper
-from psycopg.types.numeric import Int8Dumper
-from psycopg.types.string import StrDumper
 
 from laneway.core.policy import DEFAULT_LANES
 from laneway.errors import NotAStore, StoreError, StoreTooNew
@@ -33,20 +31,16 @@ _LAYOUT = re.compile(r"(\d{4})_\w+\.sql")
 _MORE = 1.0  # seconds that the server has to give up by itself before we do
 
 
-class FlagDumper(Dumper):
-    """Says True and False as the numbers that the tables have."""
-
-    oid = Int8Dumper.oid
-
-    def dump(self, obj: Any) -> bytes:
-        """Return the number."""
-        return b"1" if obj else b"0"
-
-
 class Link(psycopg.Connection[Any]):
-    """A connection whose calls end in time, whatever the server does."""
+    """A connection whose calls end in time, whatever the server does, and the texts that are `prepared` on it."""
 
     patience = 6.0
+    prepares = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.prepared: dict[str, bytes] = {}  # each with the name it has there
+        self.names = count()
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Go through with a call, or raise TimedOut; the connection is of no use then."""
@@ -59,6 +53,7 @@ class Link(psycopg.Connection[Any]):
             while True:
                 ready = yield wanted
                 if not ready and monotonic() > end:
+                    self.patience = 0.0
                     raise TimedOut("it did not answer")
                 wanted = gen.send(ready)
         except StopIteration as done:
@@ -86,16 +81,13 @@ def connect_bare(address: Address, *, again: bool = False) -> Link:
         link = Link.connect(
             address.conninfo,
             autocommit=True,
-            prepare_threshold=None if address.pooled else 1,
+            prepare_threshold=None,
             **_defaults(address),
         )
     except psycopg.Error as error:
         raise refused(error, address, again=again) from error
     link.patience = address.timeout + _MORE
-    link.prepared_max = 1000
-    link.adapters.register_dumper(int, Int8Dumper)
-    link.adapters.register_dumper(bool, FlagDumper)
-    link.adapters.register_dumper(str, StrDumper)
+    link.prepares = not address.pooled
     try:
         _refuse_unfit(link, address)
     except BaseException:

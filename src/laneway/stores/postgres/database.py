@@ -1,7 +1,7 @@
 """A PostgreSQL connection inside a transaction, as the verbs see it.
 
-**Round trips.** Statements go out in pipeline mode: what only writes is sent and not waited for, so a verb waits as
-often as it reads. Texts use `$1`, or `:name` where a mapping is given, and are prepared once per connection.
+**Round trips.** What only writes is sent and not waited for, so a verb waits as often as it reads. Texts use `$1`, or
+`:name` where a mapping is given.
 
 **Many rows.** A statement that says `VALUES ($1::type, ...)` is done for many rows at once by `unnest` of one array per
 column: one text, and one plan, for any number of rows.
@@ -10,12 +10,11 @@ column: one text, and one plan, for any number of rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from psycopg import Connection, Pipeline, RawCursor
-
+from laneway.stores.postgres.pipe import Found, Pipe
 from laneway.stores.postgres.session import WHOLE
 from laneway.stores.tables.database import DuplicateError
 from laneway.stores.tables.statements import Row, texts
@@ -42,42 +41,14 @@ def _numbered(text: str) -> Text:
 TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
 
 
-class Found:
-    """What a statement found, once it is asked for."""
-
-    __slots__ = ("_cursor", "_pipeline")
-
-    def __init__(self, cursor: RawCursor[Any], pipeline: Pipeline | None) -> None:
-        self._cursor, self._pipeline = cursor, pipeline
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows were changed."""
-        if self._pipeline is not None:
-            self._pipeline.sync()
-        return self._cursor.rowcount
-
-    def fetchone(self) -> Any:
-        """Return the next row, if there is one."""
-        return self._cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
-        return self._cursor.fetchall()
-
-    def __iter__(self) -> Iterator[Any]:
-        """Go through the rows."""
-        return iter(self._cursor.fetchall())
-
-
 class PostgresDatabase:
-    """Fulfils `Database` over a connection that is in a transaction, and may be in pipeline mode."""
+    """Fulfils `Database` over a connection that is in a transaction."""
 
-    __slots__ = ("_expected", "_whole", "now", "pipeline", "raw")
+    __slots__ = ("_expected", "_whole", "now", "pipe")
     ahead = 2
 
-    def __init__(self, raw: Connection[Any], now: Callable[[], int], pipeline: Pipeline | None = None) -> None:
-        self.raw, self.now, self.pipeline = raw, now, pipeline
+    def __init__(self, pipe: Pipe, now: Callable[[], int]) -> None:
+        self.pipe, self.now = pipe, now
         self._expected: dict[tuple[str, Row], Found] = {}  # what was asked ahead, until anything is written
         self._whole = False  # it was said that whole tables are read
 
@@ -85,7 +56,7 @@ class PostgresDatabase:
         """Do a statement."""
         if not self._whole and name.startswith("checking."):
             self._whole = True
-            self._send(WHOLE, ())
+            self.pipe.send(WHOLE)
         text = TEXTS[name]
         if isinstance(values, Mapping):
             values = [values[name] for name in text.names]
@@ -93,60 +64,60 @@ class PostgresDatabase:
             return found
         if not text.reads:
             self._expected.clear()
-        return Found(self._send(text.query, values), self.pipeline)
+        return self.pipe.send(text.query, values)
 
     def expect(self, *questions: tuple[str, Row]) -> None:
         """Send these at once, in one journey."""
-        if self.pipeline is not None:
-            for name, values in questions:
-                self._expected[name, values] = Found(self._send(TEXTS[name].query, values), self.pipeline)
+        for name, values in questions:
+            self._expected[name, values] = self.pipe.send(TEXTS[name].query, values)
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row; one that deletes is done for all of them at once."""
         self._expected.clear()
         query = TEXTS[name].query
         if len(rows) > 1 and query.startswith("DELETE"):
-            self._send(*_using(name).of(rows))
+            self._send_many(_using(name), rows)
             return
         for row in rows:
-            self._send(query, row)
+            self.pipe.send(query, row)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Insert rows by a statement with one `VALUES (...)`."""
         self._expected.clear()
         if len(rows) == 1:
-            self._send(TEXTS[name].query, rows[0])
+            self.pipe.send(TEXTS[name].query, rows[0])
         elif rows:
-            self._send(*_unnested(name).of(rows))
+            self._send_many(_unnested(name), rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""
         self._expected.clear()
         if rows:
-            cursor = self._send(*_unnested(name).of(rows))
-            self._expect(cursor, len(rows))
+            _all_new(self._send_many(_unnested(name), rows), len(rows))
 
     def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
         """Insert rows that share most of their values."""
         self._expected.clear()
         if own:
-            cursor = self._send(TEXTS[name].query, (first, rank, *shared, _strings(own[::2]), _strings(own[1::2])))
-            self._expect(cursor, count)
+            values = (first, rank, *shared, _strings(own[::2]), _strings(own[1::2]))
+            _all_new(self.pipe.send(TEXTS[name].query, values), count)
         else:
-            self._send(TEXTS[name].query, (first, rank, *shared, count))
+            self.pipe.send(TEXTS[name].query, (first, rank, *shared, count))
 
     def say(self, query: str, *values: str) -> None:
         """Do a statement that has no name, and do not wait for it."""
-        self._send(query, values)
+        self.pipe.send(query, values)
 
-    def _expect(self, cursor: RawCursor[Any], count: int) -> None:
-        if Found(cursor, self.pipeline).rowcount < count:
-            raise DuplicateError
+    def _send_many(self, many: _Many, rows: Sequence[Row]) -> Found:
+        columns = zip(many.kinds, zip(*rows, strict=True), strict=True)
+        found = self.pipe.send(many.query, [_ARRAYS[kind](column) for kind, column in columns])
+        self.pipe.flush()  # the server can begin
+        return found
 
-    def _send(self, query: str, values: Sequence[Any]) -> RawCursor[Any]:
-        cursor = RawCursor(self.raw)
-        cursor.execute(query, values)
-        return cursor
+
+def _all_new(inserted: Found, count: int) -> None:
+    if inserted.rowcount < count:
+        raise DuplicateError
 
 
 class _Many(NamedTuple):
@@ -154,11 +125,6 @@ class _Many(NamedTuple):
 
     query: str
     kinds: tuple[str, ...]
-
-    def of(self, rows: Sequence[Row]) -> tuple[str, list[str]]:
-        """Return the statement with what it takes for these rows: an array for each column."""
-        columns = zip(*rows, strict=True)
-        return self.query, [_ARRAYS[kind](column) for kind, column in zip(self.kinds, columns, strict=True)]
 
 
 @cache

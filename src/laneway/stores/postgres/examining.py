@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+import msgspec
 import psycopg
 
 from laneway.errors import NotAStore
@@ -12,6 +13,7 @@ from laneway.ports.upkeep import Examination
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare, layout_of, newest_layout
 from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.pipe import Pipe
 from laneway.stores.postgres.session import begin_to_read, set_up
 from laneway.stores.postgres.trouble import meant
 from laneway.stores.tables import checking, reading
@@ -33,32 +35,41 @@ def examine(address: Address, *, deep: bool) -> Examination:
                 )
             if setting := set_up(address):
                 link.execute(setting.encode())
-            link.execute(begin_to_read(address).encode())
+            for statement in begin_to_read(address):
+                link.execute(statement.encode())
             return _examined(link, address, layout, deep=deep)
         except psycopg.Error as error:
             raise meant(error, address) from error
 
 
 def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Examination:
-    db = PostgresDatabase(link, lambda: 0)
     current = layout == newest_layout()
     [[size]] = link.execute(_SIZE, (address.schema,)).fetchall()
-    newest = db.execute("examining.newest").fetchall() if current else []
-    [[back]] = db.execute("examining.set_back").fetchall() if current else [[0]]
-    return Examination(
+    examination = Examination(
         engine=f"PostgreSQL {link.info.parameter_status('server_version')}",
         layout=layout,
         newest_layout=newest_layout(),
         kept=_kept(link),
         warnings=_warnings(link, address),
         sizes={"tables": int(size), "dead": sum(_dead(link, address).values())},
-        # An older layout may lack what these ask for; it is migrated first.
-        findings=checking.look(db) if current and deep else None,
-        runs=reading.count(db) if current else None,
-        workers=reading.workers(db) if current else None,
-        newest_at=max((at for (at,) in newest if at), default=None),
-        set_back=max(0, back or 0) if current else None,
     )
+    # An older layout may lack what is asked for; it is migrated first.
+    return _looked_into(link, examination, deep=deep) if current else examination
+
+
+def _looked_into(link: Link, examination: Examination, *, deep: bool) -> Examination:
+    with Pipe(link) as pipe:
+        db = PostgresDatabase(pipe, lambda: 0)
+        newest = db.execute("examining.newest").fetchall()
+        [[back]] = db.execute("examining.set_back").fetchall()
+        return msgspec.structs.replace(
+            examination,
+            findings=checking.look(db) if deep else None,
+            runs=reading.count(db),
+            workers=reading.workers(db),
+            newest_at=max((at for (at,) in newest if at), default=None),
+            set_back=max(0, back or 0),
+        )
 
 
 _SIZE = (

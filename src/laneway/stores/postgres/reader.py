@@ -11,6 +11,7 @@ from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare
 from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.pipe import Pipe
 from laneway.stores.postgres.session import begin_to_read, set_up
 from laneway.stores.postgres.trouble import meant, was_cut
 from laneway.stores.tables.desk import Ask, Desk
@@ -28,7 +29,7 @@ class PostgresReader(Desk):
         super().__init__("laneway-postgres-reader")
         self._address, self._now = address, now
         self._link: Link | None = None
-        self._begin = begin_to_read(address).encode()
+        self._begin = begin_to_read(address)
 
     def do(self, batch: list[Ask]) -> None:
         """Answer the questions, which all lay there when the snapshot was taken."""
@@ -67,23 +68,21 @@ class PostgresReader(Desk):
             raise meant(error, self._address) from error
 
     def _answer(self, batch: list[Ask]) -> None:
-        link = self._link or self._connect()
-        cursor = link.execute(self._begin)
-        while cursor.nextset():
-            pass
-        [[now, posted]] = cursor.fetchall()
-        db = PostgresDatabase(link, self._now or (lambda: now))
-        for ask in batch:
-            ask.error = None
-            try:
-                if posted:
-                    raise PostedError
-                ask.value = ask.work(db)
-            except psycopg.Error:
-                raise
-            except Exception as error:  # noqa: BLE001 - it goes to its caller
-                ask.error = error
-        link.execute("ROLLBACK")
+        with Pipe(self._link or self._connect()) as pipe:
+            *_, look = [pipe.send(statement) for statement in self._begin]
+            [[now, posted]] = look.fetchall()
+            db = PostgresDatabase(pipe, self._now or (lambda: now))
+            for ask in batch:
+                ask.error = None
+                try:
+                    if posted:
+                        raise PostedError
+                    ask.value = ask.work(db)
+                except psycopg.Error:
+                    raise
+                except Exception as error:  # noqa: BLE001 - it goes to its caller
+                    ask.error = error
+            db.say("ROLLBACK")
 
     def _connect(self) -> Link:
         link = self._link = connect_bare(self._address, again=True)

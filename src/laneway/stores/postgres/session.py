@@ -53,12 +53,12 @@ def set_up(address: Address) -> str:
     return "" if address.pooled else "".join(f"SET {name} TO {value}; " for name, value in settings(address).items())
 
 
-def _begun(address: Address, mode: str) -> str:
+def _begun(address: Address, mode: str) -> list[str]:
     local = settings(address) if address.pooled else {}
-    return f"BEGIN {mode}; " + "".join(f"SET LOCAL {name} TO {value}; " for name, value in local.items())
+    return [f"BEGIN {mode}", *(f"SET LOCAL {name} TO {value}" for name, value in local.items())]
 
 
-def begin_to_write(address: Address) -> str:
+def begin_to_write(address: Address) -> list[str]:
     """Return the statements that begin a transaction which is alone with the tables.
 
     Race: the lock is taken by a statement of its own. What follows sees all that was committed before it was got; a
@@ -67,7 +67,8 @@ def begin_to_write(address: Address) -> str:
     """
     watched = f"EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - all of it is ours
     begun = _begun(address, "ISOLATION LEVEL READ COMMITTED")
-    return f"{begun}SELECT pg_advisory_xact_lock({address.lock}); SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"
+    lock = f"SELECT pg_advisory_xact_lock({address.lock})"
+    return [*begun, lock, f"SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"]
 
 
 def cut_off_frozen(address: Address) -> str:
@@ -79,6 +80,6 @@ def cut_off_frozen(address: Address) -> str:
     return _CUT_OFF_FROZEN.format(lock=address.lock, idle=_IDLE - 1000)
 
 
-def begin_to_read(address: Address) -> str:
+def begin_to_read(address: Address) -> list[str]:
     """Return the statements that begin a transaction which sees one state of the tables."""
-    return _begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY") + f"SELECT {NOW}, {POSTED}"
+    return [*_begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY"), f"SELECT {NOW}, {POSTED}"]

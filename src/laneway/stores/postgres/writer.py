@@ -26,6 +26,7 @@ from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.inbox import take_in
+from laneway.stores.postgres.pipe import Pipe
 from laneway.stores.postgres.session import begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
 from laneway.stores.tables.desk import Ask
@@ -46,6 +47,14 @@ class _Undone(Exception):
         self.error, self.sent = error, sent
 
 
+class _LockedOut(Exception):
+    """Somebody kept the lock for too long."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class PostgresWriter(Writer):
     """Does work inside transactions. `news` is what it says on the channel of news; `far` tells who is elsewhere."""
 
@@ -61,7 +70,7 @@ class PostgresWriter(Writer):
         super().__init__("laneway-postgres-writer", wake, tell)
         self._address, self._now, self._far, self._news_text = address, now, far, news
         self._link: Link | None = None
-        self._begins, self._cut_off = begin_to_write(address).encode(), cut_off_frozen(address).encode()
+        self._begins, self._cut_off = begin_to_write(address), cut_off_frozen(address).encode()
         self._opened = False  # whether there was a connection ever
         self._memory: Memory | None = None
         self._number = 0  # of the last transaction: who has the next, has missed nothing
@@ -124,12 +133,12 @@ class PostgresWriter(Writer):
         sent, effects = False, list[Effects]()  # whether the COMMIT was sent, and what follows it
         try:
             link = self._link or self._connect()
-            number, now, posted, watched = self._begin(link)
-            memory = self._memory if number == self._number + 1 else None
-            self._memory, self._number = None, number
-            # Nothing in here may swallow an error: the pipeline would go on without its transaction.
-            with link.pipeline() as pipeline:
-                db = PostgresDatabase(link, self._now or (lambda: now), pipeline)
+            # Nothing in here may swallow an error: the pipe would go on without its transaction.
+            with Pipe(link) as pipe:
+                number, now, posted, watched = self._begin(pipe)
+                memory = self._memory if number == self._number + 1 else None
+                self._memory, self._number = None, number
+                db = PostgresDatabase(pipe, self._now or (lambda: now))
                 taken = Effects()
                 if posted:
                     take_in(db, taken, db.now())
@@ -145,6 +154,11 @@ class PostgresWriter(Writer):
                 sent = True
             self._memory = memory
             self._tell_of([taken])
+        except _LockedOut as kept:
+            if self._cut_off_frozen():
+                raise _Undone(kept.error) from kept.error
+            self.let_go()
+            raise meant(kept.error, self._address) from kept.error
         except psycopg.Error as error:
             self.let_go()
             if sent:
@@ -164,16 +178,12 @@ class PostgresWriter(Writer):
             if each.wake:
                 self._wake(each.wake)
 
-    def _begin(self, link: Link) -> tuple[int, int, bool, bool]:
+    def _begin(self, pipe: Pipe) -> tuple[int, int, bool, bool]:
+        *_, look = [pipe.send(statement) for statement in self._begins]
         try:
-            cursor = link.execute(self._begins)
+            [[number, now, posted, watched]] = look.fetchall()
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
-            if self._cut_off_frozen(link):
-                raise _Undone(error) from error
-            raise
-        while cursor.nextset():
-            pass
-        [[number, now, posted, watched]] = cursor.fetchall()
+            raise _LockedOut(error) from error
         return number, now, posted, watched
 
     def _connect(self) -> Link:
@@ -183,10 +193,10 @@ class PostgresWriter(Writer):
             link.execute(setting.encode())
         return link
 
-    def _cut_off_frozen(self, link: Link) -> bool:
+    def _cut_off_frozen(self) -> bool:
+        self._roll_back()
         with contextlib.suppress(psycopg.Error):
-            link.execute("ROLLBACK")
-            if link.execute(self._cut_off).fetchall():
+            if self._link is not None and self._link.execute(self._cut_off).fetchall():
                 log.warning("a process stood still while it had the lock of %s; it was cut off", self._address.shown)
                 return True
         return False

@@ -40,7 +40,8 @@ SELECT key, failures, until FROM circuit ORDER BY key;
 -- name: turns
 -- Read the turns of those who wait, behind one. Index: the primary key.
 SELECT lane, "user", priority, last, waiting FROM turn
-WHERE (lane, "user", priority) > ($1, $2, $3) AND waiting > 0 ORDER BY lane, "user", priority LIMIT $4;
+WHERE (lane, "user", priority) > ($1, $2, $3::bigint) AND waiting > 0
+ORDER BY lane, "user", priority LIMIT $4;
 
 -- name: seats
 -- Read seats behind one. Index: the primary key.

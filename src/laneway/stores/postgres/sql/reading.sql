@@ -89,7 +89,8 @@ WHERE run.id = $1;
 -- outcome. Index: the primary key, then the primary key of outcome.
 SELECT * FROM (
     SELECT seq, body FROM event
-    WHERE number = $1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = $1 AND seq <= $2), 0) ORDER BY seq
+    WHERE number = $1 AND seq >= coalesce((SELECT max(seq) FROM event WHERE number = $1 AND seq <= $2::bigint), 0)
+    ORDER BY seq
 ) AS chunk
 UNION ALL
 SELECT events - json_array_length(log::json) + 1, log FROM outcome WHERE number = $1 AND log IS NOT NULL;
