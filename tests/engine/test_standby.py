@@ -1,4 +1,4 @@
-"""The step that a resting worker leaves: a store that would wake it does it, once, and nothing gets lost around it."""
+"""The step that a resting worker lends: a store that would wake it does it, and nothing gets lost around it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from laneway import Scheduler
-from laneway.core.step import Step, StepReply
+from laneway import Scheduler, Submission
+from laneway.core.step import LentReply, Step, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.standby import Rest
-from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables import presence
-from laneway.testing import FakeClock
+from laneway.stores.tables import lending
 from tests.engine.support import soon, turns, until
-
-STEP = Step("me", 2, room=3, park=True)
 
 
 @pytest.fixture
-async def rest(clock: FakeClock) -> Rest:
-    return Rest(Bell(), clock)
+async def bell() -> Bell:
+    return Bell()
+
+
+@pytest.fixture
+async def rest(bell: Bell) -> Rest:
+    return Rest(bell)
 
 
 @pytest.fixture
@@ -30,56 +31,59 @@ async def app(sqlite_file: Path) -> Scheduler:
     return Scheduler(f"sqlite:///{sqlite_file}")
 
 
-async def test_a_step_that_was_left_can_be_taken_once(rest: Rest) -> None:
-    nothing = rest.take()
-    rest.leave(STEP)
-
-    left = rest.take()
-
-    assert nothing is None
-    assert left is not None
-    assert left.step is STEP
-    assert rest.take() is None
-
-
-async def test_a_worker_that_comes_first_has_its_step_back(rest: Rest) -> None:
-    rest.leave(STEP)
-
-    assert rest.end() is None
-    assert rest.take() is None
-
-
-async def test_a_worker_that_comes_second_hears_the_answer(rest: Rest) -> None:
-    rest.leave(STEP)
-    taken = rest.take()
-    left = rest.end()
-
-    assert left is not None
-    assert left is taken
-    await asyncio.to_thread(left.answer, StepReply(now=7))
-    assert await soon(left.reply) == StepReply(now=7)
-    assert rest.end() is None
-
-
-async def test_a_ring_beside_the_answer_is_not_lost(clock: FakeClock) -> None:
-    bell = Bell()
-    rest = Rest(bell, clock)
-    rest.leave(STEP)
+async def test_an_answer_wakes_who_lent_its_step(rest: Rest, bell: Bell) -> None:
+    rest.lend(2)
     lingers = asyncio.create_task(bell.linger())
     await turns()
-    left = rest.take()
-    assert left is not None
 
-    left.answer(StepReply())
+    await asyncio.to_thread(rest.answer, LentReply(2, StepReply(now=7)))
+
+    await soon(lingers)
+    assert rest.take_back() == StepReply(now=7)
+    assert not rest.lends
+    assert rest.take_back() is None
+
+
+async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: Rest) -> None:
+    rest.answer(LentReply(2, StepReply(now=7)))
+    await turns()
+
+    rest.lend(2)
+
+    assert rest.is_answered
+    assert rest.take_back() == StepReply(now=7)
+
+
+async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: Rest) -> None:
+    rest.lend(2)
+    assert rest.take_back() is None
+    rest.answer(LentReply(2, StepReply(now=7)))
+    await turns()
+
+    rest.lend(3)
+
+    assert not rest.is_answered
+    assert rest.take_back() is None
+
+
+async def test_a_ring_beside_the_answer_is_not_lost(rest: Rest, bell: Bell) -> None:
+    rest.lend(2)
+    lingers = asyncio.create_task(bell.linger())
+    await turns()
+
+    rest.answer(LentReply(2, StepReply()))
     bell.ring()
 
     await soon(lingers)
     await soon(bell.linger())
-    bell.hush()
-    again = asyncio.create_task(bell.linger())
-    await turns()
-    assert not again.done()
-    again.cancel()
+
+
+async def test_who_has_ended_is_not_there(rest: Rest) -> None:
+    assert rest.is_there
+
+    rest.end()
+
+    assert not rest.is_there
 
 
 async def started(app: Scheduler) -> list[int]:
@@ -94,18 +98,22 @@ async def started(app: Scheduler) -> list[int]:
     return noted
 
 
-async def at_rest(app: Scheduler) -> None:
-    """Wait until a worker has left its step."""
+def store_of(app: Scheduler) -> SQLiteStore:
     store = app._store
     assert isinstance(store, SQLiteStore)
-    wakes = store._presence._wakes
-    await until(lambda: any(isinstance(wake, Rest) and wake._left is not None for wake in wakes.values()))
+    return store
+
+
+async def at_rest(app: Scheduler) -> Rest:
+    """Wait until a worker has lent its step."""
+    wakes = store_of(app)._presence._wakes
+    await until(lambda: any(isinstance(wake, Rest) and wake.lends for wake in wakes.values()))
+    return next(wake for wake in wakes.values() if isinstance(wake, Rest) and wake.lends)
 
 
 def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     """Note the steps that workers send by themselves."""
-    sent, store = list[Step](), app._store
-    assert isinstance(store, SQLiteStore)
+    sent, store = list[Step](), store_of(app)
     step = store.step
 
     async def noted(asked: Step) -> StepReply:
@@ -114,6 +122,11 @@ def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 
     monkeypatch.setattr(store, "step", noted)
     return sent
+
+
+def deafen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose every wake-up that brings an answer."""
+    monkeypatch.setattr(Rest, "answer", lambda *_: None)
 
 
 async def test_a_submission_starts_the_run_of_a_resting_worker_without_asking_it(
@@ -133,28 +146,100 @@ async def test_a_submission_starts_the_run_of_a_resting_worker_without_asking_it
     assert to_claim == []
 
 
-async def test_a_step_that_the_store_could_not_do_is_sent_by_the_worker(
-    app: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noted, failed = await started(app), list[Step]()
-
-    def fails(_: object, __: object, step: Step, ___: int) -> StepReply:
-        failed.append(step)
-        raise StoreUnavailable("not now")
-
-    monkeypatch.setattr(presence, "take_step", fails)
+async def test_a_lost_answer_is_asked_for(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = await started(app)
     sent = steps_of(app, monkeypatch)
+    deafen(monkeypatch)
     async with app.running():
-        await at_rest(app)
-        await app.wait(await app.submit("note", {"number": 1}))
+        rest = await at_rest(app)
+        receipt = await app.submit("note", {"number": 1})
+        assert (await app.get(receipt)).state.value == "running"
+        rest()
+        await app.wait(receipt)
     await app.aclose()
 
     assert noted == [1]
-    assert failed
-    assert failed[0] in sent
+    assert [step for step in sent if step.results] == sent[2:3]
+    assert (sent[1].call, sent[1].results, sent[1].room > 0) == (2, [], True)
 
 
-async def test_a_worker_that_executes_something_leaves_no_step(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_stops_gives_back_what_was_claimed_behind_its_back(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = await started(app)
+    deafen(monkeypatch)
+    async with app.running():
+        await at_rest(app)
+        receipt = await app.submit("note", {"number": 1})
+        assert (await app.get(receipt)).state.value == "running"
+
+    run = await app.get(receipt)
+
+    assert (run.state.value, run.attempt, run.crashes) == ("pending", 1, 0)
+    assert noted == []
+    await app.aclose()
+
+
+async def test_a_worker_that_is_stopped_while_it_goes_to_rest_makes_the_step_that_it_lent(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may be given to it between the answer that lets it rest and its leave."""
+    await started(app)
+    deafen(monkeypatch)
+    store = store_of(app)
+    step, receipts, stops = store.step, list[str](), asyncio.Event()
+
+    async def late(asked: Step) -> StepReply:
+        reply = await step(asked)
+        if asked.lends and not receipts:
+            receipts.append((await app.submit("note", {"number": 1})).run_id)
+            stops.set()
+            await turns(20)
+        return reply
+
+    monkeypatch.setattr(store, "step", late)
+    async with app.running():
+        await soon(stops.wait())
+    run = await app.get(receipts[0])
+    await app.aclose()
+
+    assert (run.state.value, run.attempt, run.crashes) == ("pending", 1, 0)
+
+
+async def test_who_drains_lends_nothing(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = await started(app)
+    sent = steps_of(app, monkeypatch)
+    await app.submit("note", {"number": 1})
+
+    await app.drain()
+    await app.aclose()
+
+    assert noted == [1]
+    assert not any(step.lends for step in sent)
+
+
+def failing(*_: object) -> None:
+    raise ValueError("not now")
+
+
+async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    noted = await started(app)
+    monkeypatch.setattr(lending, "take_lent_step", failing)
+    sent = steps_of(app, monkeypatch)
+    async with app.running():
+        await at_rest(app)
+        # One of a user is not started at once, but by a step.
+        await app.wait(await app.submit("note", {"number": 1}, user="ann"))
+    await app.aclose()
+
+    assert noted == [1]
+    assert (sent[1].call, sent[1].results) == (2, [])
+    assert "a step that was lent could not be done" in caplog.text
+
+
+async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     noted, ended, goes_on = await started(app), asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -168,15 +253,16 @@ async def test_a_worker_that_executes_something_leaves_no_step(app: Scheduler, m
         await soon(goes_on.wait())
         before = len(sent)
         await app.wait(await app.submit("note", {"number": 1}))
-        claiming = [step for step in sent[before:] if not step.results]
+        after = sent[before:]
         ended.set()
     await app.aclose()
 
     assert noted == [1]
-    assert claiming
+    assert after
+    assert not any(step.lends for step in after)
 
 
-async def test_a_step_left_by_a_worker_that_was_cancelled_is_nobodys(app: Scheduler) -> None:
+async def test_a_worker_that_was_cancelled_is_given_nothing(app: Scheduler) -> None:
     await started(app)
     working = asyncio.create_task(app.work())
     await at_rest(app)
@@ -187,3 +273,27 @@ async def test_a_step_left_by_a_worker_that_was_cancelled_is_nobodys(app: Schedu
 
     assert (await app.get(receipt)).state.value == "pending"
     await app.aclose()
+
+
+async def test_a_due_time_that_comes_with_an_answer_is_kept(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the answer was on its way: the clocks of store and worker tell."""
+    noted = await started(app)
+    deafen(monkeypatch)
+
+    @app.task
+    async def waits() -> None:
+        await asyncio.sleep(1)
+
+    async with app.running():
+        rest = await at_rest(app)
+        batch = [Submission("waits", {}), Submission("note", {"number": 2}, delay=0.4)]
+        later = (await app.submit_many(batch))[1]
+        await asyncio.sleep(0.3)
+        rest()
+        await app.wait(later)
+        run = await app.get(later)
+    await app.aclose()
+
+    assert noted == [2]
+    assert run.started_at is not None
+    assert (run.started_at - run.due_at).total_seconds() < 0.2

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -32,6 +33,30 @@ async def rest(store: SQLiteStore) -> None:
     say("resting")
     say("woken" if await hand.hears(30) else "missed")
     say(*[run.id for run in await hand.claim(10)])
+
+
+async def lend(store: SQLiteStore) -> None:
+    """Rest and lend the next step, again and again; say what it brings."""
+    hand = await Hand(store, "lender").register()
+    while True:
+        await hand.lend()
+        say("lent")
+        await hand.hears(30)
+        claimed = await hand.claim()
+        say(*[run.id for run in claimed])
+        await hand.succeed(*claimed)
+
+
+async def lend_and_fork(store: SQLiteStore) -> None:
+    """Lend the next step, then have a child that does nothing."""
+    hand = await Hand(store, "lender").register()
+    await hand.lend()
+    say("lent")
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    say(child)
+    await asyncio.sleep(60)
 
 
 async def watch(store: SQLiteStore) -> None:
@@ -88,7 +113,8 @@ async def in_the_child(store: SQLiteStore) -> None:
 async def main(path: str, act: str) -> None:
     store = SQLiteStore(path, RealClock())
     await store.open()
-    await {"rest": rest, "watch": watch, "work": work, "submit": submit, "fork": fork}[act](store)
+    acts = {"rest": rest, "watch": watch, "work": work, "submit": submit, "fork": fork}
+    await (acts | {"lend": lend, "lend_and_fork": lend_and_fork})[act](store)
     await store.close()
 
 

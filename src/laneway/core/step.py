@@ -59,8 +59,10 @@ class Step(msgspec.Struct, frozen=True):
 
     `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
     with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
-    has room for more. `saved` are checkpoints, `overdue` names the leases whose time-out was decided, by run number and
-    fence: whoever ends such an attempt settles it as timed out. `short` says that it takes none for lack of memory.
+    has room for more. It `lends` its next step if it executes nothing: whoever would wake it may do that step, with the
+    same room and nothing else in it (`WorkerStore.step`). `saved` are checkpoints, `overdue` names the leases whose
+    time-out was decided, by run number and fence: whoever ends such an attempt settles it as timed out. `short` says
+    that it takes none for lack of memory.
     """
 
     incarnation: str
@@ -72,6 +74,7 @@ class Step(msgspec.Struct, frozen=True):
     saved: list[Saved] = []
     overdue: list[tuple[int, int]] = []
     short: bool = False
+    lends: bool = False
 
 
 class StepReply(msgspec.Struct, frozen=True):
@@ -93,6 +96,18 @@ class StepReply(msgspec.Struct, frozen=True):
     requests: list[Requested] = []
     fires_in: int | None = None
     moved: str | None = None
+
+
+class LentReply(msgspec.Struct, frozen=True, gc=False):
+    """The answer to a step that a store has done for a worker, and the call number which that step has."""
+
+    call: int
+    reply: StepReply
+
+
+def has_lent(step: Step, reply: StepReply) -> bool:
+    """Tell whether the worker has lent its next step. One that was given something says something in its next."""
+    return step.lends and not (reply.claimed or reply.refused or reply.more)
 
 
 def named_in(step: Step) -> list[tuple[int, int]]:

@@ -1,73 +1,71 @@
-"""The step that a resting worker leaves behind, so that whoever would wake it can do it at once.
+"""How a store reaches a resting worker: by its bell, or with the answer to the step that the worker has lent.
 
-Without it a wake-up goes from the store's thread to the worker's loop, and the step it leads to back to the store: two
-hand-overs between threads, each as slow as the machine is busy, before a run is even claimed. A resting worker knows
-its next step as long as nothing happens: no results, so much room. It leaves it here. A store that can do a step where
-it would ring takes it, does it, and hands over the answer; one that cannot just rings.
+Without lending, a wake-up leads to a step, which goes back to the store and is one more transaction there. A resting
+worker that executes nothing has lent its next step: who submits a run has it claimed in the transaction that it makes
+anyway, and the wake-up brings the answer.
 
-*Race*: the worker may want to step for another reason meanwhile. Whoever comes first has the step; a worker that comes
-second waits for the answer. If there is none, it sends the step again as any other that got no answer: the call number
-makes that safe.
+*Race*: the worker may step for another reason meanwhile. Then it makes the step that it has lent, and the store answers
+as it does to any repeat. The answer that comes here, too, is of a step that was made, and nobody asks for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 
-from laneway.core.step import Step, StepReply
+from laneway.core.step import LentReply, StepReply
 from laneway.engine.bell import Bell
 from laneway.engine.threads import from_thread
-from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
 
 
-class LeftStep:
-    """A step that was left, when it was taken, and what it was answered. Fulfils `ports.workers.LeftStep`."""
-
-    def __init__(self, step: Step, bell: Bell) -> None:
-        self.step, self.taken_at = step, 0.0
-        self._loop, self._bell = asyncio.get_running_loop(), bell
-        self.reply: asyncio.Future[StepReply | None] = self._loop.create_future()
-
-    def answer(self, reply: StepReply | None) -> None:
-        """Hand over the answer, from any thread."""
-
-        def hand_over() -> None:
-            self.reply.set_result(reply)
-            self._bell.stir()
-
-        from_thread(self._loop, hand_over)
-
-
 class Rest(Standby):
-    """How a store reaches one resting worker: by its bell, or by the step that it has left."""
+    """The rests of one incarnation. On the worker's loop, but for what a `Standby` is asked."""
 
-    def __init__(self, bell: Bell, clock: Clock) -> None:
-        self._bell, self._clock = bell, clock
-        self._lock = threading.Lock()
-        self._left: LeftStep | None = None  # until a store takes it, or the worker takes it back
-        self._taken: LeftStep | None = None  # until the worker knows
+    def __init__(self, bell: Bell) -> None:
+        self._loop, self._bell = asyncio.get_running_loop(), bell
+        self._lent: int | None = None  # the number of the step that the worker has lent
+        self._answer: LentReply | None = None
+        self._over = False
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether the incarnation goes on, from any thread."""
+        return not self._over and not self._loop.is_closed()
 
     def __call__(self) -> None:
         """Ring, from any thread."""
         self._bell.ring_from_thread()
 
-    def take(self) -> LeftStep | None:
-        """Take the step, from any thread."""
-        with self._lock:
-            left, self._left = self._left, None
-            if left is not None:
-                left.taken_at = self._clock.monotonic()
-                self._taken = left
-            return left
+    def answer(self, lent: LentReply) -> None:
+        """Hand over an answer, from any thread."""
+        from_thread(self._loop, lambda: self._hear(lent))
 
-    def leave(self, step: Step) -> None:
-        """Leave a step. On the worker's loop, as `end`."""
-        self._left = LeftStep(step, self._bell)
+    @property
+    def lends(self) -> bool:
+        """Tell whether the next step is lent."""
+        return self._lent is not None
 
-    def end(self) -> LeftStep | None:
-        """Leave nothing any more; return the step that a store has taken meanwhile, if it has."""
-        with self._lock:
-            taken, self._left, self._taken = self._taken, None, None
-            return taken
+    @property
+    def is_answered(self) -> bool:
+        """Tell whether the answer to the step that is lent has come."""
+        return self._lent is not None and self._answer is not None and self._answer.call == self._lent
+
+    def lend(self, call: int) -> None:
+        """Lend the step of that number."""
+        # Race: it may have been done and answered before the worker knows that it rests.
+        self._lent = call
+
+    def take_back(self) -> StepReply | None:
+        """Lend nothing any more; return the answer to the step that was lent, if it has come."""
+        reply = self._answer.reply if self._answer is not None and self.is_answered else None
+        self._lent = self._answer = None
+        return reply
+
+    def end(self) -> None:
+        """Hear that the incarnation has ended."""
+        self._over = True
+
+    def _hear(self, lent: LentReply) -> None:
+        self._answer = lent
+        if self.is_answered:
+            self._bell.stir()

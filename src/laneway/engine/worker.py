@@ -6,8 +6,9 @@ submission wakes it. Then it waits on its bell, which a handler that ends, a wak
 Results that come in while a step is under way go into the next one, so under load the batches grow by themselves and at
 rest nothing is delayed.
 
-**Resting.** A worker that has nothing to do leaves the step it would make if it were woken (`engine.standby`). A store
-that would wake it may do that step at once and hand over the answer.
+**Resting.** A worker that executes nothing lends its next step (`engine.standby`): a store that would wake it may have
+done that step when the wake-up comes. So the worker makes it next, whatever it is woken for, and says what it has to
+say in the one after.
 
 **One step at a time.** A step that got no answer is sent again, the same, with the same call number, until it is
 answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers go on.
@@ -40,7 +41,7 @@ from laneway.core.liveness import Incarnation
 from laneway.core.memos import Recall
 from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
-from laneway.core.step import Result, Step, StepReply
+from laneway.core.step import Result, Step, StepReply, has_lent
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions
 from laneway.engine.filewatch import FileWatch
@@ -52,7 +53,7 @@ from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
-from laneway.engine.standby import LeftStep, Rest
+from laneway.engine.standby import Rest
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
@@ -103,7 +104,7 @@ class Worker:
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
-        self._rest = Rest(self._bell, clock)
+        self._rest = Rest(self._bell)
         self._subscribers = Subscribers() if subscribers is None else subscribers
         self._telling = Telling(store.get, self._subscribers)
         self._executions = Executions(
@@ -116,6 +117,8 @@ class Worker:
         self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = self._asked_at = 0.0
+        self._answered_at = 0  # the same moment, by the store's clock
+        self._may_lend = False
         self._incarnation = ""
         self._call = 0
         self._stopping = False  # claim nothing more
@@ -239,6 +242,8 @@ class Worker:
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
         me, self._call = self._incarnation, 0
+        # Who drains leaves as soon as nothing is due.
+        self._may_lend = not until_drained
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(
             self._store, me, self._settings.renew_every, self._executions.held, lost, self._bell.ring_from_thread
@@ -271,6 +276,7 @@ class Worker:
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
+        self._rest = Rest(self._bell)
         await self._store.register(incarnation, self._rest)
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
@@ -303,8 +309,8 @@ class Worker:
                 await asyncio.sleep(0)
             if reclaimer.behind and not executions.taking_over:
                 await reclaimer.look(read=True)
-            if reply.more or executions.results:
-                continue
+            if reply.more or executions.results or (self._stopping and self._rest.lends):
+                continue  # nobody leaves while a step may be done behind its back
             if not executions and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
             if until_drained and executions.deaf and not reclaimer.behind:
@@ -312,11 +318,8 @@ class Worker:
             if reply.due_in is not None and not self._stopping:
                 # Counted from before the call: what the answer took on its way must not make the run late.
                 self._ring_at(self._asked_at + reply.due_in / SECOND)
-            if self._room > 0 and not executions:
-                # Whoever wakes this worker can do it at once. Not while it executes something: a handler that holds up
-                # the loop would hold up what is claimed behind its back, and another worker might be free.
-                self._rest.leave(Step(self._incarnation, self._call + 1, room=self._room, park=True))
-            await self._bell.linger()
+            if not self._rest.is_answered:
+                await self._bell.linger()
 
     @property
     def _room(self) -> int:
@@ -324,19 +327,18 @@ class Worker:
         return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
 
     async def _step(self) -> StepReply:
-        left = self._rest.end()
-        if left is not None:
-            return await self._done_for_us(left)  # rings stay: what they are about goes into the next step
+        if self._rest.lends:
+            return await self._step_lent()
         self._bell.hush()
         executions = self._executions
         results, emitted, saves = executions.take_results(), executions.talking.take(), executions.saves.take()
         room, short = self._room, self._memory.short
         self._call += 1
         more = ([saved for _, saved, _ in saves], executions.take_overdue())
-        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short)
+        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room))
         self._asked_at = self._clock.monotonic()
         try:
-            reply = await self._answered(partial(self._store.step, step))
+            reply = await self._ask(step)
         except BaseException:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
@@ -345,16 +347,40 @@ class Worker:
         executions.saves.told(saves)
         return reply
 
-    async def _done_for_us(self, left: LeftStep) -> StepReply:
-        """Return the answer to a step that the store has taken; ask for it if there is none."""
-        self._call, self._asked_at = left.step.call, left.taken_at
-        reply = await left.reply
+    async def _step_lent(self) -> StepReply:
+        """Make the step that was lent, if the store has not done it and said so. There is nothing in it."""
+        reply, at = self._rest.take_back(), self._clock.monotonic()
+        self._call += 1
         if reply is None:
-            reply = await self._answered(partial(self._store.step, left.step))
+            self._bell.hush()
+            room, short = self._room, self._memory.short
+            lends = self._lends(room)
+            reply = await self._ask(
+                Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends)
+            )
+        # It may have been done long before: between two answers as much time went by here as there, unless a clock
+        # was set meanwhile.
+        passed = (reply.now - self._answered_at) / SECOND
+        self._asked_at = min(self._asked_at + max(0.0, passed), at)
         self._hear(reply, [])
         return reply
 
+    def _lends(self, room: int) -> bool:
+        """Tell whether it lends the step after this one: it would have nothing to say in that.
+
+        Not while it executes something: a handler that holds up the loop would hold up what is claimed behind its back,
+        and another worker might be free.
+        """
+        return room > 0 and not (self._executions or self._executions.results) and self._may_lend
+
+    async def _ask(self, step: Step) -> StepReply:
+        reply = await self._answered(partial(self._store.step, step))
+        if has_lent(step, reply):
+            self._rest.lend(step.call + 1)
+        return reply
+
     def _hear(self, reply: StepReply, results: list[Result]) -> None:
+        self._answered_at = reply.now
         if reply.fires_in is not None:
             self._ticker.hear(reply.fires_in, self._asked_at)
         if self._telling.waiting:

@@ -7,28 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
-
-
-class LeftStep(Protocol):
-    """A step that a resting worker has left, for a store to do."""
-
-    step: Step
-
-    def answer(self, reply: StepReply | None) -> None:
-        """Hand over the answer, and wake the worker. From any thread, once. With None it sends the step itself."""
+from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
 
 
 class Standby(ABC):
-    """Wakes a worker, as any `wake`; and may have the step that this worker would make then."""
+    """Wakes a worker, as any `wake`; and hands it the answer to the step that it lent, so that it need not ask."""
+
+    @property
+    @abstractmethod
+    def is_there(self) -> bool:
+        """Tell whether the worker lives: one that has ended without a word must be given nothing. From any thread."""
 
     @abstractmethod
     def __call__(self) -> None:
         """Wake the worker, from any thread."""
 
     @abstractmethod
-    def take(self) -> LeftStep | None:
-        """Return the step, which then is the caller's to answer; None if the worker has left none. From any thread."""
+    def answer(self, lent: LentReply) -> None:
+        """Hand over an answer, and wake the worker. From any thread, and not before that step is committed."""
 
 
 class WorkerStore(Protocol):
@@ -44,8 +40,7 @@ class WorkerStore(Protocol):
 
         A wake-up is a hint that may get lost: a resting worker also steps when `due_in` is over, and once a second
         looks for itself if the store is one that can lose hints (`Store.look`).
-        Where `wake` is a `Standby`, a store may do the step that it has instead of calling it, and spare a busy machine
-        the way to the worker and back.
+        Where `wake` is a `Standby`, it may be told the answer to a step that was lent instead of being called.
         """
         ...
 
@@ -59,6 +54,13 @@ class WorkerStore(Protocol):
         Results are independent: a refused one (see `refused`) does not touch its neighbours.
         Resting (`park`, and fewer claimed than `room`, and not `more`): from the same instant on, whatever becomes
         startable calls the worker's `wake`, so no run can be missed in between. Any later step ends the rest.
+        Lending (`lends`, and resting, and nothing claimed or refused): the worker's next step is known, call number and
+        room, as long as nothing happens to it. Whoever makes something startable for which it would be woken may do
+        that step instead, in the same instant, and wake it; once in a rest, and only if its process is seen to live.
+        The worker in turn makes just that step next, whatever it is woken for (with no room if it is to claim nothing):
+        if it was done already this is a repeat of it, so the claims are handed over once, and a lost wake-up loses
+        nothing. So a worker says nothing in the step that it lent, and ends none of its lives before it has made it.
+        A repeat of the step before it is answered as that was: nothing claimed. A store may ignore all this.
         What goes on under a lease (events, checkpoints, `overdue`) is written before the results.
         Repeatable by `step.call`: the same number again returns the same answer, claims included, but for runs that
         were cancelled out of the worker's hands since, and with `requests` as they stand then.

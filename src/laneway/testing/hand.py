@@ -143,10 +143,11 @@ class Hand:
         park: bool = False,
         saved: Sequence[Saved] = (),
         overdue: Sequence[tuple[int, int]] = (),
+        lends: bool = False,
     ) -> StepReply:
         """Make a new step and return the answer."""
         call, going_on = self.last.call + 1, (list(saved), list(overdue))
-        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on)
+        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on, lends=lends)
         return await self.store.step(self.last)
 
     async def repeat_last(self) -> StepReply:
@@ -161,6 +162,11 @@ class Hand:
         """Claim up to `room` runs and rest, to be woken, if that leaves room."""
         self._rung.clear()
         return await self.step(room=room, park=True)
+
+    async def lend(self, room: int = 1) -> StepReply:
+        """Rest, and lend the next step: that must be one with nothing in it but room."""
+        self._rung.clear()
+        return await self.step(room=room, park=True, lends=True)
 
     # Outcomes
 

@@ -31,6 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before connecting again
 # The only text that is put into these is the schema's checked name, and a channel's, which is ours.
 _LOOK = "SELECT (SELECT last_value FROM {0}.writes), EXISTS (SELECT 1 FROM {0}.inbox WHERE NOT aside)"
 _WATCH = "INSERT INTO {0}.watcher (id, until) VALUES ('%s', {1}) ON CONFLICT (id) DO UPDATE SET until = excluded.until"
+_LIVES = "SELECT pg_advisory_lock(hashtextextended('%s', 0))"
 _LEAVE = "DELETE FROM {0}.watcher WHERE id = '%s'"
 
 log = logging.getLogger("laneway.postgres")
@@ -135,6 +136,8 @@ class Hearing(Holder):
         if not self._address.pooled:
             for channel in (self.channel, self._address.news):
                 link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            # As long as it listens: who would do a step for one of our workers sees by it that this process lives.
+            link.execute(_LIVES.encode() % self.channel.encode())
             self.hears = True
         self._said_at = self._looked_at = -2.0 * STAY
         self._begun.set()

@@ -10,6 +10,7 @@ from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.hearing import Hearing
 from laneway.stores.postgres.reader import PostgresReader
 from laneway.stores.postgres.writer import PostgresWriter
+from laneway.stores.tables.effects import Lender, Woken
 from laneway.stores.tables.presence import Presence
 
 
@@ -22,8 +23,10 @@ class PostgresPresence(Presence):
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__()
         channel = f"laneway_{uuid4().hex}"
-        self._hearing = Hearing(address, channel, self.wake, self.tell_watchers, self._missed)
-        self.writer = PostgresWriter(address, now, self._wake_here, self.tell_watchers, self._far, channel)
+        self._hearing = Hearing(address, channel, self.hear, self.tell_watchers, self._missed)
+        self.writer = PostgresWriter(
+            address, now, self._wake_here, self.tell_watchers, self.is_there, self._far, channel
+        )
         self.reader = PostgresReader(address, now)
 
     @property
@@ -48,13 +51,16 @@ class PostgresPresence(Presence):
         """Listen no more."""
         self._hearing.stop()
 
-    def _wake_here(self, workers: list[tuple[str, str | None]]) -> None:
-        for incarnation, _ in workers:
-            self.wake(incarnation)
+    def reaches(self, lender: Lender) -> bool:
+        """Tell whether the worker's process listens: then it has a lock (`sql/waking.sql`)."""
+        return lender.is_heard
 
-    def _far(self, workers: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
-        found = [(incarnation, channel) for incarnation, channel in workers if channel is not None]
-        return [worker for worker in found if worker[0] not in self._wakes]
+    def _wake_here(self, workers: list[Woken]) -> None:
+        for woken in workers:
+            self.wake(woken.incarnation, woken.answer)
+
+    def _far(self, woken: Woken) -> bool:
+        return woken.socket is not None and woken.incarnation not in self._wakes
 
     def _missed(self) -> None:
         self.writer.missed = True

@@ -30,13 +30,15 @@ from laneway.stores.postgres.pipe import Pipe
 from laneway.stores.postgres.session import begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
 from laneway.stores.tables.desk import Ask
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.lending import lend, only_wake, written
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
 log = logging.getLogger("laneway.postgres")
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
+_LONGEST = 7999  # bytes that can be said at once
 
 
 class _Undone(Exception):
@@ -55,6 +57,10 @@ class _LockedOut(Exception):
         self.error = error
 
 
+class _NotLent(Exception):
+    """A transaction that failed because of a step that was lent; without that it may go well."""
+
+
 class PostgresWriter(Writer):
     """Does work inside transactions. `news` is what it says on the channel of news; `far` tells who is elsewhere."""
 
@@ -62,12 +68,13 @@ class PostgresWriter(Writer):
         self,
         address: Address,
         now: Callable[[], int] | None,
-        wake: Callable[[list[tuple[str, str | None]]], None],
+        wake: Callable[[list[Woken]], None],
         tell: Callable[[], None],
-        far: Callable[[list[tuple[str, str | None]]], list[tuple[str, str]]],
+        is_there: Callable[[Lender], bool],
+        far: Callable[[Woken], bool],
         news: str,
     ) -> None:
-        super().__init__("laneway-postgres-writer", wake, tell)
+        super().__init__("laneway-postgres-writer", wake, tell, is_there)
         self._address, self._now, self._far, self._news_text = address, now, far, news
         self._link: Link | None = None
         self._begins, self._cut_off = begin_to_write(address), cut_off_frozen(address).encode()
@@ -115,11 +122,14 @@ class PostgresWriter(Writer):
             ask.error = error
 
     def _try(self, batch: list[Ask]) -> None:
-        cuts, sent = 0, False
+        cuts, sent, lends = 0, False, True
         for left in reversed(range(_TRIES)):
             try:
-                self._once(batch)
+                self._once(batch, lends=lends)
                 return
+            except _NotLent:
+                log.exception("a step that was lent could not be done")
+                lends = False
             except _Undone as undone:
                 # A call may be made again, whether it was done or not: that a line was cut once, nobody hears of.
                 cuts, sent = cuts + was_cut(undone.error), sent or undone.sent
@@ -129,7 +139,7 @@ class PostgresWriter(Writer):
                 error.maybe_done = error.maybe_done or sent
                 raise
 
-    def _once(self, batch: list[Ask]) -> None:
+    def _once(self, batch: list[Ask], *, lends: bool) -> None:
         sent, effects = False, list[Effects]()  # whether the COMMIT was sent, and what follows it
         try:
             link = self._link or self._connect()
@@ -139,21 +149,22 @@ class PostgresWriter(Writer):
                 memory = self._memory if number == self._number + 1 else None
                 self._memory, self._number = None, number
                 db = PostgresDatabase(pipe, self._now or (lambda: now))
-                taken = Effects()
+                lent, taken = self.effects(durable=False, remembers=True), self.effects(durable=True, remembers=False)
                 if posted:
                     take_in(db, taken, db.now())
                     memory = None
                 for ask in batch:
                     memory = _done(ask, db, memory)
-                effects = [taken, *(ask.note for ask in batch)]
+                effects = [lent, taken, *(ask.note for ask in batch)]
+                memory = self._lend(db, lent, effects, memory, lends=lends)
                 self._notify(db, effects, watched=watched)
                 # Who was given a run goes on when the server crashes, so that it was given is not to be forgotten.
-                if not (posted or any(each.durable or each.events for each in effects[1:])):
+                if not (posted or any(each.durable or each.events for each in effects if each is not taken)):
                     db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
             self._memory = memory
-            self._tell_of([taken])
+            self.tell_of([lent, taken])
         except _LockedOut as kept:
             if self._cut_off_frozen():
                 raise _Undone(kept.error) from kept.error
@@ -163,7 +174,7 @@ class PostgresWriter(Writer):
             self.let_go()
             if sent:
                 # If it was done, a repeat finds nobody to wake any more, and who rests here has not heard of it.
-                self._tell_of(effects)
+                self.tell_of([_without_answers(each) for each in effects])
             if isinstance(error, AGAIN) or was_cut(error):
                 raise _Undone(error, sent=sent and was_cut(error)) from error
             raise meant(error, self._address, maybe_done=sent and not is_answer(error)) from error
@@ -172,11 +183,24 @@ class PostgresWriter(Writer):
             self._roll_back()
             raise
 
-    def _tell_of(self, effects: list[Effects]) -> None:
-        for each in effects:
-            self._news = self._news or each.events
-            if each.wake:
-                self._wake(each.wake)
+    def _lend(
+        self, db: PostgresDatabase, lent: Effects, done: list[Effects], memory: Memory | None, *, lends: bool
+    ) -> Memory | None:
+        """Do the steps that were lent, or else only have their workers woken; return what is known after it."""
+        if not any(each.lender for each in done):
+            return memory
+        if not lends:
+            only_wake(db, lent, done)
+            return None
+        lent.memory = memory
+        try:
+            lend(db, lent, done)
+        except psycopg.Error:
+            raise
+        except Exception as error:
+            raise _NotLent from error
+        memory, lent.memory = lent.memory, None
+        return memory
 
     def _begin(self, pipe: Pipe) -> tuple[int, int, bool, bool]:
         *_, look = [pipe.send(statement) for statement in self._begins]
@@ -209,9 +233,9 @@ class PostgresWriter(Writer):
             self.let_go()
 
     def _notify(self, db: PostgresDatabase, effects: list[Effects], *, watched: bool) -> None:
-        woken = [worker for each in effects for worker in each.wake]
-        for incarnation, channel in self._far(woken) if woken else ():
-            db.say(_NOTIFY, channel, incarnation)
+        for woken in (worker for each in effects for worker in each.wake):
+            if self._far(woken):
+                db.say(_NOTIFY, woken.socket or "", written(woken, _LONGEST))
         if watched and any(each.events for each in effects):
             db.say(_NOTIFY, self._address.news, self._news_text)
 
@@ -219,8 +243,14 @@ class PostgresWriter(Writer):
 def _done(ask: Ask, db: PostgresDatabase, memory: Memory | None) -> Memory | None:
     """Do one piece of work; return what is known after it."""
     effects: Effects = ask.note
-    effects.wake, effects.events = [], False  # it may have been tried before
+    effects.wake, effects.events, effects.lender = [], False, None  # it may have been tried before
     effects.memory = memory if effects.remembers else None
     value: Any = ask.work(db)
     ask.value, known, effects.memory = value, effects.memory, None
     return known
+
+
+def _without_answers(effects: Effects) -> Effects:
+    """Return what follows a COMMIT that may have failed: who was given something asks for it."""
+    effects.wake = [woken._replace(answer=None) for woken in effects.wake]
+    return effects

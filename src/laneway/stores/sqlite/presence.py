@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.reader import SQLiteReader
-from laneway.stores.sqlite.wakeups import WATCHERS, WORKERS, Ear, Folder
+from laneway.stores.sqlite.wakeups import LONGEST, WATCHERS, WORKERS, Ear, Folder
 from laneway.stores.sqlite.writer import SQLiteWriter
+from laneway.stores.tables.effects import Lender, Woken
+from laneway.stores.tables.lending import written
 from laneway.stores.tables.presence import Presence
 
 
@@ -20,7 +22,7 @@ class SQLitePresence(Presence):
 
     def __init__(self, place: Place, now: Callable[[], int]) -> None:
         super().__init__()
-        self.writer = SQLiteWriter(place, now, self._wake_all, self._tell_everybody)
+        self.writer = SQLiteWriter(place, now, self._wake_all, self._tell_everybody, self.is_there)
         self.reader = SQLiteReader(place, now)
         self._folder = Folder(place.path)
         self._lock = threading.Lock()
@@ -28,7 +30,7 @@ class SQLitePresence(Presence):
 
     def address(self) -> str | None:
         """Listen for wake-ups; return the name of the socket, if there is one."""
-        ear = self._ear(WORKERS, self._heard)
+        ear = self._ear(WORKERS, lambda message: self.hear(message.decode()))
         return None if ear is None else ear.name
 
     def attend(self) -> None:
@@ -50,10 +52,14 @@ class SQLitePresence(Presence):
                 self._ears[kind] = self._folder.listen(kind, heard)
             return self._ears[kind]
 
-    def _wake_all(self, workers: list[tuple[str, str | None]]) -> None:
-        for incarnation, name in workers:
-            if not self.wake(incarnation) and name is not None:
-                self._folder.send(name, incarnation.encode())
+    def reaches(self, lender: Lender) -> bool:
+        """Tell whether anybody listens to the worker's socket: it is gone with its process."""
+        return lender.socket is not None and self._folder.reaches(lender.socket)
+
+    def _wake_all(self, workers: list[Woken]) -> None:
+        for woken in workers:
+            if not self.wake(woken.incarnation, woken.answer) and woken.socket is not None:
+                self._folder.send(woken.socket, written(woken, LONGEST).encode())
 
     def _tell_everybody(self) -> None:
         self.tell_watchers()
@@ -61,6 +67,3 @@ class SQLitePresence(Presence):
         for name in self._folder.watchers():
             if own is None or name != own.name:
                 self._folder.send(name, b"")
-
-    def _heard(self, message: bytes) -> None:
-        self.wake(message.decode())

@@ -2,8 +2,11 @@
 
 **The model.** Per database there is one folder, named by a hash of its real path and the user id, readable by that user
 alone. A store that registers workers binds a socket `k-...` there; its name stands in the worker's row, and a datagram
-holds the incarnation to wake. A store that watches binds `w-...`; whoever wrote events sends an empty datagram to each.
-Names are short because a socket's whole path must fit into about 100 bytes.
+holds the incarnation to wake, with the answer to the step that it lent if that was done and is short. A store that
+watches binds `w-...`; whoever wrote events sends an empty datagram to each. Names are short because a socket's whole
+path must fit into about 100 bytes.
+
+**A socket lives as long as its process**, which tells whether a worker's does. A forked child lets go of its parent's.
 
 **Losing one is harmless.** Sending never waits: a full socket means wake-ups are on their way already. A socket whose
 process died refuses; it is removed by whoever finds out. Without such sockets (Windows, a temporary directory of too
@@ -27,6 +30,7 @@ from pathlib import Path
 _PATH_LIMIT = 100  # bytes
 _YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so lately may change again within its clock's tick
 WORKERS, WATCHERS = "k", "w"
+LONGEST = 32 * 1024  # bytes of a datagram
 
 
 class Folder:
@@ -64,6 +68,11 @@ class Folder:
                 (self.path / name).unlink()
         except OSError:
             pass  # full, or gone: see above
+
+    def reaches(self, name: str) -> bool:
+        """Tell whether a process has the socket of that name."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            return probe.connect_ex(str(self.path / name)) == 0
 
     def watchers(self) -> list[str]:
         """Return the names of the watching sockets. The folder is read again only when it has changed."""
@@ -122,6 +131,7 @@ class Ear:
             self._socket.close()
             raise
         self._closing = False
+        _EARS.add(self)
         # Also when the process ends without closing its store.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
         self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
@@ -145,13 +155,31 @@ class Ear:
     def _listen(self) -> None:
         while not self._closing:
             try:
-                message = self._socket.recv(512)
+                message = self._socket.recv(LONGEST)
             except OSError:
                 return
             if not self._closing:
                 # A failing callback is its owner's business; the next one must still be called.
                 with contextlib.suppress(Exception):
                     self._heard(message)
+
+    def let_go(self) -> None:
+        """Close the socket in a forked child, which has none of its parent's threads."""
+        self._socket.close()
+
+
+_EARS: weakref.WeakSet[Ear] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for ear in list(_EARS):
+        ear.let_go()
+    _EARS.clear()
+
+
+# Not on Windows, which cannot fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _remove(path: Path, owner: int) -> None:

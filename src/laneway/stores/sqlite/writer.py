@@ -16,6 +16,7 @@ anything but a lock the connection is closed, and the next batch opens a new one
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable
 
@@ -25,9 +26,12 @@ from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.turn import Turn
 from laneway.stores.tables.desk import Ask
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.lending import lend, only_wake
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
+
+log = logging.getLogger("laneway.sqlite")
 
 
 class SQLiteWriter(Writer):
@@ -39,10 +43,11 @@ class SQLiteWriter(Writer):
         self,
         place: Place,
         now: Callable[[], int],
-        wake: Callable[[list[tuple[str, str | None]]], None],
+        wake: Callable[[list[Woken]], None],
         tell: Callable[[], None],
+        is_there: Callable[[Lender], bool],
     ) -> None:
-        super().__init__("laneway-sqlite-writer", wake, tell)
+        super().__init__("laneway-sqlite-writer", wake, tell, is_there)
         self._place, self._now = place, now
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
@@ -102,10 +107,25 @@ class SQLiteWriter(Writer):
         memory, self._memory = self._recall(db), None
         for ask in batch:
             memory = self._attempt(db, ask, memory, alone=len(batch) == 1)
+        lent = self.effects(durable=False, remembers=True)
+        done = [ask.note for ask in batch if ask.error is None]
+        if any(each.lender for each in done):
+            memory = self._lend(db, lent, done, memory)
         if db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
             # Not before: what did not reach the file never was.
             self._memory = memory
+            self.tell_of([lent])
+
+    def _lend(self, db: sqlite3.Connection, lent: Effects, done: list[Effects], memory: Memory | None) -> Memory | None:
+        """Do the steps that were lent; if that fails, their workers make them, and hear why."""
+        steps = Ask(lambda db: lend(db, lent, done), None, lent)
+        memory = self._attempt(db, steps, memory, alone=False)
+        if steps.error is not None:
+            log.error("a step that was lent could not be done", exc_info=steps.error)
+            lent.wake, lent.events = [], False
+            only_wake(SQLiteDatabase(db, self._now), lent, done)
+        return memory
 
     def _recall(self, db: sqlite3.Connection) -> Memory | None:
         """Return what still holds of what the last transaction left: all of it, or nothing if others have written."""

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+from laneway.core.step import LentReply
 from laneway.stores.tables.remembering import Memory
 
 
+class Woken(NamedTuple):
+    """A worker to be woken, where others reach it, and the answer to the step that it lent if that was done."""
+
+    incarnation: str
+    socket: str | None
+    answer: LentReply | None = None
+
+
+class Lender(NamedTuple):
+    """A resting worker that has lent its next step, and can start something."""
+
+    number: int
+    incarnation: str
+    socket: str | None
+    call: int  # the number of its last step
+    room: int
+    is_heard: bool  # whether the store's server has a connection of its process
+
+
+def _nobody(_: Lender) -> bool:
+    return False
+
+
 class Effects:
-    """Whom to wake, as (incarnation, its socket), and whether events were written.
+    """Whom to wake, whose next step to do before the commit, and whether events were written.
 
     What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it. Work that
     `remembers` finds in `memory` what holds, and leaves there what then holds, or None. After any other, nothing does.
+    `is_there` tells whether a worker that has lent its next step is seen to live.
     """
 
-    __slots__ = ("durable", "events", "memory", "remembers", "wake")
+    __slots__ = ("durable", "events", "is_there", "lender", "memory", "remembers", "wake")
 
     def __init__(self, *, durable: bool = True, remembers: bool = False) -> None:
         self.durable, self.remembers = durable, remembers
         self.memory: Memory | None = None
-        self.wake: list[tuple[str, str | None]] = []
+        self.wake: list[Woken] = []
+        self.lender: Lender | None = None
+        self.is_there: Callable[[Lender], bool] = _nobody
         self.events = False

@@ -13,10 +13,10 @@ from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.waking import wake_everybody
 
 _SQL = sql_names("moving")
 _EMPTYING = sql_names("emptying")
-_LIVE = sql_names("waking")["live"]
 
 # All that holds anything but for the heartbeat, which is nobody's, and the standing itself.
 TABLES = (
@@ -31,7 +31,7 @@ def shut_for(db: Database, effects: Effects, move: str, place: str) -> Moving:
     found = standing(db)
     if found is None or found.phase is Phase.ARRIVED:
         db.execute(_SQL["stand"], (Phase.SHUT.value, move, place))
-        effects.wake += [worker for worker in db.execute(_LIVE).fetchall() if worker not in effects.wake]
+        wake_everybody(db, effects)
         return Moving(phase=Phase.SHUT, move=move, place=place)
     return found
 
@@ -56,7 +56,7 @@ def reopen(db: Database, effects: Effects, move: str, now: int) -> bool:
         _clear(db)
         ruling.declare_lanes(db, effects, DEFAULT_LANES, now)
     db.execute(_SQL["forget"])
-    effects.wake += [worker for worker in db.execute(_LIVE).fetchall() if worker not in effects.wake]
+    wake_everybody(db, effects)
     return True
 
 

@@ -18,6 +18,7 @@ from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.tables.database import Database, DuplicateError
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.ledgers import lane_of
+from laneway.stores.tables.starting import question, start, taker
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import wake_for_work
 
@@ -39,7 +40,10 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     task, lane, user, priority, *special = kinds[0]
     if special != _PLAIN:
         return None
-    rows = db.execute(_SQL["look"], (lane, user or "", priority, task)).fetchall()
+    alone, look = len(batch) == 1 and user is None, (lane, user or "", priority, task)
+    if alone:
+        db.expect((_SQL["look"], look), question(lane, now))
+    rows = db.execute(_SQL["look"], look).fetchall()
     if not rows:
         return None
     accepted, due_at, until, resting, limit, active, pending, last, waiting, *_ = rows[0]
@@ -50,7 +54,10 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turns[user, priority] = turn
     count, first = len(batch), accepted + 1
-    rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat)).enter_fresh(user, priority, count)
+    taken_by = taker(db, effects, lane, task, now) if alone and resting and last is None else None
+    book = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending)
+    rank = book.enter_fresh(user, priority, count)
+    book.pending += count
     own = [text for new in batch for text in (new.id, new.args)]
     try:
         db.insert_alike(_INSERT, count, first, rank, (task, lane, user, priority, now), own)
@@ -58,11 +65,18 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
         # Invariant: the runs are written before anything else, so they are all there is to undo.
         db.execute(_UNDO, (first,))
         return None
-    db.execute(_SQL["put_ready"], (first,))
-    db.execute(_SET_RUNS, (active, pending + count, lane))
+    if taken_by is not None:
+        start(db, effects, taken_by, batch[0], first, rank, book, _earlier(due_at, until), now)
+    else:
+        db.execute(_SQL["put_ready"], (first,))
+        db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
+    db.execute(_SET_RUNS, (book.active, book.pending, lane))
     pace = paces[priority]
     db.execute(_SET_PACE, (lane, priority, pace.v, pace.ready))
-    db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
-    if resting:
+    if resting and taken_by is None:
         wake_for_work(db, effects, now)
     return [Receipt(_ACCEPTED, new.id, None, before or None) for before, new in enumerate(batch, pending)]
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    return min((at for at in (one, other) if at is not None), default=None)

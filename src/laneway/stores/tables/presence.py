@@ -10,13 +10,12 @@ import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
 
-from laneway.core.step import StepReply
-from laneway.errors import StoreUnavailable
-from laneway.ports.workers import LeftStep, Standby
+from laneway.core.step import LentReply
+from laneway.ports.workers import Standby
 from laneway.stores.tables.desk import Desk
-from laneway.stores.tables.stepping import take_step
+from laneway.stores.tables.effects import Lender
+from laneway.stores.tables.lending import read
 from laneway.stores.tables.writing import Writer
 
 
@@ -74,30 +73,29 @@ class Presence(ABC):
     def fall_silent(self) -> None:
         """Listen no more."""
 
-    def wake(self, incarnation: str) -> bool:
-        """Wake a worker, if it is of this process. Not from a loop's thread: this may do the step that it has left."""
+    @abstractmethod
+    def reaches(self, lender: Lender) -> bool:
+        """Tell whether the process of a worker that is not of this one is seen to live."""
+
+    def is_there(self, lender: Lender) -> bool:
+        """Tell whether a worker is seen to live. From any thread."""
+        wake = self._wakes.get(lender.incarnation)
+        if wake is None:
+            return self.reaches(lender)
+        return wake.is_there if isinstance(wake, Standby) else True
+
+    def wake(self, incarnation: str, answer: LentReply | None = None) -> bool:
+        """Wake a worker, if it is of this process, with the answer to the step that it lent. Return whether it is."""
         wake = self._wakes.get(incarnation)
         if wake is not None:
             # A callback whose loop is closed must not disturb its neighbours.
             with contextlib.suppress(Exception):
-                left = wake.take() if isinstance(wake, Standby) else None
-                wake() if left is None else self._do(left)
+                wake.answer(answer) if answer is not None and isinstance(wake, Standby) else wake()
         return wake is not None
 
-    def _do(self, left: LeftStep) -> None:
-        """Have the step done that a worker has left; if that fails, the worker asks, and hears why."""
-
-        def answer(done: Future[StepReply]) -> None:
-            left.answer(None if done.exception() else done.result())
-
-        try:
-            done = self.writer.write_later(
-                lambda db, effects: take_step(db, effects, left.step, db.now()), durable=False, remembers=True
-            )
-        except StoreUnavailable:
-            left.answer(None)
-        else:
-            done.add_done_callback(answer)
+    def hear(self, text: str) -> None:
+        """Hear a wake-up of another process."""
+        self.wake(*read(text))
 
     def wake_all_here(self) -> None:
         """Wake every worker of this process: some wake-up may have been lost."""

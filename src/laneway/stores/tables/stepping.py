@@ -2,7 +2,8 @@
 
 **Repeating.** A step carries its call number. The answer to the newest one can be built again: the claims are the
 leases of that call, the rest stands in the worker's row. A worker takes no new number before it has its answer, so one
-is enough to remember.
+is enough to remember. Only a step that was lent is done before the worker has asked for it, and maybe before it has
+heard the answer to the one before: that was nothing, or it would not have been lent.
 
 **Resting.** Whether there is anything to claim, and the mark that the worker rests, are one transaction; whoever makes
 a run startable later sees the mark and sends a wake-up. *Race*: none, one of the two commits first.
@@ -17,7 +18,7 @@ import msgspec
 from laneway.core.flow import MOST_MOVES
 from laneway.core.moving.standing import Moving, Phase
 from laneway.core.run import Claimed, handed
-from laneway.core.step import Step, StepReply, named_in
+from laneway.core.step import Step, StepReply, has_lent, named_in
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables import jobs
@@ -47,15 +48,34 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
-    incarnation, _, call, moves, *answer = row
+    incarnation, _, call, moves, lent, *answer = row
     leaving = _leaving(db) if moves else None
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
-        return _to(_same_answer(db, step.incarnation, call, *answer), leaving)
+        same = _same_answer(db, step.incarnation, call, *answer)
+        return _to(msgspec.structs.replace(same, claimed=[]) if lent and step.call < call else same, leaving)
     if leaving is not None:
         if leaving.phase is Phase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)
         step = msgspec.structs.replace(step, room=0, park=False)
+    return _to(_taken(db, effects, step, now, incarnation, call), leaving)
+
+
+def take_lent_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply | None:
+    """Do the step that a worker has lent; None, and nothing is done, if it is not its next any more."""
+    db.expect((_SQL["worker"], (step.incarnation,)), (_GLANCE, (step.incarnation,)))
+    row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
+    if row is None:
+        return None
+    incarnation, left, call, moves, *_ = row
+    if left or moves or call != step.call - 1:
+        return None
+    return _taken(db, effects, step, now, incarnation, call, lent=True)
+
+
+def _taken(
+    db: Database, effects: Effects, step: Step, now: int, incarnation: str, call: int, *, lent: bool = False
+) -> StepReply:
     transaction = begin(db, effects, now, step.incarnation, effects.memory or Memory())
     # First what is due: what a result lets join its session comes behind it.
     behind = transaction.make_due()
@@ -64,7 +84,7 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     settling.write()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
-    reply = _answer(transaction, step, claimed, settling.refused, more=more)
+    reply = _answer(transaction, step, claimed, settling.refused, more=more, lent=lent)
     # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
     # let its session go on in a lane that the claim did not look at.
     if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
@@ -73,7 +93,7 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     # What becomes of messages is written by itself, and may be about any run.
     keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
     effects.memory = transaction.memory if keep else None
-    return _to(reply, leaving)
+    return reply
 
 
 def _leaving(db: Database) -> Moving | None:
@@ -95,16 +115,24 @@ def _same_answer(
 
 
 def _answer(
-    transaction: Transaction, step: Step, claimed: list[Claimed], refused: list[tuple[int, int]], *, more: bool
+    transaction: Transaction,
+    step: Step,
+    claimed: list[Claimed],
+    refused: list[tuple[int, int]],
+    *,
+    more: bool,
+    lent: bool,
 ) -> StepReply:
     soonest, now = transaction.next_due(), transaction.now
     due_in = _until(soonest, now)
     idle = step.park and not more and len(claimed) < step.room
-    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short)
-    transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
     told = transaction.requested or transaction.inboxes
     asked = requests(transaction.db, step.incarnation) if told else []
-    return StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
+    reply = StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
+    room = step.room if idle and has_lent(step, reply) else None
+    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short, room, lent)
+    transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
+    return reply
 
 
 def _until(at: int | None, now: int) -> int | None:

@@ -2,6 +2,9 @@
 
 Who is chosen rests no more, in the same transaction, so nobody is woken twice for one thing. The wake-ups go out after
 the commit. *Crash here*: they are lost, and those workers find the work when they look.
+
+Of those that have lent their next step only the first is chosen, and rests until `lending` has done it: then it is
+chosen again, among those who rest still, for what is left.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import msgspec
 
 from laneway.core.liveness import Incarnation
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.statements import sql_names
 
 _SQL = sql_names("waking")
@@ -28,6 +31,9 @@ class _Resting(NamedTuple):
     socket: str | None
     told: int | None  # the next due time it knows of
     incarnation: str
+    call: int
+    room: int | None  # of one that has lent its next step, and has renewed in time
+    is_heard: bool
 
 
 class _Work:
@@ -59,17 +65,19 @@ class _Work:
 
 def wake_for_work(db: Database, effects: Effects, now: int) -> None:
     """Choose as many as can start something, and all that know a task set aside where there is room."""
-    idle = [_Resting(*row) for row in db.execute(_SQL["idle"])]
+    idle = [_Resting(*row) for row in db.execute(_SQL["idle"], (now,))]
     if idle:
         work = _Work(db, now)
-        chosen = [worker for worker in idle if work.is_for(worker)]
-        _wake(db, effects, chosen or _for_due(db, idle, now))
+        # First those that execute nothing.
+        chosen = [worker for worker in sorted(idle, key=_is_busy) if work.is_for(worker)]
+        effects.lender = next((_lender(worker) for worker in chosen if not _is_busy(worker)), effects.lender)
+        _wake(db, effects, [worker for worker in chosen if _is_busy(worker)] if chosen else _for_due(db, idle, now))
 
 
 def wake_holder(db: Database, effects: Effects, incarnation: str) -> None:
     """Choose a worker, whether it rests or not: something is requested of what it executes."""
-    if not any(chosen == incarnation for chosen, _ in effects.wake):
-        effects.wake += db.execute(_SQL["holder"], (incarnation,)).fetchall()
+    if not any(chosen.incarnation == incarnation for chosen in effects.wake):
+        effects.wake += [Woken(*row) for row in db.execute(_SQL["holder"], (incarnation,))]
 
 
 def wake_for_fire(db: Database, effects: Effects, fire_at: int | None, soonest: int | None) -> bool:
@@ -79,8 +87,20 @@ def wake_for_fire(db: Database, effects: Effects, fire_at: int | None, soonest: 
     """
     if fire_at is None or (soonest is not None and soonest <= fire_at):
         return False
-    effects.wake += [worker for worker in db.execute(_SQL["live"]).fetchall() if worker not in effects.wake]
+    wake_everybody(db, effects)
     return True
+
+
+def wake_everybody(db: Database, effects: Effects) -> None:
+    """Choose all workers, whether they rest or not."""
+    live = [Woken(*row) for row in db.execute(_SQL["live"])]
+    effects.wake += [worker for worker in live if worker not in effects.wake]
+
+
+def wake_lender(db: Database, effects: Effects, lender: Lender) -> None:
+    """Choose a worker that has lent its next step, and shall make it by itself."""
+    db.execute(_SQL["rouse"], (lender.number,))
+    effects.wake.append(Woken(lender.incarnation, lender.socket))
 
 
 def _for_due(db: Database, idle: list[_Resting], now: int) -> list[_Resting]:
@@ -94,7 +114,16 @@ def _for_due(db: Database, idle: list[_Resting], now: int) -> list[_Resting]:
 def _wake(db: Database, effects: Effects, chosen: list[_Resting]) -> None:
     if chosen:
         db.each(_SQL["rouse"], [(worker.number,) for worker in chosen])
-        effects.wake += [(worker.id, worker.socket) for worker in chosen]
+        effects.wake += [Woken(worker.id, worker.socket) for worker in chosen]
+
+
+def _is_busy(worker: _Resting) -> bool:
+    return worker.room is None
+
+
+def _lender(worker: _Resting) -> Lender:
+    assert worker.room is not None
+    return Lender(worker.number, worker.id, worker.socket, worker.call, worker.room, bool(worker.is_heard))
 
 
 @lru_cache(maxsize=256)

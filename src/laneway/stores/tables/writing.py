@@ -15,31 +15,44 @@ from typing import TypeVar
 from laneway.errors import StoreError
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.desk import Ask, Desk
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.effects import Effects, Lender, Woken
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]
 
 
 class Writer(Desk):
-    """Does work inside transactions. After a commit it has resting workers woken and, when it rests, watchers told."""
+    """Does work inside transactions. After a commit it has resting workers woken and, when it rests, watchers told.
+
+    `is_there` tells whether a worker is seen to live, so that its next step may be done.
+    """
 
     def __init__(
-        self, name: str, wake: Callable[[list[tuple[str, str | None]]], None], tell: Callable[[], None]
+        self,
+        name: str,
+        wake: Callable[[list[Woken]], None],
+        tell: Callable[[], None],
+        is_there: Callable[[Lender], bool],
     ) -> None:
         super().__init__(name)
-        self._wake, self._tell = wake, tell
+        self._wake, self._tell, self._is_there = wake, tell, is_there
         self._news = False  # events were written, and the watchers do not know yet
 
     async def write(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
         """Do the work in a transaction, and return its answer once that is committed."""
-        effects = Effects(durable=durable, remembers=remembers)
+        effects = self.effects(durable=durable, remembers=remembers)
         return await self.ask(lambda db: work(db, effects), effects)
 
     def write_later(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> Future[T]:
         """Do the work in a transaction; the future ends once that is committed. Not for a loop's thread."""
-        effects = Effects(durable=durable, remembers=remembers)
+        effects = self.effects(durable=durable, remembers=remembers)
         return self.ask_later(lambda db: work(db, effects), effects)
+
+    def effects(self, *, durable: bool, remembers: bool) -> Effects:
+        """Return what a piece of work is given."""
+        effects = Effects(durable=durable, remembers=remembers)
+        effects.is_there = self._is_there
+        return effects
 
     def do(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
@@ -49,11 +62,14 @@ class Writer(Desk):
             for ask in batch:
                 ask.error = another(error)
             return
-        for ask in batch:
-            if ask.error is None:
-                self._news = self._news or ask.note.events
-                if ask.note.wake:
-                    self._wake(ask.note.wake)
+        self.tell_of([ask.note for ask in batch if ask.error is None])
+
+    def tell_of(self, done: list[Effects]) -> None:
+        """Do what follows a commit."""
+        for each in done:
+            self._news = self._news or each.events
+            if each.wake:
+                self._wake(each.wake)
 
     def rest(self) -> None:
         """Tell the watchers, now that nobody waits for an answer."""
@@ -63,7 +79,10 @@ class Writer(Desk):
 
     @abstractmethod
     def transact(self, batch: list[Ask]) -> None:
-        """Do the batch and commit it. Raises StoreError if nothing of it may have been done, or all of it."""
+        """Do the batch and commit it, with the steps that resting workers have lent, and tell of those.
+
+        Raises StoreError if nothing of the batch may have been done, or all of it.
+        """
 
     @abstractmethod
     def look(self) -> bool:

@@ -43,6 +43,7 @@ from laneway.testing.contract.jobwakes import JobWakes, LostJobReplies
 from laneway.testing.contract.keys import Keys
 from laneway.testing.contract.lanes import Lanes
 from laneway.testing.contract.leases import Leases
+from laneway.testing.contract.lending import Lending
 from laneway.testing.contract.logs import Logs
 from laneway.testing.contract.memos import Memos
 from laneway.testing.contract.missed import MadeUpFor
@@ -84,6 +85,7 @@ class StoreContract(
     Repeats,
     Leases,
     Wakeups,
+    Lending,
     Pruning,
     Trimming,
     Cancelling,

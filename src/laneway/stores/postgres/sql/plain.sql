@@ -27,6 +27,23 @@ WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHE
     AND coalesce((SELECT parked FROM seat WHERE lane = $1 AND "user" = $2 ORDER BY era DESC LIMIT 1), 0) = 0
     AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
+-- name: lender
+-- Read the oldest worker that has lent its next step and has not lapsed, and when the first job is due, if a run that
+-- comes to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is paused and no
+-- breaker remembers anything. $1 is the lane, $2 the time. Index: primary keys, worker_idle, job_due; it reads pace, a
+-- row per lane and priority.
+SELECT worker.number, worker.id, socket, call, room,
+    NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0)), incarnation,
+    (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL)
+FROM (
+    SELECT * FROM worker WHERE idle <> 0 AND room IS NOT NULL AND abs($2::bigint - renewed_at) <= lease
+    ORDER BY number LIMIT 1
+) AS worker CROSS JOIN (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane
+WHERE worker_limit IS NULL AND active < "limit" AND paused = 0
+    AND NOT EXISTS (SELECT 1 FROM pace WHERE ready > 0) AND NOT EXISTS (SELECT 1 FROM aside)
+    AND NOT EXISTS (SELECT 1 FROM broken) AND NOT EXISTS (SELECT 1 FROM circuit)
+    AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task');
+
 -- name: put_ready
 -- Put the runs from an acceptance number on into their lane's ready order. Index: the primary keys.
 WITH put AS (

@@ -7,14 +7,14 @@ VALUES ($1::bigint, $2::int, $3::int, $4::text, $5::bigint, $6::int, $7::bigint,
 
 -- name: worker
 -- Read an incarnation and its last answer, and whether the store has a part in a move. Index: the primary keys.
-SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), refused, due_in, more, answered_at
+SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), lent, refused, due_in, more, answered_at
 FROM worker WHERE id = $1 ORDER BY era DESC LIMIT 1;
 
 -- name: answer
 -- Keep the answer to a step. Index: the primary key.
 UPDATE worker SET call = $1, refused = $2, due_in = $3, more = $4, answered_at = $5, told = $6, idle = $7, short = $8,
-    writes = writes + 1
-WHERE id = $9 AND era = (SELECT era FROM worker WHERE id = $9 ORDER BY era DESC LIMIT 1);
+    room = $9, lent = $10, writes = writes + 1
+WHERE id = $11 AND era = (SELECT era FROM worker WHERE id = $11 ORDER BY era DESC LIMIT 1);
 
 -- name: claimed
 -- Read again what an incarnation claimed in one step. Index: lease_held, then the primary keys.

@@ -1,8 +1,11 @@
 -- Choosing whom to wake.
 
 -- name: idle
--- Read the resting workers, oldest first. Index: worker_idle.
-SELECT number, id, socket, told, incarnation FROM worker WHERE idle <> 0 ORDER BY number;
+-- Read the resting workers, oldest first, with the room of those that have lent their next step and have not lapsed,
+-- and whether their process listens: then it has a lock that is had by nobody else. Index: worker_idle.
+SELECT number, id, socket, told, incarnation, call, CASE WHEN abs($1::bigint - renewed_at) <= lease THEN room END,
+    room IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0))
+FROM worker WHERE idle <> 0 ORDER BY number;
 
 -- name: startable
 -- Count what could start at once, per lane, with its limit per worker. It reads pace, a row per lane

@@ -17,6 +17,19 @@ WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHE
     AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.lane = ?1 AND seat.user = ?2 AND parked > 0)
     AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
+-- name: lender
+-- Read the oldest worker that has lent its next step and has not lapsed, and when the first job is due, if a run that comes
+-- to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is paused and no breaker
+-- remembers anything. ?1 is the lane, ?2 the time. Index: primary keys, worker_idle, pace_ready, job_due.
+SELECT worker.number, worker.id, socket, call, room, 0, incarnation,
+    (SELECT min(fire_at) FROM job INDEXED BY job_due WHERE fire_at IS NOT NULL)
+FROM worker INDEXED BY worker_idle CROSS JOIN lane ON lane.name = ?1
+WHERE idle AND room IS NOT NULL AND abs(?2 - renewed_at) <= lease AND worker_limit IS NULL AND active < "limit" AND NOT lane.paused
+    AND NOT EXISTS (SELECT 1 FROM pace INDEXED BY pace_ready WHERE ready > 0) AND NOT EXISTS (SELECT 1 FROM aside)
+    AND NOT EXISTS (SELECT 1 FROM broken) AND (SELECT min(key) FROM circuit) IS NULL
+    AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task')
+ORDER BY worker.number LIMIT 1;
+
 -- name: put_ready
 -- Put the runs from an acceptance number on into their lane's ready order. Index: the primary keys.
 INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= ?;

@@ -7,12 +7,13 @@ INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events
 -- name: worker
 -- Read an incarnation and its last answer, and whether the store has a part in a move. Index: the unique id, and the
 -- primary key.
-SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), refused, due_in, more, answered_at
+SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), lent, refused, due_in, more, answered_at
 FROM worker WHERE id = ?;
 
 -- name: answer
 -- Keep the answer to a step. Index: the unique id.
-UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, told = ?, idle = ?, short = ?
+UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, told = ?, idle = ?, short = ?,
+    room = ?, lent = ?
 WHERE id = ?;
 
 -- name: claimed
