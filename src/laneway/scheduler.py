@@ -108,7 +108,7 @@ class Scheduler(Registering, Runs):
             resources=self._resources,
             clock=self._clock,
             settings=self.settings,
-            load=loads,
+            load=None if load is None else loads,
             subscribers=self._subscribers,
             knowing=self._knowing,
             file=None if lanes is None else self._watch(file, code),

@@ -44,6 +44,21 @@ async def test_a_subscriber_hears_a_run_from_start_to_done(app: Scheduler) -> No
     assert [event.at for event in heard] == [event.at for event in log]
 
 
+async def test_a_subscriber_hears_the_end_of_every_run_of_many_that_end_together(app: Scheduler) -> None:
+    heard: list[Event] = []
+    app.subscribe(heard.append)
+
+    @app.task
+    async def work(number: int) -> int:
+        return number
+
+    receipts = await app.submit_many([(work, {"number": number}) for number in range(5)])
+    await soon(app.drain())
+
+    told = {receipt.run_id: [event.kind for event in heard if event.run_id == receipt.run_id] for receipt in receipts}
+    assert told == {run_id: ["started", "result", "done"] for run_id in told}
+
+
 async def test_async_functions_objects_and_what_decorators_leave_of_them_can_subscribe(app: Scheduler) -> None:
     heard: dict[str, list[str]] = {"async": [], "object": [], "wrapped": []}
 

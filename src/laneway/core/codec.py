@@ -26,7 +26,7 @@ _SHALLOW = 2 * DEPTH_LIMIT  # bytes
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 
 
-def to_json(value: object, what: str, limit: int, *, plural: bool = True) -> str:
+def to_json(value: object, what: str, limit: int, plural: bool = True) -> str:
     """Return `value` as JSON text, or raise BadArguments that says what in it is not JSON, or how much too large it is.
 
     >>> to_json({"doc": "42"}, "the arguments", 100)

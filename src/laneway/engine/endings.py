@@ -20,7 +20,7 @@ MESSAGE_LIMIT = 2 * 1024
 def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
     """Return the outcome of a handler that returned `value`; a result that cannot be stored is a failure."""
     try:
-        return Succeeded(codec.to_json(value, task.result_words, limit, plural=False))
+        return Succeeded(codec.to_json(value, task.result_words, limit, False))
     except BadArguments as error:
         return Failed(Failure("bad_result", "BadResult", str(error)))
 

@@ -50,13 +50,18 @@ class Execution(msgspec.Struct, eq=False, gc=False):
     merged: int = 0  # messages that were merged into the run, or answered it
     trail: Trail | None = None  # of a handler that can leave one
     enough: int = ENOUGH  # events that do not wait for more
-    over: bool = False  # it was settled, or lost: what its handler still says is nobody's business
+    lost: bool = False  # with its lease
 
     @property
     def policy(self) -> TaskPolicy:
         """The terms of this run: its task's, or its job's."""
         ties = self.run.ties
         return self.task.policy if ties is None else terms(self.task.policy, ties)
+
+    @property
+    def over(self) -> bool:
+        """Whether it was settled, or lost: what its handler still says is nobody's business."""
+        return self.handle is None or self.lost
 
     @property
     def told(self) -> bool:

@@ -51,7 +51,7 @@ class Executions:
         fetch: Fetch,
         remember: Remember,
         telling: Telling,
-        load: Callable[[str], bool | None] = lambda _: None,
+        load: Callable[[str], bool | None] | None = None,
     ) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
         self._fetch, self._load = fetch, load
@@ -166,7 +166,7 @@ class Executions:
             why = "is not this worker's any more, taken over or abandoned"
             log.warning("run %s %s; its handler is stopped", execution.run.id, why)
             del self._running[number]
-            execution.over = True
+            execution.lost = True
             execution.stop(Stop.LOST)
 
     def lose_all(self) -> None:
@@ -288,7 +288,7 @@ class Executions:
         run = execution.run
         policy = execution.task.policy if run.ties is None else execution.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
-        execution.handle, execution.over = None, True
+        execution.handle = None
         if policy.timeout is not None:
             self._deadlines.ended()
         if execution.stuck:
@@ -297,26 +297,22 @@ class Executions:
             del self._running[run.number]
             drafts = execution.take_drafts() if execution.drafts else ()
             settlement = settle(run, outcome, policy, drafts)
-            if run.session is None and execution.inbox is None and self._results and not self._talkative:
-                # As `_settle`: a call less for every run.
-                self._results.append(Result(run.number, run.fence, settlement))
-            else:
+            has_more_to_say = execution.inbox is not None or (run.session is not None and self._load is not None)
+            if has_more_to_say or self._talkative or self._subscribers.listening or not self._results:
                 self._settle(run, settlement, 0 if execution.inbox is None else execution.inbox.taken)
+            else:
+                self._results.append(Result(run.number, run.fence, settlement))  # a call less for every run
 
     def _settle(self, run: Claimed, settlement: Settlement, read: int = 0) -> None:
         if self._talkative:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
         if self._subscribers.listening:
             self._telling.note(run)
-        results = self._results
-        if not results:
+        if not self._results:
             # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
             self._bell.ring()
-        if read or run.session is not None:
-            throttled = None if run.session is None else self._load(run.session)
-            results.append(Result(run.number, run.fence, settlement, read, throttled))
-        else:
-            results.append(Result(run.number, run.fence, settlement))
+        throttled = None if run.session is None or self._load is None else self._load(run.session)
+        self._results.append(Result(run.number, run.fence, settlement, read, throttled))
 
 
 def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[None]:

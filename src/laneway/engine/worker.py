@@ -92,7 +92,7 @@ class Worker:
         settings: Settings,
         resources: Resources | None = None,
         stuck: Callable[[StuckRun], None] | None = None,
-        load: Callable[[str], bool | None] = lambda _: None,
+        load: Callable[[str], bool | None] | None = None,
         subscribers: Subscribers | None = None,
         knowing: Knowing | None = None,
         file: FileWatch | None = None,

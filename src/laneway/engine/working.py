@@ -38,7 +38,7 @@ class Working:
         resources: Resources,
         clock: Clock,
         settings: Settings,
-        load: Callable[[str], bool | None],
+        load: Callable[[str], bool | None] | None,
         subscribers: Subscribers,
         knowing: Knowing,
         file: FileWatch | None = None,
