@@ -9,7 +9,7 @@ from laneway.core.flow import Flow
 from laneway.core.policy import Arrival, Lane, Rule
 from laneway.core.sessions import SessionBook
 from laneway.core.shelves import BREAKER, NO_GATES, Entry, Shelf
-from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turn
+from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turns
 
 
 class Item(Entry):
@@ -104,7 +104,7 @@ class Floor:
 
     def __init__(self, *lanes: Lane) -> None:
         self.shelves = PlainShelves()
-        self.books = {lane.name: LaneBook(lane, {}, Ledger(Turn), Ledger(Seat)) for lane in lanes}
+        self.books = {lane.name: LaneBook(lane, {}, Turns(), Ledger(Seat)) for lane in lanes}
         self.sessions: Ledger[str, SessionBook] = Ledger(SessionBook)
         self.flow: Flow[Item] = Flow(self.shelves, self.books, self.sessions)
         self.active: list[Item] = []

@@ -182,7 +182,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert not floor.sessions
         for book in floor.books.values():
             assert not book.seats
-            assert not book.turns
+            assert not any(turn.waiting for turn in book.turns.values())
 
 
 def waits(item: Item) -> bool:

@@ -113,8 +113,11 @@ class Entering(Generic[E]):
         """Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits."""
         while book.held and book.admits():
             run = self.shelves.take_held(session)
-            again = run.kind & AGAIN > 0
-            book.call_in(run.number, again=again)
+            again = run.kind & AGAIN
+            if again:
+                book.call_back(run.number)
+            else:
+                book.call_in(run.number)
             if not run.paused:
                 self._enter_lane(run)
             if not again:
@@ -230,9 +233,9 @@ class Entering(Generic[E]):
         book, user = self.lanes[run.lane], run.user
         if user is not None and run.kind == FRESH and (seat := book.seats[user]).parked:
             # Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-            book.enter_parked(run)
+            book.enter(run, 0)
             seat.parked += 1
-            self.shelves.put_parked(run, f"user:{user}")
+            self.shelves.put_parked(run, seat.gate or _gate(seat, user))
         else:
             book.enter(run)
             self.shelves.put_ready(run)
@@ -244,7 +247,7 @@ class Entering(Generic[E]):
             run.kind &= ~BACK
         seat = book.seats[user]
         seat.parked += 1
-        self.shelves.put_parked(run, f"user:{user}")
+        self.shelves.put_parked(run, seat.gate or _gate(seat, user))
         if not seat.out:
             self._bring_back(book, user, seat)
 
@@ -256,9 +259,15 @@ class Entering(Generic[E]):
         cap = book.cap(user) if book.caps else lane.per_user
         if cap is not None and seat.active >= cap:
             return
-        run = self.shelves.take_parked(lane.name, f"user:{user}")
+        run = self.shelves.take_parked(lane.name, seat.gate or _gate(seat, user))
         seat.parked -= 1
         seat.out = OUT + run.priority
         run.kind |= BACK
         book.enter(run)
         self.shelves.put_ready(run)
+
+
+def _gate(seat: Seat, user: str) -> str:
+    """Name the gate of a user's parked set, once: a name that is made anew each time has to be hashed each time."""
+    seat.gate = f"user:{user}"
+    return seat.gate

@@ -93,36 +93,27 @@ class Flow(Entering[E]):
             run = take()
             if run is None:
                 break
-            kind = run.kind
-            if kind & ASIDE:
+            if run.kind & ASIDE:
                 book.set_back(run)
-                kind = run.kind
+            kind = run.kind
             if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
-            elif run.user is not None and book.must_park(run):
+            elif book.start(run):
+                run.kind = AGAIN
+                if kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
+                    self._bring_back(book, run.user, seat)
+                if run.session is not None and not kind & AGAIN:
+                    roster = self.sessions[run.session]
+                    roster.unstarted = 0
+                    # Not `limit`: a call less for every run. Where that is lower, `_admit` finds out.
+                    if roster.held and len(roster.admitted) < (roster.rule.max_concurrent or 1):
+                        self._admit(run.session, roster)
+                started.append(run)
+            else:
                 book.leave(run)
                 self._park(book, run)
                 moves -= 1
-            else:
-                book.start(run)
-                run.kind = AGAIN
-                if kind & BACK or run.session is not None:
-                    self._go_on_after(book, run, kind)
-                started.append(run)
         return moves
-
-    def _go_on_after(self, book: LaneBook, run: E, kind: int) -> None:
-        """Let follow what waited for the start of this run."""
-        user, session = run.user, run.session
-        if kind & BACK and user is not None:
-            seat = book.seats[user]
-            if seat.parked:
-                self._bring_back(book, user, seat)
-        if session is not None and not kind & AGAIN:
-            roster = self.sessions[session]
-            roster.unstarted = 0
-            if roster.held and len(roster.admitted) < roster.limit:
-                self._admit(session, roster)
 
     def _opened(self, lane: str, asker: _Asker) -> set[str]:
         """Return the gates of breakers in a lane behind which runs wait that may start now."""

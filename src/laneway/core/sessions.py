@@ -154,16 +154,19 @@ class SessionBook:
         self.unstarted = number
         self.alone = False
 
-    def call_in(self, number: int, *, again: bool) -> None:
-        """Count a held run as admitted: one that stepped out (`again`), or one that has not started."""
+    def call_in(self, number: int) -> None:
+        """Count a held run that has not started as admitted."""
         self.held -= 1
         self.admitted.append(number)
-        if again:
-            self.back -= 1
-            self.outside.remove(number)
-        else:
-            self.unstarted = number
-            self.alone = False
+        self.unstarted = number
+        self.alone = False
+
+    def call_back(self, number: int) -> None:
+        """Count a held run that had stepped out as admitted again."""
+        self.held -= 1
+        self.back -= 1
+        self.admitted.append(number)
+        self.outside.remove(number)
 
     def step_out(self, number: int) -> None:
         """Count a run that waits for its next attempt as holding no place."""

@@ -55,7 +55,10 @@ class Pace:
 
 
 class Turn:
-    """A user at one priority of a lane: the last tag given, and how many first-time runs wait. Gone when none waits."""
+    """A user at one priority of a lane: the last tag given, and how many first-time runs wait.
+
+    Where none waits the last tag makes no difference, so such a turn need not be kept, nor forgotten.
+    """
 
     __slots__ = ("last", "waiting")
 
@@ -66,13 +69,14 @@ class Turn:
 class Seat:
     """A user in a lane: runs that are active, runs that are parked, and `out`: whether one of those is back in order.
 
-    `out` is 0 if none is, else `OUT` plus its priority.
+    `out` is 0 if none is, else `OUT` plus its priority. `gate` is the name of the parked set, once it was asked for.
     """
 
-    __slots__ = ("active", "out", "parked")
+    __slots__ = ("active", "gate", "out", "parked")
 
     def __init__(self, active: int = 0, parked: int = 0, out: int = 0) -> None:
         self.active, self.parked, self.out = active, parked, out
+        self.gate = ""
 
     @property
     def idle(self) -> bool:
@@ -98,6 +102,26 @@ class Ledger(dict[K, V]):
     def emptied(self, key: K) -> None:
         """Hear that this count fell to nothing: it need not be kept."""
         del self[key]
+
+
+class Turns(Ledger[tuple[str | None, int], Turn]):
+    """The turns of a lane, by user and priority. Those in which none waits are swept out once they may be half of all.
+
+    So a user whose runs come one by one does not get a new turn each time, and a million users leave none behind.
+    """
+
+    FEW = 64
+
+    def __init__(self) -> None:
+        super().__init__(Turn)
+        self._most = self.FEW
+
+    def __missing__(self, key: tuple[str | None, int]) -> Turn:
+        if len(self) >= self._most:
+            for idle in [key for key, turn in self.items() if not turn.waiting]:
+                del self[idle]
+            self._most = max(self.FEW, 2 * len(self))
+        return super().__missing__(key)
 
 
 class Placed(Protocol):
@@ -141,14 +165,22 @@ class LaneBook:
         """Return how many runs of `user` may be active here at once."""
         return self.caps.get(user, self.lane.per_user) if self.caps else self.lane.per_user
 
-    def enter(self, run: Placed) -> None:
-        """Give the run its place in the ready order: sets `run.rank`."""
+    def enter(self, run: Placed, ready: int = 1) -> None:
+        """Give the run its place in the ready order, or, with 0, in its user's parked set: sets `run.rank`."""
         priority = run.priority
         pace = self.paces.get(priority)
         if pace is None or not pace.ready:
-            pace = self._pace(priority)
-        pace.ready += 1
-        tag = self._first_tag(run.user, priority, pace.v) if run.kind == FRESH else pace.v + 1
+            pace = self._raised(priority)
+        pace.ready += ready
+        tag = pace.v + 1
+        if run.kind == FRESH:
+            # As `_first_tag`: a call less for every run.
+            turn = self.turns[run.user, priority]
+            waiting, last = turn.waiting, turn.last
+            if waiting and last >= tag:
+                tag = last + 1 if last < tag + waiting else tag + waiting
+            turn.last = tag
+            turn.waiting = waiting + 1
         run.rank = tag - HEAD_START * priority
 
     def enter_fresh(self, user: str | None, priority: int, count: int = 1) -> int:
@@ -158,17 +190,9 @@ class LaneBook:
         """
         pace = self.paces.get(priority)
         if pace is None or not pace.ready:
-            pace = self._pace(priority)
+            pace = self._raised(priority)
         pace.ready += count
         return self._first_tag(user, priority, pace.v, count) - HEAD_START * priority
-
-    def enter_parked(self, run: Placed) -> None:
-        """Give a first-time run its place in its user's parked set: sets `run.rank`."""
-        priority = run.priority
-        pace = self.paces.get(priority)
-        if pace is None or not pace.ready:
-            pace = self._pace(priority)
-        run.rank = self._first_tag(run.user, priority, pace.v) - HEAD_START * priority
 
     def leave(self, run: Placed) -> None:
         """Take the run out of the ready order, for whatever reason."""
@@ -186,9 +210,21 @@ class LaneBook:
         run.kind &= ~(ASIDE | BROKEN | BROKEN_USER)
         self.paces[run.priority].ready += 1
 
-    def start(self, run: Placed) -> None:
-        """Move the run from the ready order to active."""
+    def start(self, run: Placed) -> bool:
+        """Move the run from the ready order to active, unless it must park; tell if it has."""
         priority, user, kind = run.priority, run.user, run.kind
+        if user is not None:
+            # As `must_park`: a call less for every run.
+            seat = self.seats[user]
+            cap = self.cap(user) if self.caps else self.lane.per_user
+            if cap is not None and seat.active >= cap:
+                return False
+            if kind == FRESH:
+                if seat.parked or seat.out >= OUT + priority:
+                    return False
+            elif kind & BACK:
+                seat.out = 0
+            seat.active += 1
         pace = self.paces[priority]
         pace.ready -= 1
         tag = run.rank + HEAD_START * priority
@@ -197,25 +233,12 @@ class LaneBook:
         self.active += 1
         self.pending -= 1
         if not kind & AGAIN:
-            # As `wait_no_more`: a call less for every run.
-            key = user, priority
-            turn = self.turns[key]
-            turn.waiting -= 1
-            if not turn.waiting:
-                self.turns.emptied(key)
-        if user is not None:
-            seat = self.seats[user]
-            seat.active += 1
-            if kind & BACK:
-                seat.out = 0
+            self.turns[user, priority].waiting -= 1
+        return True
 
     def wait_no_more(self, run: Placed) -> None:
         """Count a first-time run as not waiting any more."""
-        key = run.user, run.priority
-        turn = self.turns[key]
-        turn.waiting -= 1
-        if not turn.waiting:
-            self.turns.emptied(key)
+        self.turns[run.user, run.priority].waiting -= 1
 
     def must_park(self, run: Placed) -> bool:
         """Tell whether its user keeps the run from starting: at the cap, or with runs that were parked before it."""
@@ -229,22 +252,17 @@ class LaneBook:
 
     def _first_tag(self, user: str | None, priority: int, v: int, count: int = 1) -> int:
         turn = self.turns[user, priority]
-        # As max(v, min(last, most)) + 1: most is never below v, and mostly no call is needed.
-        last, most = turn.last, v + turn.waiting
-        tag = (v if last <= v else min(last, most)) + 1
+        tag = max(v, min(turn.last, v + turn.waiting)) + 1
         turn.last = tag + count - 1
         turn.waiting += count
         return tag
 
-    def _pace(self, priority: int) -> Pace:
+    def _raised(self, priority: int) -> Pace:
+        """Return the pace of a priority that has nothing in the ready order, with its V raised."""
         pace = self.paces.get(priority)
         if pace is None:
             pace = self.paces[priority] = Pace()
-        if not pace.ready:
-            self._raise(pace)
-        return pace
-
-    def _raise(self, pace: Pace) -> None:
         others = [other.v for other in self.paces.values() if other.ready]
-        target = min(others) if others else max(other.v for other in self.paces.values())
+        target = min(others) if others else max([other.v for other in self.paces.values()])
         pace.v = max(pace.v, target)
+        return pace

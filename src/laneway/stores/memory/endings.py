@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core import control, endings, memos
+from laneway.core import control, endings
 from laneway.core.run import NewRun
 from laneway.core.states import TERMINAL, RunState
 from laneway.stores.memory.inboxes import Inboxes
@@ -49,7 +49,7 @@ class Endings:
         if parent is None or parent.state in TERMINAL:
             return
         memo, told = endings.word_of(run, run.state, parent.attempt, run.result, run.reason, run.failure)
-        parent.memos = memos.kept(parent.memos, memo)
+        parent.keep(memo)
         waits = parent.wait is not None and any(call.run_id == run.id for call in parent.wait.calls)
         if waits and parent.state is RunState.WAITING:
             self.let_go_on(parent, control.go_on(parent.request, told))

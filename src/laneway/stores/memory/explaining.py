@@ -46,11 +46,8 @@ class Explaining:
     def users(self, user: str | None, limit: int, after: tuple[str, str]) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
         kept = self._kept
-        found = {
-            (name, lane)
-            for lane, book in kept.lanes.items()
-            for name in [*_seated(book), *(who for who, _ in book.turns if who is not None)]
-        } | set(kept.caps)
+        found = {(name, lane) for lane, book in kept.lanes.items() for name in [*_seated(book), *_waiting(book)]}
+        found |= set(kept.caps)
         found |= {(name, "") for name in kept.paused_users - {name for name, _ in found}}
         keys = sorted(key for key in found if key > after and user in (None, key[0]))
         return [self._user(*key) for key in keys[:limit]]
@@ -175,6 +172,11 @@ class Explaining:
             cap=kept.caps.get((name, lane)),
             paused=name in kept.paused_users,
         )
+
+
+def _waiting(book: LaneBook) -> list[str]:
+    """Return the users whose first-time runs wait there; a turn in which none does may just not be swept out."""
+    return [name for (name, _), turn in book.turns.items() if name is not None and turn.waiting]
 
 
 def _seated(book: LaneBook) -> list[str]:

@@ -27,46 +27,47 @@ class Order:
     there is something in its `line`, and nothing `stale`, it is not empty.
     """
 
-    __slots__ = ("_heap", "line", "stale")
+    __slots__ = ("heap", "line", "stale")
 
     def __init__(self) -> None:
         self.line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
-        self._heap: list[Ranked] = []  # everything else
+        self.heap: list[Ranked] = []  # everything else
         self.stale = False  # entries were left behind
 
     def __iter__(self) -> Iterator[Record]:
         """Go through it, in no order."""
-        return (run for _, _, spot, run in chain(self.line, self._heap) if run.spot == spot)
+        return (run for _, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
     def ranked(self) -> Iterator[tuple[int, Record]]:
         """Go through it with the ranks, in no order."""
-        return ((rank, run) for rank, _, spot, run in chain(self.line, self._heap) if run.spot == spot)
+        return ((rank, run) for rank, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
     def sorted(self) -> list[Record]:
         """Return all of it, in order."""
-        entries = sorted(item for item in chain(self.line, self._heap) if item[3].spot == item[2])
+        entries = sorted(item for item in chain(self.line, self.heap) if item[3].spot == item[2])
         return [run for _, _, _, run in entries]
 
     def put(self, item: Ranked) -> None:
         """Put a run at its rank."""
-        if not self.line or item > self.line[-1]:
-            self.line.append(item)
+        line = self.line
+        if not line or item > line[-1]:
+            line.append(item)
         else:
-            heappush(self._heap, item)
+            heappush(self.heap, item)
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there is nothing in it."""
-        return self.first() is None if self.stale else not (self.line or self._heap)
+        return self.first() is None if self.stale else not (self.line or self.heap)
 
     def first(self) -> Ranked | None:
         """Return the first without taking it."""
         while True:
-            if self._heap and (not self.line or self._heap[0] < self.line[0]):
-                item = self._heap[0]
+            if self.heap and (not self.line or self.heap[0] < self.line[0]):
+                item = self.heap[0]
                 if item[2] == item[3].spot:
                     return item
-                heappop(self._heap)
+                heappop(self.heap)
             elif self.line:
                 item = self.line[0]
                 if item[2] == item[3].spot:
@@ -77,7 +78,7 @@ class Order:
 
     def take(self) -> Record | None:
         """Take the first."""
-        line, heap = self.line, self._heap
+        line, heap = self.line, self.heap
         while True:
             if not heap:
                 if not line:
@@ -115,7 +116,12 @@ class Heaps:
         if order is None:
             order = self._ready[run.lane] = Order()
         run.shelf, run.spot = _READY, (spot := next(self._spots))
-        order.put((run.rank, run.number, spot, run))
+        # As `Order.put`: a call less for every run; so in `put_parked`.
+        line, item = order.line, (run.rank, run.number, spot, run)
+        if not line or item > line[-1]:
+            line.append(item)
+        else:
+            heappush(order.heap, item)
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], Record | None]:
         """Return what takes the first of the lane's ready order and of the parked sets of these tasks and gates."""
@@ -138,7 +144,11 @@ class Heaps:
         if order is None:
             order = self._parked[key] = Order()
         run.shelf, run.spot = _PARKED, (spot := next(self._spots))
-        order.put((run.rank, run.number, spot, run))
+        line, item = order.line, (run.rank, run.number, spot, run)
+        if not line or item > line[-1]:
+            line.append(item)
+        else:
+            heappush(order.heap, item)
         if not run.kind & ASIDE:
             return
         if gate.startswith(TASK):
@@ -167,7 +177,8 @@ class Heaps:
     def take_held(self, session: str) -> Record:
         """Take the first of the session's held runs."""
         order = self._held[session]
-        run = order.take()
+        # They are held in the order of joining, unless one goes back to the front or is taken out before its turn.
+        run = order.take() if order.heap or order.stale else order.line.popleft()[3]
         assert run is not None, f"the counts say that session {session} holds runs back"
         if (order.stale or not order.line) and order.is_empty:
             del self._held[session]

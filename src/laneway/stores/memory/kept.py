@@ -15,7 +15,7 @@ from laneway.core.keys import KeyEntry
 from laneway.core.moving.standing import Moving
 from laneway.core.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
 from laneway.core.sessions import SessionBook
-from laneway.core.turns import LaneBook, Ledger, Seat, Turn
+from laneway.core.turns import LaneBook, Ledger, Seat, Turns
 from laneway.errors import UnknownLane, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.stores.memory.heaps import Heaps
@@ -116,7 +116,7 @@ class Kept:
         if name in self.lanes:
             self.lanes[name].lane = lane
         else:
-            self.lanes[name] = LaneBook(lane, {}, Ledger(Turn), Ledger(Seat))
+            self.lanes[name] = LaneBook(lane, {}, Turns(), Ledger(Seat))
             for user in self.paused_users | {user for user, of in self.caps if of == name}:
                 self.judge_user(user)
 

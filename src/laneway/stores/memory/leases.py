@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core import events, memos
+from laneway.core import events
 from laneway.core.events import draft, streams
 from laneway.core.outcome import STATES, Leaves, Settlement, overruled
 from laneway.core.run import Request
@@ -172,7 +172,8 @@ def _save(run: Record, saved: Saved) -> None:
     if saved.prepared is not None:
         run.prepared = saved.prepared
     if saved.memo is not None:
-        run.memos, run.crashes = memos.kept(run.memos, saved.memo), 0
+        run.keep(saved.memo)
+        run.crashes = 0
 
 
 def leased(worker: Worker, number: int, fence: int) -> Record | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from sys import intern
 from typing import Any
 
 import msgspec
 
-from laneway.core import codec
+from laneway.core import codec, memos
 from laneway.core.events import Draft, Stamped, counted
 from laneway.core.instants import instant
 from laneway.core.memos import Memo, Wait
@@ -48,8 +49,11 @@ class Record(msgspec.Struct, eq=False, gc=False):
     accepted_at: int
     due_at: int
     arrival: Arrival | None = None  # what it says of its session when it joins it, if that is later
+    # What every run needs on its way comes first, side by side: the processor fetches neighbours together.
     kind: int = FRESH
     rank: int = 0
+    shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
+    spot: int = 0  # its entry there; 0 when it was taken out
     state: RunState = RunState.PENDING
     attempt: int = 1
     fence: int = 0
@@ -57,33 +61,32 @@ class Record(msgspec.Struct, eq=False, gc=False):
     started_at: int | None = None
     ended_at: int | None = None
     result: str | None = None
-    failure: Failure | None = None
-    reason: str | None = None
+    log: Batch | None = None  # the newest
     worker: str | None = None
     lapsed: bool = False
     timed_out: bool = False
     request: Request | None = None
-    checkpoint: str | None = None
-    prepared: str | None = None
-    retry_of: str | None = None
     taken: tuple[Message, ...] = ()  # the messages it took, merged ones first
     messages: int = 0  # how many these are
+    ties: Ties | None = None
+    wait: Wait | None = None  # what it waits for, or waited for last
+    checkpoint: str | None = None
+    prepared: str | None = None
+    kept: int = 0  # how many memos it has
+    memos: tuple[Memo, ...] = ()
+    failure: Failure | None = None
+    reason: str | None = None
+    retry_of: str | None = None
     read: int = 0  # of its inbox, by the newest attempt that ended
     keyed: tuple[tuple[str, str | None, str], ...] = ()  # the keys that stand for it
     cleared: bool = False  # what is unread in its inbox when it ends is dropped
     call: str = ""  # the newest call that changed it from outside
-    shelf: Shelf = Shelf.DUE  # where it is, or was last, while it is pending
-    spot: int = 0  # its entry there; 0 when it was taken out
-    log: Batch | None = None  # the newest
-    ties: Ties | None = None
-    memos: tuple[Memo, ...] = ()
-    wait: Wait | None = None  # what it waits for, or waited for last
     trimmed: bool = False  # there are marks in it, so that events cannot be counted off
 
     @classmethod
     def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
         """Return the record of a run that is being accepted."""
-        who = (new.user, new.session, new.priority)
+        who = (_shared(new.user), _shared(new.session), new.priority)
         return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of, ties=new.ties)
 
     @property
@@ -91,10 +94,10 @@ class Record(msgspec.Struct, eq=False, gc=False):
         """The messages that came while it was active."""
         return tuple(message for message in self.taken if message.kind is MessageKind.STEERED)
 
-    @property
-    def kept(self) -> int:
-        """How many memos it has."""
-        return len(self.memos)
+    def keep(self, memo: Memo) -> None:
+        """Keep one more memo."""
+        self.memos = memos.kept(self.memos, memo)
+        self.kept = len(self.memos)
 
     @property
     def paused(self) -> bool:
@@ -110,6 +113,11 @@ class Record(msgspec.Struct, eq=False, gc=False):
     def requested(self) -> Request | None:
         """What was requested of it."""
         return self.request
+
+
+def _shared(name: str | None) -> str | None:
+    """Return the name as the one object that all runs share which say it: they are looked up by it all their lives."""
+    return None if name is None else intern(str(name))
 
 
 def run_of(record: Record) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core import control, memos
+from laneway.core import control
 from laneway.core.control import Change
 from laneway.core.memos import Memo, MemoKind, Question, Wait
 from laneway.core.run import Why
@@ -70,7 +70,7 @@ class Steering:
         """Answer a question, the first unless told otherwise; see `Floor`."""
         question = question or (run.wait or Wait()).questions[0]
         memo = Memo(kind=MemoKind.ANSWER, name=question.name, value=answer, about=question.about, attempt=run.attempt)
-        run.memos = memos.kept(run.memos, memo)
+        run.keep(memo)
         self.apply(run, control.go_on(run.request, control.answered(question, answer)))
 
     def expire(self, run: Record) -> None:

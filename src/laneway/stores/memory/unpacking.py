@@ -31,7 +31,7 @@ from laneway.core.moving.pieces import (
 from laneway.core.run import Request
 from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
-from laneway.core.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
 from laneway.ports.gates import Held
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.packing import SAME
@@ -58,7 +58,7 @@ def _lane(kept: Kept, piece: LaneIn) -> None:
         kept.ruled_lanes[name] = piece.ruled
     paces = {priority: Pace(v, ready) for priority, v, ready in piece.paces}
     counts = (piece.active, piece.pending)
-    kept.lanes[name] = LaneBook(piece.lane, paces, Ledger(Turn), Ledger(Seat), *counts, paused=piece.paused)
+    kept.lanes[name] = LaneBook(piece.lane, paces, Turns(), Ledger(Seat), *counts, paused=piece.paused)
     kept.counts.update({(name, what): count for what, count in piece.counts.items()})
 
 
@@ -107,6 +107,7 @@ def _run(kept: Kept, piece: RunIn) -> None:
         kind=AGAIN if piece.fence else FRESH,
         taken=tuple(taken.message for taken in piece.taken),
         messages=len(piece.taken),
+        kept=len(piece.memos),
         keyed=tuple((key.task, key.user, key.key) for key in piece.keys),
         trimmed=any(kind == TRIMMED for kind, *_ in piece.log),
     )
