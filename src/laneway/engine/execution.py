@@ -13,6 +13,7 @@ from laneway.core.events import Draft, condensed
 from laneway.core.jobs.record import terms
 from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Request
+from laneway.core.structs import written_often
 from laneway.engine.children import ChildExecution
 from laneway.engine.inbox import Inbox
 from laneway.engine.tasks import Task
@@ -31,6 +32,7 @@ class Stop(Enum):
     LOST = "lost"
 
 
+@written_often
 class Execution(msgspec.Struct, eq=False, gc=False):
     """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
 

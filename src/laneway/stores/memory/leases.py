@@ -47,8 +47,7 @@ class Leases:
             if log.before is not run.log or log.drafts is not settlement.drafts or log.attempt != run.attempt:
                 log = Batch(run.attempt, now, settlement.drafts, run.log)
             run.log, run.worker, run.result = log, None, settlement.result
-            # Writing a field takes four times as long as reading it: of a run that succeeds at its first start there is
-            # nothing else to write.
+            # Of a run that succeeds at its first start there is nothing else to write.
             if settlement.move is not _SUCCEED or run.fence > 1 or run.lapsed or run.timed_out:
                 run.lapsed = run.timed_out = False
                 run.attempt, run.crashes = settlement.attempt, settlement.crashes

@@ -17,6 +17,7 @@ from laneway.core.policy import Arrival
 from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
 from laneway.core.shelves import Shelf
 from laneway.core.states import RunState
+from laneway.core.structs import written_often
 from laneway.core.turns import FRESH
 
 _PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is done with it
@@ -31,6 +32,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False, gc=False):
     before: Batch | None
 
 
+@written_often
 class Record(msgspec.Struct, eq=False, gc=False):
     """A run as the memory store keeps it.
 
