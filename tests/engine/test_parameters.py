@@ -15,6 +15,8 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laneway import BadArguments, Context, Scheduler
 from laneway.engine.parameters import Parameters
@@ -116,6 +118,30 @@ def test_arguments_that_fit_become_json_text() -> None:
     text = of(summarize).pack({"doc": "ä", "length": 3}, LIMIT)
 
     assert text == '{"doc":"ä","length":3}'
+
+
+def measure(count: int, share: float, name: str, sure: bool) -> None: ...
+
+
+NUMBERS = st.one_of(st.integers(), st.floats(), st.sampled_from([2**53, 2.0**53, 2**63, 2**64, 10**400, -0.0]))
+
+
+@given(
+    st.fixed_dictionaries(
+        {"count": NUMBERS | st.text(), "name": st.text() | st.integers() | st.none()},
+        optional={"share": NUMBERS | st.none(), "sure": st.booleans() | st.integers(), "more": st.booleans()},
+    )
+)
+def test_what_is_of_its_very_type_needs_no_second_look(args: dict[str, Any]) -> None:
+    parameters = of(measure)
+
+    def packed(pack: Callable[[Any, int], str]) -> str:
+        try:
+            return pack(args, LIMIT)
+        except BadArguments as error:
+            return str(error)
+
+    assert packed(parameters.pack) == packed(parameters._pack_with_care)
 
 
 def test_a_default_is_left_to_the_handler() -> None:

@@ -18,6 +18,8 @@ from laneway.engine.annotations import checkable, hints_of, is_native, mentions,
 from laneway.errors import BadArguments, did_you_mean
 
 EXACT = 2**53  # up to here every whole number is a float
+_NUMBERS = (int, float)
+_PLAIN = (*_NUMBERS, str, bool)  # what JSON gives back as the very thing it was given
 
 
 class Parameters:
@@ -38,9 +40,9 @@ class Parameters:
         self._required = {p.name for p in named if p.default is p.empty}
         self.types = {name: checkable(hints.get(name, Any)) for name in self.names}
         self._decode = msgspec.json.Decoder(self._form(), dec_hook=_convert).decode
-        # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
-        self._numbers = tuple((name, type_) for name, type_ in self.types.items() if type_ in (int, float))
-        native = all(is_native(type_) for type_ in self.types.values() if type_ not in (int, float))
+        self._plain = tuple((name, type_) for name, type_ in self.types.items() if type_ in _PLAIN)
+        self._all_plain = len(self._plain) == len(self.names)
+        native = all(is_native(type_) for type_ in self.types.values() if type_ not in _NUMBERS)
         # Text that was checked when it was submitted needs no second check unless values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
 
@@ -48,24 +50,24 @@ class Parameters:
         """Return the arguments as JSON text, or raise BadArguments that names the argument and what it should be."""
         if type(args) is not dict:
             args = _as_dict(self._task, args)
-        for name, wanted in self._numbers:
+        for name, wanted in self._plain:
             if type(args.get(name)) is not wanted:
-                args = self._as_annotated(args)
-                break
+                return self._pack_with_care(args, limit)
         text = codec.to_json(args, self._what, limit)
-        try:
-            self._decode(text)
-        except msgspec.ValidationError as error:
-            raise self._explained(codec.from_json(text), error) from None
+        # Each plain one is of its very type. If there are no others, and none is unknown, the text cannot but fit.
+        if not self._all_plain or len(args) != len(self._plain):
+            self.check(text)
         return text
 
-    def _as_annotated(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name, wanted in self._numbers:
+    def _pack_with_care(self, args: Mapping[str, Any], limit: int) -> str:
+        # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
+        for name, wanted in self._plain:
             value: Any = args.get(name)
-            given = type(value)
-            if given is not wanted and given in (int, float) and abs(value) < EXACT and value == int(value):
+            if wanted in _NUMBERS and type(value) in _NUMBERS and abs(value) < EXACT and value == int(value):
                 args = {**args, name: wanted(value)}
-        return args
+        text = codec.to_json(args, self._what, limit)
+        self.check(text)
+        return text
 
     def check(self, text: str) -> None:
         """Raise BadArguments if this text does not fit the signature."""
