@@ -2,7 +2,7 @@
 
     python -m bench.instructions
 
-It needs `valgrind`, under which the server is some fifty times slower, and takes half a minute. docs/redis.md shows
+It needs `valgrind`, under which the server is some fifty times slower, and takes a minute. docs/redis.md shows
 what it prints.
 """
 
@@ -17,12 +17,13 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from bench.growth import DONE, new_run
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun
+from laneway.core.policy import Lane, SessionPolicy
+from laneway.core.run import Claimed, NewRun
 from laneway.stores.redis import RedisStore
 from laneway.testing.hand import Hand
 from laneway.testing.servers import ValkeyServer, valkey_server
@@ -31,14 +32,34 @@ from laneway.testing.servers.binaries import server_binary
 BATCH, BATCHES, ALONE = 100, 10, 200
 BEFORE = 1000  # runs that have finished: what is small a server keeps in another way
 DAY = 86_400 * 1_000_000
-KINDS: dict[str, Callable[[int], dict[str, object]]] = {
-    "plain run": lambda n: {},
-    "run of one of 100 users": lambda n: {"user": f"user-{n % 100}"},
-    "run with user, priority and session": lambda n: {
-        "user": f"user-{n % 100}",
-        "session": f"session-{n}",
-        "priority": (0, 5, 10)[n % 3],
-    },
+WIDE = Lane("main", limit=1_000_000)
+
+
+class Kind(NamedTuple):
+    """Runs that are counted: what the nth of them has, in which lane they are, and how many batches of them."""
+
+    more: Callable[[int], dict[str, object]]
+    lane: Lane = WIDE
+    batches: int = BATCHES
+
+
+# The last is what `limits.redis` has: each of them is admitted when another one ends, parked, and brought back.
+KINDS = {
+    "plain run": Kind(lambda n: {}),
+    "run of one of 100 users": Kind(lambda n: {"user": f"user-{n % 100}"}),
+    "run with user, priority and session": Kind(
+        lambda n: {"user": f"user-{n % 100}", "session": f"session-{n}", "priority": (0, 5, 10)[n % 3]}
+    ),
+    "run of one of 50 users at their caps, with busy sessions": Kind(
+        lambda n: {
+            "user": f"user-{n % 50}",
+            "session": f"session-{n % 200}",
+            "priority": (0, 5, 10)[n // 200 % 3],
+            "arrival": SessionPolicy(cap=1_000_000).arrival(),
+        },
+        Lane("main", limit=BATCH, per_user=BATCH // 50),
+        3 * BATCHES,
+    ),
 }
 
 
@@ -88,19 +109,20 @@ class Counter:
 async def measure(counter: Counter) -> None:
     store = RedisStore(counter.url)
     await store.open()
-    await store.declare_lanes([Lane("main", limit=1_000_000)])
     hand = await Hand(store, "hand", tasks=["noop"], lease=DAY).register()
     await finish(store, hand, BEFORE)
     print("| thousands of the server's instructions | |\n|---|---|")
-    for kind, more in KINDS.items():
-        batches = [[made(more(n)) for n in range(first, first + BATCH)] for first in range(0, BATCHES * BATCH, BATCH)]
+    for name, kind in KINDS.items():
+        await store.declare_lanes([kind.lane])
+        numbers = range(0, kind.batches * BATCH, BATCH)
+        batches = [[made(kind.more(n)) for n in range(first, first + BATCH)] for first in numbers]
         await store.submit(batches[0])
 
         async def submit(batches: list[list[NewRun]] = batches) -> None:
             for batch in batches[1:]:
                 await store.submit(batch)
 
-        accepting = await counter.per_run(submit, (BATCHES - 1) * BATCH)
+        accepting = await counter.per_run(submit, (kind.batches - 1) * BATCH)
         claimed = await hand.claim(BATCH)
 
         async def step() -> None:
@@ -108,13 +130,16 @@ async def measure(counter: Counter) -> None:
             for _ in range(BATCHES - 1):
                 results = [hand.result(run, DONE) for run in claimed]
                 claimed = (await hand.step(results=results, room=BATCH)).claimed
+                assert len(claimed) == BATCH, "there were fewer runs to claim than are counted"
 
         stepping = await counter.per_run(step, (BATCHES - 1) * BATCH)
-        await hand.settle(claimed, DONE)
+        await settle_all(hand, claimed)
         print(
-            f"| accepting a {kind} | {accepting:,.0f} |\n| claiming and settling a {kind} | {stepping:,.0f} |",
+            f"| accepting a {name} | {accepting:,.0f} |\n| claiming and settling a {name} | {stepping:,.0f} |",
             flush=True,
         )
+
+    await store.declare_lanes([WIDE])
 
     async def submit_alone() -> None:
         for _ in range(ALONE):
@@ -131,9 +156,16 @@ async def measure(counter: Counter) -> None:
 
 async def finish(store: RedisStore, hand: Hand, runs: int) -> None:
     """Let so many runs have been executed before anything is counted."""
+    await store.declare_lanes([WIDE])
     await store.submit([made({}) for _ in range(runs)])
-    while claimed := await hand.claim(BATCH):
+    await settle_all(hand, await hand.claim(BATCH))
+
+
+async def settle_all(hand: Hand, claimed: list[Claimed]) -> None:
+    """Let these succeed, and all that can be claimed then."""
+    while claimed:
         await hand.settle(claimed, DONE)
+        claimed = await hand.claim(BATCH)
 
 
 def made(more: dict[str, object]) -> NewRun:

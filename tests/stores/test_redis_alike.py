@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from laneway.core.policy import Lane
+from laneway.core.policy import Lane, SessionPolicy
 from laneway.core.run import NewRun
 from laneway.stores.redis import RedisStore
 from laneway.testing import FakeClock, Hand
@@ -13,7 +13,13 @@ from laneway.testing.hand import new_run, new_runs
 from tests.stores.redis_behind import Behind
 
 MAIN = Lane("main", limit=4, per_user=2)
-HASHES = ("runs", "results", "lanes", "states", "seats:main", "turns:main", "busy:hand", "counters", "workers")
+HASHES = (
+    *("runs", "results", "lanes", "states", "seats:main", "turns:main", "sessions", "busy:hand", "counters", "workers"),
+)
+ORDERS = (
+    *("ready:main", "ended:succeeded", *(f"parked:4:main:user:user-{number}" for number in range(3))),
+    *(f"held:chat-{number}" for number in range(6)),
+)
 
 BATCHES: dict[str, Sequence[NewRun]] = {
     "alike": new_runs(9, "run"),
@@ -26,6 +32,17 @@ BATCHES: dict[str, Sequence[NewRun]] = {
         new_run("e", lane="background"),
         new_run("f", args={"much": "x" * 2000}),
         *new_runs(4, "ann", user="ann"),
+    ],
+    "of sessions and users at their caps": [
+        new_run(
+            f"run-{number}",
+            user=f"user-{number * 5 % 3}",
+            session=f"chat-{number * 7 % 6}",
+            max_concurrent=1 + number % 2,
+            priority=number % 3,
+            args={"much": "x" * (1200 if number % 11 == 5 else 1)},
+        )
+        for number in range(40)
     ],
 }
 
@@ -50,7 +67,7 @@ async def contents(store: RedisStore, batch: Sequence[NewRun], *, long_way: bool
 
 async def kept_in(behind: Behind) -> dict[str, Any]:
     kept: dict[str, Any] = {name: await behind.unpacked(name) for name in HASHES}
-    for name in ("ready:main", "ended:succeeded"):
+    for name in ORDERS:
         kept[name] = await behind.do("ZRANGE", name, 0, -1, "WITHSCORES")
     kept["leases"] = sorted(await behind.do("SMEMBERS", "leases:hand"))
     return kept
@@ -91,3 +108,29 @@ async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: Red
     await hand.succeed(*claimed)
     assert await redis_store.check() == []
     assert await redis_store.count() == {"pending": 1, "succeeded": 603}
+
+
+async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore) -> None:
+    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+    await redis_store.submit([new_run(name, session=f"chat-{name}") for name in ("one", "two", "three")])
+    before = await behind.unpacked("sessions")
+    await hand.claim(3)
+
+    await redis_store.submit([new_run("window", session="chat-one", policy=SessionPolicy(debounce=5, cap=1000))])
+
+    after = await behind.unpacked("sessions")
+    changed = {name for name, book in after.items() if book[6:] != before[name][6:]}
+    assert changed == {b"chat-one"}
+    assert await redis_store.check() == []
+
+
+async def test_hashes_that_are_asked_often_are_quick_to_search(redis_store: RedisStore) -> None:
+    hand = await Hand(redis_store).register()
+    await redis_store.submit([new_run("first")])
+    await redis_store.submit([new_run(f"run-{number}", session=f"chat-{number}") for number in range(40)])
+    await hand.claim(100)
+
+    link, prefix = redis_store._link, redis_store._address.prefix
+    for name in ("ids", "sessions"):
+        assert await link.command("OBJECT", "ENCODING", f"{prefix}:{name}") == b"hashtable", name
+    assert await redis_store.check() == []

@@ -179,7 +179,7 @@ def _waiting(
     most = book.lane.worker_limit
     knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
-    state, due_at, active = RunState(state), record[22], sorted(active)
+    state, due_at, active = RunState(state), record[23], sorted(active)
     came = state is RunState.PENDING and shelf != Shelf.DUE
     return Waiting(
         state=state,

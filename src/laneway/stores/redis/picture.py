@@ -39,8 +39,8 @@ class Record:
     def __init__(self, number: int, packed: Any) -> None:
         self.number = number
         state, self.kind, shelf, self.fence = packed[2:6]
-        self.task, self.lane, user, session, self.priority, self.id = packed[15:21]
-        self.user, self.session, self.shelf, self.rank = some(user), some(session), some(shelf), packed[23]
+        self.task, self.lane, user, session, self.priority, self.rank, self.id = packed[15:22]
+        self.user, self.session, self.shelf = some(user), some(session), some(shelf)
         self.state, self.paused = state, state == RunState.PAUSED
         rare = packed[14] or {}
         self.wait = wait_of(rare["wait"]) if "wait" in rare else None

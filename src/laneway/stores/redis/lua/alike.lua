@@ -1,20 +1,19 @@
--- needs: base, records, runs, logs, lanes, shelves, workers
+-- needs: base, records, runs, logs, lanes, sessions, shelves, flow, workers
 -- Runs that are started, and that succeed, alike: what becomes of one is known from its state and whose it is, which it
 -- shares with others of a batch. So its record is not read, but gets other bytes in front of what is its own.
 --
--- Only runs of which nobody else hears: in no session, with nothing requested, no messages, ties or waits (all of which
--- are `rare`), of no user who has parked runs, and while no breaker is open. All others go the long way (leases.lua,
--- claiming.lua), which would do the same to these.
+-- Only runs with nothing requested, no messages, ties or waits (all of which are `rare`), and while no breaker is open.
+-- All others go the long way (leases.lua, verbs/step.lua), which would do the same to these. What follows for others of
+-- their users and sessions is for flow.lua to say.
 
 local alike = {}
-local TRIES = 4  -- runs that are looked at before none is taken to be alike
 
-local starts, successes = {}, {}  -- by the first two parts of a record: what they become; false if that is not known
-local changes = {}  -- of states, whosever they are
+local starts, successes = {}, {}  -- by the first two parts of a record: what they become
+local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
 local hushed  -- no breaker is open
 
 base.at_begin(function()
-  starts, successes, changes, hushed = {}, {}, {}, nil
+  starts, successes, started_states, ended_states, hushed = {}, {}, {}, {}, nil
 end)
 
 local function is_hushed()
@@ -24,10 +23,11 @@ local function is_hushed()
   return hushed
 end
 
--- Return what a state becomes by a start; false if the run has to be looked at.
+-- What a state becomes -------------------------------------------------------------------------------------------------
+
 local function started(is, worker)
   local told = logs.started(worker.id)
-  if is.state ~= 'pending' or is.rare or (is.kind ~= FRESH and is.kind ~= AGAIN) or not logs.fit(is, told) then
+  if is.state ~= 'pending' or is.rare or has(is.kind, ASIDE) or not logs.fit(is, told) then
     return false
   end
   local run = records.alone(is)
@@ -35,12 +35,20 @@ local function started(is, worker)
   run.started_at, run.fence = NOW, run.fence + 1
   logs.say(run, told)
   return {
-    text = records.state_text(run), kind = is.kind, fence = run.fence,
-    behind = pack(run.fence, run.attempt, run.crashes, worker.id),
+    text = records.state_text(run), fence = run.fence, behind = pack(run.fence, run.attempt, run.crashes, worker.id),
   }
 end
 
--- Return what a state becomes by a success under this worker's lease.
+-- Return what a state becomes by a start; false if the run has to be looked at.
+local function start_of(is, worker)
+  local after = started_states[is]
+  if after == nil then
+    after = started(is, worker)
+    started_states[is] = after
+  end
+  return after
+end
+
 local function succeeded(is, worker, told)
   if is.state ~= 'running' or is.rare or is.holder ~= worker.id or not logs.fit(is, told) then
     return false
@@ -51,70 +59,101 @@ local function succeeded(is, worker, told)
   return {text = records.state_text(run), fence = run.fence}
 end
 
--- Return what the first two parts of a record become, as `change` has it of the state: `front` is what stands there
--- then; `handed` and `behind` what stands around its own as the worker gets it (runs.handed).
-local function form_of(parts, change, worker, told)
-  local is, of, whose = records.parts_of(parts)
-  local after = changes[is]
+-- Return what it becomes by a success under this worker's lease; as above.
+local function success_of(is, worker, told)
+  local after = ended_states[is]
   if after == nil then
-    after = change(is, worker, told)
-    changes[is] = after
+    after = succeeded(is, worker, told)
+    ended_states[is] = after
   end
-  return after and not of.session and {
-    of = of, kind = after.kind, fence = after.fence, front = records.front(after.text, whose), handed = HANDED .. whose,
-    behind = after.behind, count = 0,
+  return after
+end
+
+-- Successes -----------------------------------------------------------------------------------------------------------
+
+-- Return what the first two parts of a record become by a success: `front`, false if it is not known.
+local function success_form(parts, worker, told)
+  local is, of, whose = records.parts_of(parts)
+  local after = success_of(is, worker, told)
+  return {
+    of = of, front = after and records.front(after.text, whose), fence = after and after.fence,
+    plain = not of.user and not of.session, count = 0,
   }
 end
 
--- Count the runs as ended that became so. Its user has nothing parked, so nothing follows from it.
+-- Return by place the forms of these records, and where their own parts begin. Their sessions are read all at once.
+local function forms_of(texts, count, worker, told)
+  local forms, ats, named, own_at = {}, {}, {}, records.own_at
+  for i = 1, count do
+    local text = texts[i]
+    if text then
+      local parts, at = own_at(text)
+      local form = successes[parts]
+      if not form then
+        form = success_form(parts, worker, told)
+        successes[parts] = form
+      end
+      forms[i], ats[i] = form, at
+      named[#named + 1] = form.of.session or nil
+    end
+  end
+  if #named > 0 then
+    sessions.load(named)
+  end
+  return forms, ats
+end
+
+-- Count the runs as ended that became so.
 local function count_successes(worker, fields)
   runs.count_ended('succeeded', fields)
   workers.move(worker.id, fields, false)
   for _, form in pairs(successes) do
-    if form and form.count > 0 then
-      local of, count = form.of, form.count
-      lanes.stop(lanes.get(of.lane), of, count)
+    local of, count = form.of, form.count
+    if count > 0 then
       workers.count(worker.id, of.lane, -count)
-      form.count = 0
+      if form.plain then
+        lanes.stop(lanes.get(of.lane), of, count)
+      end
     end
   end
 end
 
-local function has_parked(of)
-  return of.user and lanes.seat(lanes.get(of.lane), of.user).parked > 0
-end
-
--- Let those of these runs succeed that can do so alike: lists of their numbers as texts, fences and results (false:
--- none). `more` tells by place what else is to be written, `told` the events. Return the places of those that are left.
-function alike.succeed(worker, fields, fences, values, more, told)
-  local left, ended = {}, {}
+-- Let these runs succeed: lists of their numbers as texts, fences and results (false: none). `more` tells by place what
+-- else is to be written, `told` the events. One that cannot do so alike is left to `settle(place)`, in its turn.
+function alike.succeed(worker, fields, fences, values, more, told, settle)
   local texts, rewritten, offered = runs.texts(fields)
-  local own_at, heads = records.own_at, records.heads
+  local forms, ats = forms_of(texts, #fields, worker, told)
+  local ended, heads = {}, records.heads
   for i = 1, #fields do
-    local field, text, value, form = fields[i], texts[i], values[i], false
-    if text and not more[i] and not rewritten[field] and is_hushed() and (#ended > 0 or i <= TRIES) then
-      local parts, at = own_at(text)
-      form = successes[parts]
-      if form == nil then
-        form = form_of(parts, succeeded, worker, told)
-        successes[parts] = form
+    local field, text, value, form = fields[i], texts[i], values[i], forms[i]
+    if form and form.fence == fences[i] and not more[i] and not rewritten[field] and is_hushed()
+      and not (value and records.is_long(value)) then
+      rewritten[field] = value and form.front .. string.sub(text, ats[i], -2) .. heads[#value] .. value
+        or form.front .. string.sub(text, ats[i])
+      form.count = form.count + 1
+      ended[#ended + 1] = field
+      if not form.plain then
+        flow.free(form.of)
+        flow.ended(form.of, tonumber(field))
       end
-      if form and (form.fence ~= fences[i] or has_parked(form.of) or (value and records.is_long(value))) then
-        form = false
-      end
-      if form then
-        rewritten[field] = value and form.front .. string.sub(text, at, -2) .. heads[#value] .. value
-          or form.front .. string.sub(text, at)
-        form.count = form.count + 1
-        ended[#ended + 1] = field
-      end
-    end
-    if not form then
-      left[#left + 1], offered[field] = i, text or nil
+    else
+      offered[field] = text or nil
+      settle(i)
     end
   end
   count_successes(worker, ended)
-  return left
+end
+
+-- Starts --------------------------------------------------------------------------------------------------------------
+
+-- Return what the first two parts of a record become by a start; `handed` is what stands before its own as the worker
+-- gets it (runs.handed). False if runs like this have to be looked at one by one.
+local function start_form(parts, worker)
+  local is, of, whose = records.parts_of(parts)
+  local after = not of.session and not has(is.kind, BACK) and start_of(is, worker)
+  return after and {
+    of = of, kind = is.kind, after = after, front = records.front(after.text, whose), handed = HANDED .. whose,
+  }
 end
 
 local function start_all(book, form, count, rank)
@@ -123,8 +162,15 @@ local function start_all(book, form, count, rank)
   end
 end
 
--- Start runs from the front of a lane's ready order as long as they can be started alike: up to `count`, of these
--- `tasks`. Adds them to what was `found` (claiming.lua).
+-- Note that the worker has the leases of these runs, which are started: their numbers as texts.
+function alike.lend(worker, lane, fields)
+  runs.count_started(#fields)
+  workers.move(worker.id, fields, true)
+  workers.count(worker.id, lane, #fields)
+end
+
+-- Start runs from the front of a lane's ready order as long as they can be started alike and nothing follows from it:
+-- up to `count`, of these `tasks`. Adds them to what was `found` (claiming.lua).
 function alike.start(worker, book, count, tasks, found)
   local order = shelves.ready(book.name)
   local page, at = order:front_page(count)
@@ -150,7 +196,7 @@ function alike.start(worker, book, count, tasks, found)
     local parts, own = own_at(text)
     local form = starts[parts]
     if form == nil then
-      form = form_of(parts, started, worker)
+      form = start_form(parts, worker)
       starts[parts] = form
     end
     if form ~= group or form and form.of.user then  -- what its user may have must be known before it is looked at
@@ -164,15 +210,27 @@ function alike.start(worker, book, count, tasks, found)
     local rest, place = string.sub(text, own), #found.numbers + 1
     rewritten[field] = form.front .. rest
     taken, lent[i] = i, field
-    found.numbers[place], found.fences[place] = tonumber(field), form.fence
-    found.lanes[place], found.handed[place] = book.name, form.handed .. rest .. form.behind
+    found.numbers[place], found.fences[place] = tonumber(field), form.after.fence
+    found.lanes[place], found.handed[place] = book.name, form.handed .. rest .. form.after.behind
   end
   start_all(book, group, alike_ones, rank)
   for i = taken + 1, #fields do
     offered[fields[i]] = texts[i] or nil
   end
   order:drop_front(taken)
-  runs.count_started(taken)
-  workers.move(worker.id, lent, true)
-  workers.count(worker.id, book.name, taken)
+  alike.lend(worker, book.name, lent)
+end
+
+-- Start one run that was taken from its shelf and of which all else is done; returns its number as text, or nothing if
+-- it has to go the long way.
+function alike.start_one(worker, run, found)
+  local is = is_hushed() and run.is
+  local after = is and not records.has_no_args(run.text) and start_of(is, worker)
+  if not after then
+    return nil
+  end
+  local own, place = records.own(run), #found.numbers + 1
+  found.numbers[place], found.fences[place], found.lanes[place] = run.number, after.fence, run.lane
+  found.handed[place] = HANDED .. run.whose .. own .. after.behind
+  return runs.rewrite(run, records.front(after.text, run.whose) .. own)
 end

@@ -1,4 +1,4 @@
--- needs: base, runs, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires
+-- needs: base, ledgers, runs, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires
 -- Carrying things from one store to another, in the form of movepacking.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
@@ -121,7 +121,7 @@ function unpack_piece.counters(accepted, jobs_at)
   call_later('HSET', 'counters', 'number', base.digits(accepted), 'jobs_at', base.digits(jobs_at))
 end
 
-local declared, ruled = base.ledger('declared'), base.ledger('ruled')
+local declared, ruled = ledgers.at('declared'), ledgers.at('ruled')
 
 function unpack_piece.lane(name, holds, code, operator, paused, active, pending, paces, counts)
   if lanes.find(name) then
@@ -163,7 +163,7 @@ function unpack_piece.disabled(task)
 end
 
 function unpack_piece.sessionrule(name, rule)
-  base.ledger('session_rules'):put(name, rule)
+  ledgers.at('session_rules'):put(name, rule)
 end
 
 function unpack_piece.circuit(key, failures, till)
@@ -185,7 +185,7 @@ function unpack_piece.session(name, facts)
     book[what] = value
   end
   -- What is set of it may have come in this very call.
-  book.ruled, book.paused = base.ledger('session_rules'):find(name) or {}, base.set('paused_sessions')[name] or false
+  book.ruled, book.paused = ledgers.at('session_rules'):find(name) or {}, base.set('paused_sessions')[name] or false
   sessions.judge(book)
 end
 
@@ -202,7 +202,7 @@ function unpack_piece.job(id, packed, spec, records)
 end
 
 function unpack_piece.key(field, run_id, number, digest, at)
-  base.ledger('keys'):put(field, {run_id, number, digest, at})
+  ledgers.at('keys'):put(field, {run_id, number, digest, at})
   call_later('ZADD', 'orphan_keys', base.digits(at), field)
 end
 
@@ -221,7 +221,7 @@ local function bring_messages(run, taken, field)
     run.messages = (run.messages or 0) + 1
     texts[#texts + 1] = pack(message)
     if not moved then
-      base.ledger('takers'):put(message[1], {run.number, kind, message[6]})
+      ledgers.at('takers'):put(message[1], {run.number, kind, message[6]})
     end
   end
   if #texts > 0 then
@@ -233,7 +233,7 @@ end
 
 local function bring_keys(run, keys)
   for _, key in ipairs(keys) do
-    base.ledger('keys'):put(key[1], {run.id, run.number, key[2], key[3]})
+    ledgers.at('keys'):put(key[1], {run.id, run.number, key[2], key[3]})
     run.keyed = run.keyed or {}
     run.keyed[#run.keyed + 1] = key[1]
   end

@@ -1,4 +1,4 @@
--- needs: base
+-- needs: base, ledgers
 -- gives: circuits, kept_circuits, FOREVER
 -- The circuits of tasks: which one keeps a run from starting, and what the end of a lease does to them. This restates
 -- core/circuits.py and core/breakers.py.
@@ -10,7 +10,7 @@
 local circuits = {}
 local FOREVER = -1
 
-local kept_circuits = base.ledger('circuits', nil, function(circuit)
+local kept_circuits = ledgers.at('circuits', nil, function(circuit)
   if circuit[1] == 0 and not circuit[2] and not circuit[3] then
     return nil
   end

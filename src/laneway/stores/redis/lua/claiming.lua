@@ -7,7 +7,7 @@ local function park(book, run)
   run.kind = without(run.kind, BACK)
   local seat = lanes.seat(book, run.user)
   seat.parked = seat.parked + 1
-  shelves.put_parked(run, 'user:' .. run.user)
+  shelves.put_users(run)
   bring_back(book, run.user, seat)
 end
 
@@ -82,7 +82,7 @@ local function claim_from(lane, share, asker, started, moves)
     end
   end
   runs.load(shelves.ready(lane):coming(goal - #numbers))  -- one read for all
-  local take = shelves.taking(lane, asker.tasks, gates)
+  local take, lent = shelves.taking(lane, asker.tasks, gates), {}
   while #numbers < goal and moves > 0 do
     local run = take()
     if not run then
@@ -100,15 +100,20 @@ local function claim_from(lane, share, asker, started, moves)
       moves = moves - 1
     else
       lanes.start(book, run, kind, run.rank, 1)
-      run.kind = AGAIN
       if run.session or has(kind, BACK) then
         go_on_after(book, run, kind)
       end
-      local place = #started.numbers + 1
-      started.numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, lane
-      started.runs[place] = run
+      local field = alike.start_one(asker.worker, run, started)
+      if field then
+        lent[#lent + 1] = field
+      else
+        local place = #numbers + 1
+        numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, lane
+        run.kind, started.runs[place] = AGAIN, run
+      end
     end
   end
+  alike.lend(asker.worker, lane, lent)
   return moves
 end
 

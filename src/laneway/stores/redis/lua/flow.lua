@@ -14,7 +14,7 @@ local function bring_back(book, user, seat)
   if cap and seat.active >= cap then
     return
   end
-  local run = shelves.take_parked(book.name, 'user:' .. user)
+  local run = shelves.take_users(book.name, user)
   seat.parked = seat.parked - 1
   seat.out = OUT + run.priority
   run.kind = with(run.kind, BACK)
@@ -30,7 +30,7 @@ local function enter_lane(run)
     -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
     lanes.enter_parked(book, run)
     seat.parked = seat.parked + 1
-    shelves.put_parked(run, 'user:' .. user)
+    shelves.put_users(run)
   else
     lanes.enter(book, run)
     shelves.put_ready(run)
@@ -113,7 +113,7 @@ function flow.wait(run, asks)
   if run.session then
     if asks then
       local book = sessions.get(run.session)
-      book.asking[#book.asking + 1] = run.number
+      table.insert(sessions.own_list(book, 'asking'), run.number)
     end
     flow.step_out(run)
   end
@@ -147,25 +147,26 @@ function flow.is_admitted(run)
   return book.unstarted == run.number
 end
 
--- Free the lane's and the user's slot of a run that is executed no more.
-function flow.free(run)
-  local book = lanes.get(run.lane)
-  lanes.stop(book, run, 1)
-  if run.user then
-    bring_back(book, run.user, lanes.seat(book, run.user))
+-- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
+function flow.free(of)
+  local book, user = lanes.get(of.lane), of.user
+  lanes.stop(book, of, 1)
+  if user then
+    bring_back(book, user, lanes.seat(book, user))
   end
 end
 
--- Free the session place of a run that has ended, if it had one.
-function flow.ended(run)
-  if run.session then
-    local book = sessions.get(run.session)
-    sessions.ended(book, run.number)
-    sessions.close(book, run.number)
+-- Free the session place of a run that has ended, if it had one; `of` tells whose it is.
+function flow.ended(of, number)
+  local session = of.session
+  if session then
+    local book = sessions.get(session)
+    sessions.ended(book, number)
+    sessions.close(book, number)
     if book.held > 0 then
-      admit(run.session, book)
+      admit(session, book)
     else
-      sessions.empty_if_idle(run.session, book)
+      sessions.empty_if_idle(session, book)
     end
   end
 end

@@ -1,4 +1,4 @@
--- needs: base, runs, logs, lanes, sessions, flow
+-- needs: base, ledgers, runs, logs, lanes, sessions, flow
 -- Messages: submissions that another run took, and what becomes of those it never read.
 --
 -- List `taken:<number>`: the messages of a run in the order they came, each packed: {id, kind, nth, task, args, lane,
@@ -6,8 +6,8 @@
 -- took it. Hash `keys`: what an idempotency key stands for: {run_id, number, digest, at}.
 
 local inboxes = {}
-local kept_takers = base.ledger('takers')
-local kept_keys = base.ledger('keys')
+local kept_takers = ledgers.at('takers')
+local kept_keys = ledgers.at('keys')
 local fresh_messages = {}  -- by number: packed, to be appended
 
 base.at_begin(function()

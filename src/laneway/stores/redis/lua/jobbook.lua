@@ -1,4 +1,4 @@
--- needs: base, duejobs, fires
+-- needs: base, ledgers, duejobs, fires
 -- The book of jobs: what is kept of them, and under which names.
 --
 -- Hash `jobs`: id -> {version, call, created_at, changed_at, {state...}, {said...}}, see STATE and SAID below and
@@ -36,7 +36,7 @@ local function named(names, values, job)
   end
 end
 
-local kept_jobs = base.ledger('jobs', nil, function(job)
+local kept_jobs = ledgers.at('jobs', nil, function(job)
   return {job.version, job.call, job.created_at, job.changed_at, listed(STATE, job), listed(SAID, job)}
 end, function(packed, id)
   return jobbook.read(id, packed)

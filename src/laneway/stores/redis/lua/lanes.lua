@@ -1,4 +1,4 @@
--- needs: base
+-- needs: base, ledgers
 -- gives: lanes, turn_field, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
 -- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/turns.py, where
 -- the rules are explained; names are the same.
@@ -51,7 +51,7 @@ local function read(packed, name)
   }
 end
 
-local kept_lanes = base.ledger('lanes', nil, written, read)
+local kept_lanes = ledgers.at('lanes', nil, written, read)
 local caps = {}  -- by lane: false if nobody has a cap of their own there, else what is known of users
 
 base.at_begin(function()
@@ -63,7 +63,7 @@ function lanes.find(name)
 end
 
 function lanes.get(name)
-  return kept_lanes:find(name) or error('lane ' .. name .. ' is gone')
+  return kept_lanes.kept[name] or kept_lanes:find(name) or error('lane ' .. name .. ' is gone')
 end
 
 function lanes.put(name, book)
@@ -95,28 +95,34 @@ base.at_end(function()
   end
 end)
 
-
-local function read_seat(packed)
-  return {active = packed[1], parked = packed[2], out = packed[3]}
+local function make_seat()
+  return {active = 0, parked = 0, out = 0}
 end
 
-local function written_seat(seat)
+local function write_seat(seat)
   if seat.active == 0 and seat.parked == 0 and seat.out == 0 then
     return nil
   end
-  return {seat.active, seat.parked, seat.out}
+  return '\147' .. pack(seat.active, seat.parked, seat.out)
+end
+
+local function read_seat(text)
+  local _, active, parked, out = cmsgpack.unpack_limit(text, 3, 1)
+  return {active = active, parked = parked, out = out}
 end
 
 function lanes.seats(book)
-  if not book.seats_ then
-    book.seats_ = base.one_ledger('seats:' .. book.name, function() return {active = 0, parked = 0, out = 0} end,
-      written_seat, read_seat)
+  local seats = book.seats_
+  if not seats then
+    seats = ledgers.one('seats:' .. book.name, make_seat)
+    seats.to_text, seats.of_text, book.seats_ = write_seat, read_seat, seats
   end
-  return book.seats_
+  return seats
 end
 
 function lanes.seat(book, user)
-  return lanes.seats(book):get(user)
+  local seats = book.seats_ or lanes.seats(book)
+  return seats.kept[user] or seats:get(user)
 end
 
 local shown = {}  -- priorities as texts: there are few
@@ -130,13 +136,26 @@ local function turn_field(user, priority)
   return text .. user
 end
 
+local function make_turn()
+  return {last = 0, waiting = 0}
+end
+
+local function write_turn(turn)
+  return '\146' .. pack(turn.last, turn.waiting)
+end
+
+local function read_turn(text)
+  local _, last, waiting = cmsgpack.unpack_limit(text, 2, 1)
+  return {last = last, waiting = waiting}
+end
+
 function lanes.turns(book)
-  if not book.turns_ then
-    book.turns_ = base.one_ledger('turns:' .. book.name, function() return {last = 0, waiting = 0} end,
-      function(turn) return {turn.last, turn.waiting} end,
-      function(packed) return {last = packed[1], waiting = packed[2]} end)
+  local turns = book.turns_
+  if not turns then
+    turns = ledgers.one('turns:' .. book.name, make_turn)
+    turns.to_text, turns.of_text, book.turns_ = write_turn, read_turn, turns
   end
-  return book.turns_
+  return turns
 end
 
 function lanes.ready(book)
@@ -200,7 +219,11 @@ end
 
 -- Return the turn of whoever a run is of, to be changed. That of nobody is in the pace of its priority.
 function lanes.turn(book, of)
-  return of.user and lanes.turns(book):get(turn_field(of.user, of.priority)) or book.paces[of.priority]
+  if not of.user then
+    return book.paces[of.priority]
+  end
+  local turns, field = book.turns_ or lanes.turns(book), turn_field(of.user, of.priority)
+  return turns.kept[field] or turns:get(field)
 end
 
 local function first_tag(book, run, v)

@@ -137,17 +137,8 @@ local function settle(run, value, settlement)
     if more.left or run.messages or run.ties or run.wait then
       endings.close(run, more.left and more.left.follow_ups)
     end
-    flow.ended(run)
+    flow.ended(run, run.number)
   end
-end
-
-local function load_sessions(numbers)
-  local names = {}
-  for i = 1, #numbers do
-    local run = runs.get(numbers[i])
-    names[#names + 1] = run and run.session or nil
-  end
-  sessions.load(names)
 end
 
 -- Write the settlements whose leases stand; add the others to `refused`. They come as lists: the runs' numbers as
@@ -157,21 +148,15 @@ function leases.settle(worker, results, refused)
   if #fields == 0 then
     return
   end
-  local numbers, left = {}, alike.succeed(worker, fields, fences, values, more, SUCCESS)
-  for i = 1, #left do
-    numbers[i] = tonumber(fields[left[i]])
-  end
-  runs.load(numbers)
-  load_sessions(numbers)
-  for i = 1, #left do
-    local at, number = left[i], numbers[i]
+  alike.succeed(worker, fields, fences, values, more, SUCCESS, function(at)
+    local number = tonumber(fields[at])
     local run = leases.find(worker, number, fences[at])
     if run then
       settle(run, values[at], more[at])
     else
       refused[#refused + 1] = {number, fences[at]}
     end
-  end
+  end)
 end
 
 local function save(run, saved)

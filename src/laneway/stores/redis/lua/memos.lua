@@ -1,4 +1,4 @@
--- needs: base, runs
+-- needs: base, ledgers, runs
 -- Memos: what a run keeps for its later attempts; see core/memos.py.
 --
 -- Hash `memos:<number>`: kind:name -> {order, kind, name, value, about, nth, attempt, run_id, tries, ending}; `value`
@@ -7,7 +7,7 @@
 local memos = {}
 
 local function of(run)
-  return base.one_ledger('memos:' .. base.digits(run.number))
+  return ledgers.one('memos:' .. base.digits(run.number))
 end
 
 -- Keep one more, which takes the place of the one of its kind and name; `memo` is as above, without its order.

@@ -3,7 +3,18 @@
 
 local orders = {}
 local FIRST_PAGE, PAGE = 4, 256  -- most want the first alone; who goes on wants more and more
-local Order = {}
+local NONE = {}  -- never written to
+local Order = {
+  page = NONE,  -- what was read of the sorted set: members and ranks, in turns
+  at = 1,  -- the first of the page that is not looked at yet
+  read = 0,  -- how many of the set were read
+  passed = 0,  -- how many of these were looked at
+  ranks = NONE, numbers = NONE,  -- what was put since, sorted
+  gone = NONE,  -- members of the set that were taken out
+  gone_count = 0,
+  wanted = false,  -- how many to read at first, if somebody has said so
+  front = 0,  -- how many of the set were taken out from its front, before all others
+}
 Order.__index = Order
 local kept_orders = {}
 
@@ -16,17 +27,8 @@ function orders.at(name)
   local order = kept_orders[name]
   if not order then
     order = setmetatable({
-      name = name,
       key = PREFIX .. name,
-      page = {},  -- what was read of the sorted set: members and ranks, in turns
-      at = 1,  -- the first of the page that is not looked at yet
-      read = 0,  -- how many of the set were read
       rest = not base.is_absent(name),  -- there may be more in the set
-      fresh = {},  -- what was put since: {rank, member}, sorted
-      gone = {},  -- members of the set that were taken out
-      gone_count = 0,
-      wanted = false,  -- how many to read at first, if somebody has said so
-      front = 0,  -- how many of the set were taken out from its front, before all others
     }, Order)
     kept_orders[name] = order
     kept_orders[#kept_orders + 1] = order
@@ -39,40 +41,46 @@ function orders.is_known(name)
   return kept_orders[name] ~= nil
 end
 
-local function before(rank, member, other_rank, other_member)
-  return rank < other_rank or (rank == other_rank and member < other_member)
-end
-
-function Order:put(rank, number)
-  local member, fresh = base.member(number), self.fresh
-  local low, high = 1, #fresh + 1
+-- Return the place of a run among those that were put: behind all that come before it.
+local function place_of(ranks, numbers, rank, number)
+  local low, high = 1, #ranks + 1
   while low < high do
     local middle = (low + high - (low + high) % 2) / 2
-    local other = fresh[middle]
-    if rank < other[1] or (rank == other[1] and member < other[2]) then
+    local other = ranks[middle]
+    if rank < other or (rank == other and number < numbers[middle]) then
       high = middle
     else
       low = middle + 1
     end
   end
-  table.insert(fresh, low, {rank, member})
+  return low
 end
 
--- Make the page begin with a member that is still there; read on where it has ended.
+function Order:put(rank, number)
+  local ranks, numbers = self.ranks, self.numbers
+  if ranks == NONE then
+    self.ranks, self.numbers = {rank}, {number}
+    return
+  end
+  local place = place_of(ranks, numbers, rank, number)
+  table.insert(ranks, place, rank)
+  table.insert(numbers, place, number)
+end
+
+-- Make the page begin with a member that is still there, and return it; read on where it has ended.
 function Order:settle()
-  local page, gone = self.page, self.gone
   while true do
-    local member = page[self.at]
+    local member = self.page[self.at]
     if not member then
       if not self.rest then
         return nil
       end
       local size = self.read == 0 and (self.wanted or FIRST_PAGE) or math.min(PAGE, 8 * self.read)
-      page = call('ZRANGE', self.key, self.read, self.read + size - 1, 'WITHSCORES')
+      local page = call('ZRANGE', self.key, self.read, self.read + size - 1, 'WITHSCORES')
       self.page, self.at, self.read = page, 1, self.read + size
       self.rest = #page == 2 * size
-    elseif gone[member] then
-      self.at = self.at + 2
+    elseif self.gone[member] then
+      self.at, self.passed = self.at + 2, self.passed + 1
     else
       return member
     end
@@ -82,7 +90,7 @@ end
 -- Return the numbers of up to `count` of those that were read and not taken yet, for who wants to read ahead.
 function Order:coming(count)
   local found = {}
-  self.wanted = math.max(FIRST_PAGE, math.min(count, PAGE))
+  self.wanted = math.max(self.wanted or 1, math.min(count, PAGE))
   if self:settle() then
     local page, last = self.page, math.min(#self.page, self.at + 2 * count - 2)
     for i = self.at, last, 2 do
@@ -96,7 +104,7 @@ end
 -- `drop_front`; nil if there are none, or something was put or taken.
 function Order:front_page(count)
   self.wanted = self.wanted or math.max(FIRST_PAGE, math.min(count, PAGE))
-  if #self.fresh == 0 and self.gone_count == 0 and self:settle() then
+  if #self.ranks == 0 and self.gone_count == 0 and self:settle() then
     return self.page, self.at
   end
   return nil
@@ -104,98 +112,115 @@ end
 
 -- Take out the first so many of those.
 function Order:drop_front(count)
-  self.front, self.at = self.front + count, self.at + 2 * count
+  self.front, self.passed, self.at = self.front + count, self.passed + count, self.at + 2 * count
 end
 
--- Return the rank and the number of the first, without taking it.
+-- Return the rank and the number of the first, and whether it was put by this call; nil if there is none.
 function Order:first()
-  local member, fresh = self:settle(), self.fresh[1]
-  local rank = member and tonumber(self.page[self.at + 1])
-  if fresh and (not member or before(fresh[1], fresh[2], rank, member)) then
-    rank, member = fresh[1], fresh[2]
+  local member, rank, number = self:settle(), self.ranks[1], self.numbers[1]
+  if not member then
+    return rank, number, rank ~= nil
   end
-  if member then
-    return rank, tonumber(member)
+  local other_rank, other = tonumber(self.page[self.at + 1]), tonumber(member)
+  if rank and (rank < other_rank or (rank == other_rank and number < other)) then
+    return rank, number, true
   end
-  return nil
+  return other_rank, other, false
 end
 
--- Take the first; return its number.
+-- Take the first; return its number and its rank.
 function Order:take()
-  local member, fresh = self:settle(), self.fresh[1]
-  if fresh and (not member or before(fresh[1], fresh[2], tonumber(self.page[self.at + 1]), member)) then
-    table.remove(self.fresh, 1)
-    return tonumber(fresh[2])
+  local rank, number, is_new = self:first()
+  if is_new then
+    table.remove(self.ranks, 1)
+    table.remove(self.numbers, 1)
+  elseif rank and self.passed == self.front then
+    self:drop_front(1)
+  elseif rank then
+    self:forget(self.page[self.at])
+    self.at, self.passed = self.at + 2, self.passed + 1
   end
-  if not member then
-    return nil
-  end
-  self:forget(member)
-  self.at = self.at + 2
-  return tonumber(member)
+  return number, rank
 end
 
 function Order:forget(member)
+  if self.gone == NONE then
+    self.gone = {}
+  end
   self.gone[member] = true
   self.gone_count = self.gone_count + 1
 end
 
 -- Take a run out, wherever it stands.
 function Order:remove(number)
-  local member = base.member(number)
-  for i = 1, #self.fresh do
-    if self.fresh[i][2] == member then
-      table.remove(self.fresh, i)
+  for i = 1, #self.numbers do
+    if self.numbers[i] == number then
+      table.remove(self.ranks, i)
+      table.remove(self.numbers, i)
       return
     end
   end
-  self:forget(member)
+  self:forget(base.member(number))
 end
 
 function Order:size()
-  return call('ZCARD', self.key) - self.front - self.gone_count + #self.fresh
+  return call('ZCARD', self.key) - self.front - self.gone_count + #self.ranks
 end
 
 function Order:is_empty()
-  return self:first() == nil
+  return self.ranks[1] == nil and self:settle() == nil
 end
 
 -- Go through the numbers in order, until `visit` returns true.
 function Order:each(visit)
-  local fresh, first = 1, self.front
+  local place, first, ranks, numbers = 1, self.front, self.ranks, self.numbers
   while true do
-    local page = call('ZRANGE', self.key, first, first + 255, 'WITHSCORES')
+    local page = call('ZRANGE', self.key, first, first + PAGE - 1, 'WITHSCORES')
     for i = 1, #page, 2 do
-      local rank = tonumber(page[i + 1])
-      while self.fresh[fresh] and before(self.fresh[fresh][1], self.fresh[fresh][2], rank, page[i]) do
-        fresh = fresh + 1
-        if visit(tonumber(self.fresh[fresh - 1][2])) then
+      local number, rank = tonumber(page[i]), tonumber(page[i + 1])
+      while ranks[place] and (ranks[place] < rank or (ranks[place] == rank and numbers[place] < number)) do
+        place = place + 1
+        if visit(numbers[place - 1]) then
           return
         end
       end
-      if not self.gone[page[i]] and visit(tonumber(page[i])) then
+      if not self.gone[page[i]] and visit(number) then
         return
       end
     end
-    first = first + 256
-    if #page < 512 then
+    first = first + PAGE
+    if #page < 2 * PAGE then
       break
     end
   end
-  for i = fresh, #self.fresh do
-    if visit(tonumber(self.fresh[i][2])) then
+  for i = place, #numbers do
+    if visit(numbers[i]) then
       return
     end
   end
 end
 
 -- Return the numbers of all, in order.
-function Order:numbers()
+function Order:all()
   local found = {}
   self:each(function(number)
     found[#found + 1] = number
   end)
   return found
+end
+
+-- Write what was taken out one by one, but for what was put again: the new rank is written over the old one.
+local function write_gone(order)
+  local gone, stays = {}, {}
+  for i = 1, #order.numbers do
+    stays[base.member(order.numbers[i])] = true
+  end
+  for member in pairs(order.gone) do
+    if not stays[member] then
+      gone[#gone + 1] = member
+    end
+  end
+  base.send('ZREM', order.key, gone)
 end
 
 base.at_end(function()
@@ -205,22 +230,13 @@ base.at_end(function()
       call('ZREMRANGEBYRANK', order.key, 0, order.front - 1)
     end
     if order.gone_count > 0 then
-      local gone, stays = {}, {}
-      for j = 1, #order.fresh do
-        stays[order.fresh[j][2]] = true  -- taken out and put again: the new rank is written over the old one
-      end
-      for member in pairs(order.gone) do
-        if not stays[member] then
-          gone[#gone + 1] = member
-        end
-      end
-      base.send('ZREM', order.key, gone)
+      write_gone(order)
     end
-    if #order.fresh > 0 then
+    local ranks, numbers = order.ranks, order.numbers
+    if #ranks > 0 then
       local puts = {}
-      for j = 1, #order.fresh do
-        puts[#puts + 1] = order.fresh[j][1]
-        puts[#puts + 1] = order.fresh[j][2]
+      for j = 1, #ranks do
+        puts[2 * j - 1], puts[2 * j] = ranks[j], base.member(numbers[j])
       end
       base.send('ZADD', order.key, puts)
     end

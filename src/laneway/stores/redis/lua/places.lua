@@ -132,7 +132,7 @@ local function search()
     end
     seen[field] = true
     local packed, number = unpacked(text), tonumber(field)
-    local id, state, block = packed[21], packed[3], base.digits(math.floor(number / 1000))
+    local id, state, block = packed[22], packed[3], base.digits(math.floor(number / 1000))
     counted[state] = (counted[state] or 0) + 1
     long_args = long_args + (packed[25] and 0 or 1)
     blocks[block] = (blocks[block] or 0) + 1

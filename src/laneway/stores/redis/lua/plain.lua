@@ -89,9 +89,11 @@ end
 
 local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
+local OFTEN = 64  -- runs, of which the first sees to it that ids are found quickly, however few there are
+
 local function write(stretches, number)
   local written, numbers, long, at = {}, {}, {}, 1
-  local ready, names, heads = {}, namer(), records.heads
+  local ready, names, heads, is_nth = {}, namer(), records.heads, number % OFTEN == 0
   for i = 1, #stretches do
     local ids, args, task, lane, user, priority = unpack(stretches[i], 1, 6)
     local front, times = records.fresh(task, lane, user or false, priority)
@@ -106,12 +108,15 @@ local function write(stretches, number)
         long[#long + 1], long[#long + 2] = field, given
         before, given, tail = '', '', ELSEWHERE
       end
-      written[at], written[at + 1] = field, front .. heads[#id] .. id .. times .. pack(rank) .. before .. given .. tail
+      written[at], written[at + 1] = field, front .. pack(rank) .. heads[#id] .. id .. times .. before .. given .. tail
       numbers[at], numbers[at + 1] = id, field
       places[place], places[place + 1] = rank, member
       at, place, rank = at + 2, place + 2, rank + 1
     end
     number = number + #ids
+  end
+  if is_nth and at > 1 then
+    base.quicken(numbers)
   end
   runs.keep_long(long)
   base.at_this_end(function()

@@ -5,7 +5,7 @@
 --
 --   its state    state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare
 --   whose it is  task, lane, user, session, priority: never change
---   its own      id, accepted_at, due_at, rank, and at the end (its `tail`) arguments and result, JSON texts
+--   its own      rank, id, accepted_at, due_at, and at the end (its `tail`) arguments and result, JSON texts
 --
 -- Before them stand the lengths of the first two, so that a part can be compared or replaced without a look at the
 -- others: many runs have the same state, and what a batch is moved by is one state text in place of another.
@@ -60,15 +60,19 @@ end
 
 local INLINE = 1000  -- bytes of arguments or of a result that stand in the record
 local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
-local states, whoses, leads, known = {}, {}, {}, 0  -- what parts say, by text; what stands before them, by length
-local MOST_KEPT = 1000  -- of these, before they are forgotten: instants among them never come again
+local states, leads, known = {}, {}, 0  -- what states say, by text; what stands before them, by length
+local whoses, owners = {}, 0  -- what texts say of whose runs are
+local MOST_KEPT, MOST_OWNERS = 1000, 1000  -- of these, before they are forgotten: instants never come again
 
 base.at_begin(function()
   if shorts > MOST_KEPT then
     short, shorts = {[false] = pack(false)}, 0
   end
   if known > MOST_KEPT then
-    states, whoses, leads, known = {}, {}, {}, 0
+    states, leads, known = {}, {}, 0
+  end
+  if owners > MOST_OWNERS then
+    whoses, owners = {}, 0
   end
 end)
 
@@ -134,7 +138,7 @@ end
 local function first_two(text)
   local a, b, c, _, _, d, e, f = string.byte(text, 6, 13)
   local second, first = a * 65536 + b * 256 + c, d * 65536 + e * 256 + f
-  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), first
+  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), second
 end
 
 -- Parts ---------------------------------------------------------------------------------------------------------------
@@ -174,7 +178,7 @@ function records.whose_of(text)
   if not found then
     local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
     found = {task = task, lane = lane, user = user, session = session, priority = priority}
-    whoses[text], known = found, known + 1
+    whoses[text], owners = found, owners + 1
   end
   return found
 end
@@ -225,41 +229,87 @@ function records.has_no_args(tail)
   return string.byte(tail, -2) == 0xc2
 end
 
--- Return the second and the third part, with another tail.
-function records.rest(run, tail)
-  return run.whose .. pack(run.id) .. packed(run.accepted_at) .. packed(run.due_at) .. pack(run.rank) .. tail
+-- Return the last part, with another tail.
+function records.last(run, tail)
+  return pack(run.rank, run.id) .. packed(run.accepted_at) .. packed(run.due_at) .. tail
 end
 
 -- Whole records -------------------------------------------------------------------------------------------------------
 
-function records.write(run)
-  local state, whose = records.state_text(run), run.whose
-  return lead(state, whose) .. state .. whose .. pack(run.id) .. packed(run.accepted_at) .. packed(run.due_at)
-    .. pack(run.rank) .. run.tail
+-- A run that was read knows what its state says it is, whose it is and its rank: who moves runs asks for no more. The
+-- rest is read when somebody asks for it, or sets it.
+local Glance = {}
+
+local function fill(run)
+  local text, is = run.text, run.is
+  local at, id, accepted_at, due_at = cmsgpack.unpack_limit(text, 3, run.own - 1)
+  setmetatable(run, nil)
+  run.text, run.is, run.own, run.was = nil, nil, nil, nil
+  run.id, run.accepted_at, run.due_at, run.tail = id, accepted_at, due_at, string.sub(text, at + 1)
+  run.fence, run.attempt, run.crashes, run.seq = is.fence, is.attempt, is.crashes, is.seq
+  run.started_at, run.ended_at, run.worker, run.holder = is.started_at, is.ended_at, is.worker, is.holder
+  run.log = {unpack(is.log)}
+  setmetatable(run, Run)
+  for name, value in pairs(is.rare or {}) do
+    run[name] = value
+  end
+end
+
+function Glance.__index(run, name)
+  fill(run)
+  return run[name]
+end
+
+function Glance.__newindex(run, name, value)
+  fill(run)
+  run[name] = value
 end
 
 function records.read(text, field)
-  local state, whose, first = first_two(text)
-  local is = records.state_of(state)
-  local at, task, lane, user, session, priority, id, accepted_at, due_at, rank =
-    cmsgpack.unpack_limit(text, 9, first)
-  local log, rare = {}, is.rare
-  for i = 1, #is.log do
-    log[i] = is.log[i]
+  local state, whose, second = first_two(text)
+  local is, of = records.state_of(state), records.whose_of(whose)
+  local at, rank = cmsgpack.unpack_limit(text, 1, second)
+  return setmetatable({
+    number = tonumber(field), task = of.task, lane = of.lane, user = of.user, session = of.session,
+    priority = of.priority, whose = whose, state = is.state, kind = is.kind, shelf = is.shelf, rank = rank,
+    is = is, text = text, own = at + 1, was = rank,
+  }, Glance)
+end
+
+-- Return the state text of one that is moved to another shelf, or comes there as another kind.
+local function moved_text(is, kind, shelf)
+  local by_shelf = is.moved
+  if not by_shelf then
+    by_shelf = {}
+    is.moved = by_shelf
   end
-  local run = setmetatable({
-    number = tonumber(field), id = id, whose = whose, tail = string.sub(text, at + 1),
-    task = task, lane = lane, user = user, session = session, priority = priority,
-    state = is.state, kind = is.kind, shelf = is.shelf, fence = is.fence, attempt = is.attempt, crashes = is.crashes,
-    started_at = is.started_at, ended_at = is.ended_at, worker = is.worker, holder = is.holder, seq = is.seq,
-    log = log, accepted_at = accepted_at, due_at = due_at, rank = rank,
-  }, Run)
-  if rare then
-    for name, value in pairs(rare) do
-      run[name] = value
+  local by_kind = by_shelf[shelf]
+  if not by_kind then
+    by_kind = {}
+    by_shelf[shelf] = by_kind
+  end
+  if not by_kind[kind] then
+    by_kind[kind] = records.state_text(setmetatable({kind = kind, shelf = shelf}, {__index = is}))
+  end
+  return by_kind[kind]
+end
+
+-- Return the last part of a run that was only read, with its rank.
+function records.own(run)
+  return pack(run.rank) .. string.sub(run.text, run.own)
+end
+
+function records.write(run)
+  local is = run.is
+  if is and run.state == is.state then
+    if run.kind == is.kind and run.shelf == is.shelf and run.rank == run.was then
+      return run.text
+    elseif not is.rare then
+      return records.front(moved_text(is, run.kind, run.shelf), run.whose) .. records.own(run)
     end
   end
-  return run
+  local tail = run.tail  -- which fills it
+  return records.front(records.state_text(run), run.whose) .. records.last(run, tail)
 end
 
 -- Return a run that was never written, on no shelf.
@@ -277,8 +327,8 @@ function records.new(number, new, lane, due_at)
   return run
 end
 
--- Return what stands, in records of runs that are new and in the ready order of their lane, before the id and between
--- that and the rank.
+-- Return what stands, in records of runs that are new and in the ready order of their lane, before the rank, and behind
+-- the id.
 function records.fresh(task, lane, user, priority)
   local whose, now = whose_text(task, lane, user, false, priority), packed(NOW)
   local of = records.whose_of(whose)

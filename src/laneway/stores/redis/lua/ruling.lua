@@ -1,4 +1,4 @@
--- needs: control
+-- needs: ledgers, control
 -- What operators set: limits, caps, rules, and what is paused or disabled; restates stores/memory/ruling.py.
 --
 -- Hashes `declared` and `ruled`: lane -> {limit, per_user, worker_limit, max_pending, when_full}, by code and by an
@@ -7,7 +7,7 @@
 -- `paused_users`, `paused_tasks`, `paused_sessions`, `disabled` (tasks).
 
 local ruling = {}
-local declared, ruled = base.ledger('declared'), base.ledger('ruled')
+local declared, ruled = ledgers.at('declared'), ledgers.at('ruled')
 
 function ruling.unknown_lane(name)
   return base.refusal('unknown_lane', name, unpack(base.sorted_keys(lanes.all())))
@@ -107,7 +107,7 @@ end
 
 -- Set what is given of a session's rule; an empty rule, without a word on throttling, takes all back.
 function ruling.set_session(name, rule, throttled)
-  local rules = base.ledger('session_rules')
+  local rules = ledgers.at('session_rules')
   local set = {}
   if next(rule) ~= nil or throttled ~= nil then
     set = sessions.over(rule, rules:find(name) or {})

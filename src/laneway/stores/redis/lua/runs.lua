@@ -1,11 +1,11 @@
--- needs: base, records
+-- needs: base, ledgers, records
 -- gives: runs, TERMINAL, BESIDE, HANDED
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 
 local runs = {}
 local HANDED = '\159'  -- the header of a run that is handed to a worker and has nothing rare
 
-local kept_runs = base.ledger('runs')
+local kept_runs = ledgers.at('runs')
 kept_runs.to_text, kept_runs.of_text = records.write, records.read
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
@@ -42,6 +42,13 @@ end
 -- other texts into that are written in their place, and to leave those in that are to be read after all.
 function runs.texts(fields)
   return kept_runs:untouched(fields), kept_runs.rewritten, kept_runs.offered
+end
+
+-- Give a run another record, as text; return its number as text.
+function runs.rewrite(run, text)
+  local field = base.digits(run.number)
+  kept_runs:rewrite(field, text)
+  return field
 end
 
 -- Return the run's arguments, JSON text.
@@ -81,7 +88,7 @@ function runs.handed(run)
   if records.has_no_args(tail) then
     tail = records.tail(runs.args(run), true)
   end
-  local text = records.rest(run, tail) .. pack(run.fence, run.attempt, run.crashes, run.worker)
+  local text = run.whose .. records.last(run, tail) .. pack(run.fence, run.attempt, run.crashes, run.worker)
   if not run.marked then
     return HANDED .. text
   end

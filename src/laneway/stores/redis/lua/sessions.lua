@@ -1,4 +1,4 @@
--- needs: base
+-- needs: base, ledgers
 -- gives: sessions, kept_sessions
 -- Admission to a session: an ordered series of runs, at most `max_concurrent` of them active. This restates
 -- core/sessions.py, where the rules are explained; names are the same.
@@ -82,31 +82,88 @@ local function make(name)
   return book
 end
 
-local function written(book)
+-- What seldom changes of a book stands behind what changes all the time, and is the same text of many sessions: it is
+-- read once for all of them, and must not be changed in place (`own_list`). Assigning any of it makes a book forget the
+-- text (`rest`).
+local rests, rests_kept = {}, 0  -- by text: the metatable of books that have it
+local MOST_RESTS = 100
+
+base.at_begin(function()
+  if rests_kept > MOST_RESTS then
+    rests, rests_kept = {}, 0
+  end
+end)
+
+local function set(book, name, value)
+  rawset(book, name, value)
+  rawset(book, 'rest', nil)
+end
+
+local function rest_of(text)
+  local found = rests[text]
+  if not found then
+    local _, outside, asking, windows, given, ruled, throttled, paused, alone = cmsgpack.unpack_limit(text, 8)
+    local view = {
+      outside = outside, asking = asking, windows = windows, given = given, ruled = ruled, throttled = throttled,
+      paused = paused, alone = alone,
+    }
+    sessions.judge(view)
+    view.most = sessions.limit(view)
+    found = {__index = view, __newindex = set}
+    rests[text], rests_kept = found, rests_kept + 1
+  end
+  return found
+end
+
+local function write(book)
   if sessions.is_idle(book) then
     return nil
+  elseif book.rest then
+    return '\158' .. pack(book.admitted, book.unstarted, book.held, book.back, book.joined, book.front) .. book.rest
   end
-  return {
+  return pack({
     book.admitted, book.unstarted, book.held, book.back, book.joined, book.front, book.outside, book.asking,
     book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
-  }
+  })
 end
 
-local function read(packed)
-  local book = {
-    admitted = packed[1], unstarted = packed[2], held = packed[3], back = packed[4], joined = packed[5],
-    front = packed[6], outside = packed[7], asking = packed[8], windows = packed[9], given = packed[10],
-    ruled = packed[11], throttled = packed[12], paused = packed[13], alone = packed[14],
-  }
-  sessions.judge(book)
-  return book
+local function read(text)
+  local at, admitted, unstarted, held, back, joined, front = cmsgpack.unpack_limit(text, 6, 1)
+  local rest = string.sub(text, at + 1)
+  return setmetatable({
+    admitted = admitted, unstarted = unstarted, held = held, back = back, joined = joined, front = front, rest = rest,
+  }, rest_of(rest))
 end
 
-local kept_sessions = base.ledger('sessions', make, written, read)
+-- Return a list of a book, to be changed.
+local function own_list(book, name)
+  local list = rawget(book, name)
+  if not list then
+    list = {}
+    for i, value in ipairs(book[name]) do
+      list[i] = value
+    end
+    book[name] = list
+  end
+  return list
+end
+
+local function remove(book, name, number)
+  local at = base.index_of(book[name], number)
+  if at then
+    table.remove(own_list(book, name), at)
+  end
+  return at ~= nil
+end
+
+sessions.own_list = own_list
+
+local kept_sessions = ledgers.at('sessions', make)
+kept_sessions.to_text, kept_sessions.of_text = write, read
 
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
-  return kept_sessions:get(name)
+  return kept_sessions.kept[name] or kept_sessions:get(name)
 end
 
 -- Read the books of several at once, because they will be asked for.
@@ -131,7 +188,7 @@ function sessions.empty_if_idle(name, book)
 end
 
 function sessions.limit(book)
-  return book.throttled and 1 or book.rule.max_concurrent or 1
+  return book.rest and book.most or book.throttled and 1 or book.rule.max_concurrent or 1
 end
 
 -- How many runs have joined and were never started.
@@ -155,12 +212,15 @@ end
 
 -- Take note of what a message says of the session; what it does not say stays.
 function sessions.take(book, arrival)
-  if arrival.throttled ~= nil then
+  if arrival.throttled ~= nil and arrival.throttled ~= book.throttled then
     book.throttled = arrival.throttled
   end
-  if arrival.rule and next(arrival.rule) ~= nil then
-    book.given = over(arrival.rule, book.given)
-    sessions.judge(book)
+  for name, value in pairs(arrival.rule or {}) do
+    if book.given[name] ~= value then
+      book.given = over(arrival.rule, book.given)
+      sessions.judge(book)
+      return
+    end
   end
 end
 
@@ -191,10 +251,16 @@ function sessions.place_in_front(book)
   return book.front
 end
 
+local function begin(book, number)
+  book.unstarted = number
+  if book.alone then
+    book.alone = false
+  end
+end
+
 function sessions.admit(book, number)
   book.admitted[#book.admitted + 1] = number
-  book.unstarted = number
-  book.alone = false
+  begin(book, number)
 end
 
 -- Count a held run as admitted: one that stepped out (`again`), or one that has not started.
@@ -203,16 +269,15 @@ function sessions.call_in(book, number, again)
   book.admitted[#book.admitted + 1] = number
   if again then
     book.back = book.back - 1
-    base.remove_from(book.outside, number)
+    remove(book, 'outside', number)
   else
-    book.unstarted = number
-    book.alone = false
+    begin(book, number)
   end
 end
 
 function sessions.step_out(book, number)
   base.remove_from(book.admitted, number)
-  book.outside[#book.outside + 1] = number
+  table.insert(own_list(book, 'outside'), number)
 end
 
 function sessions.leave(book, back)
@@ -222,17 +287,20 @@ end
 
 -- Count a run as ended, whether it holds a place or not.
 function sessions.ended(book, number)
-  if not base.remove_from(book.admitted, number) then
-    base.remove_from(book.outside, number)
+  local admitted = book.admitted
+  if admitted[1] == number and #admitted == 1 then
+    admitted[1] = nil
+  elseif not base.remove_from(admitted, number) then
+    remove(book, 'outside', number)
   end
   if number == book.unstarted then
     book.unstarted = 0
   end
-  base.remove_from(book.asking, number)
+  remove(book, 'asking', number)
 end
 
 function sessions.hear(book, number)
-  base.remove_from(book.asking, number)
+  remove(book, 'asking', number)
 end
 
 -- Return the window that takes messages of this task and user, if one is open.
@@ -249,7 +317,7 @@ end
 function sessions.close(book, number)
   for at = #book.windows, 1, -1 do
     if book.windows[at][3] == number then
-      table.remove(book.windows, at)
+      table.remove(own_list(book, 'windows'), at)
     end
   end
 end

@@ -70,20 +70,35 @@ function shelves.take_parked(lane, gate)
   return run
 end
 
+-- The same for those that their user keeps from starting.
+function shelves.put_users(run)
+  run.shelf = 'parked'
+  parked(run.lane, 'user:' .. run.user):put(run.rank, run.number)
+end
+
+function shelves.take_users(lane, user)
+  local run = runs.get(parked(lane, 'user:' .. user):take())
+  run.shelf = false
+  return run
+end
+
+-- Those that wait to be admitted.
 function shelves.put_held(run, place)
   run.shelf = 'held'
   orders.at('held:' .. run.session):put(place, run.number)
 end
 
 function shelves.take_held(session)
-  local run = runs.get(orders.at('held:' .. session):take())
+  local order = orders.at('held:' .. session)
+  order.wanted = order.wanted or 1
+  local run = runs.get(order:take())
   run.shelf = false
   return run
 end
 
 -- Return the runs that a session holds back, in order.
 function shelves.held_by(session)
-  return runs.all_of(orders.at('held:' .. session):numbers())
+  return runs.all_of(orders.at('held:' .. session):all())
 end
 
 -- Tell of a run of a session that was never started whether it is still to join.

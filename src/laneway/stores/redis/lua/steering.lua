@@ -43,7 +43,7 @@ end
 
 -- Return the runs that were never started and have not joined: due later, or paused before they were due.
 function steering.future(session)
-  return runs.all_of(orders.at('later:' .. session):numbers())
+  return runs.all_of(orders.at('later:' .. session):all())
 end
 
 -- Doing it ----------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ function steering.apply(run, change)
       circuits.ended(run, nil)
     end
     endings.close(run)
-    flow.ended(run)
+    flow.ended(run, run.number)
     run.worker, run.lapsed = false, nil
   elseif before == 'waiting' then
     if change.state ~= 'waiting' then  -- else only what was requested of it is taken back

@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, circuits, shelves, workers, jobs
+-- needs: base, ledgers, runs, lanes, circuits, shelves, workers, jobs
 -- Wake-ups: whom to wake when something may have become startable. Who is chosen rests no more, so nobody is woken
 -- twice for one thing. A wake-up is a message on channel `wake:<incarnation>`; `said` tells watchers that events were
 -- written.
@@ -7,7 +7,7 @@
 
 local waking = {}
 local woken = {}  -- a table of trues
-local kept_resting = base.ledger('resting')
+local kept_resting = ledgers.at('resting')
 
 base.at_begin(function()
   woken = {}

@@ -1,4 +1,4 @@
--- needs: base
+-- needs: base, ledgers
 -- Incarnations: who is alive, judged by renewal; see core/liveness.py.
 --
 -- Hash `workers`: incarnation -> its packed state; beside it, as given at registering: hashes `worker_infos` (JSON) and
@@ -9,7 +9,7 @@
 
 local workers = {}
 
-local kept_workers = base.ledger('workers', nil, function(worker)
+local kept_workers = ledgers.at('workers', nil, function(worker)
   return {
     worker.order, worker.lease, worker.renewed_at, worker.left, worker.short, worker.call, worker.reply,
   }
@@ -50,7 +50,7 @@ function workers.tasks(id)
 end
 
 local function heartbeat()
-  return base.ledger('heartbeat', function() return {0, 0} end):get('all')
+  return ledgers.at('heartbeat', function() return {0, 0} end):get('all')
 end
 
 -- Somebody with this lease length has renewed.
@@ -164,10 +164,15 @@ end
 
 base.at_end(function()
   for id, numbers in pairs(moved) do
-    local here, gone = {}, {}
+    local here, gone, more, less = {}, {}, 0, 0
     for number, there in pairs(numbers) do
-      local list = there and here or gone
-      list[#list + 1] = number
+      if there then
+        more = more + 1
+        here[more] = number
+      else
+        less = less + 1
+        gone[less] = number
+      end
     end
     local key = PREFIX .. 'leases:' .. id
     base.send('SREM', key, gone)

@@ -16,7 +16,7 @@ end
 local before
 for _, text in ipairs(#fields > 0 and call('HMGET', PREFIX .. 'runs', unpack(fields)) or {}) do
   if text then
-    local accepted_at = unpacked(text)[22]
+    local accepted_at = unpacked(text)[23]
     see(accepted_at)
     set_back = math.max(set_back, (before or accepted_at) - accepted_at)
     before = accepted_at

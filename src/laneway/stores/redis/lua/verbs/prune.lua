@@ -78,7 +78,7 @@ local function delete(old)
   local rare = run and run[15] or {}
   remove('ZREM', 'ended:' .. old.state, old.member)
   if run then
-    remove('HDEL', 'ids', run[21])
+    remove('HDEL', 'ids', run[22])
     remove('ZREM', 'fresh:' .. run[17], old.member)
     base.count('states', old.state, -1)
     base.count('counters', 'long_args', run[25] and 0 or -1)
