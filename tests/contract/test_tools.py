@@ -94,6 +94,16 @@ async def test_a_sleeper_that_was_cancelled_is_passed_over(clock: FakeClock) -> 
     assert clock.sleepers == 0
 
 
+async def test_a_sleep_counts_from_the_call_though_its_task_begins_later(clock: FakeClock) -> None:
+    task = asyncio.ensure_future(clock.sleep(1))
+    clock._move_to(SECOND)  # as it may in the turn in which the task is made
+    await asyncio.sleep(0)
+
+    await clock.advance(0)
+
+    assert task.done()
+
+
 async def test_a_sleep_of_nothing_gives_way_once(clock: FakeClock) -> None:
     others: list[str] = []
     asyncio.get_running_loop().call_soon(others.append, "had a turn")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import count
+from typing import Any
 
 from laneway.core.instants import MICRO, SECOND
 
@@ -40,14 +42,16 @@ class FakeClock:
         """How many sleep on the clock."""
         return sum(not sleeper.done() for _, _, sleeper in self._sleepers)
 
-    async def sleep(self, seconds: float) -> None:
-        """Return once the clock was advanced so far; at the loop's next turn if there is nothing to wait for."""
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Return once the clock was advanced so far; at the loop's next turn if there is nothing to wait for.
+
+        Counted from the call: a task that is to sleep begins a turn later, and the clock may have moved by then.
+        """
         if seconds <= 0:
-            await asyncio.sleep(0)
-            return
+            return asyncio.sleep(0)
         sleeper = asyncio.get_running_loop().create_future()
         heappush(self._sleepers, (self._elapsed + max(1, round(seconds * SECOND)), next(self._order), sleeper))
-        await sleeper
+        return _woken(sleeper)
 
     async def advance(self, by: timedelta | float) -> None:
         """Move both clocks on, stopping at every sleeper's time to wake it and let the loop run."""
@@ -75,6 +79,10 @@ class FakeClock:
 
 def _micros(by: timedelta | float) -> int:
     return by // MICRO if isinstance(by, timedelta) else round(by * SECOND)
+
+
+async def _woken(sleeper: asyncio.Future[None]) -> None:
+    await sleeper
 
 
 async def _let_run() -> None:
