@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.pq import PipelineStatus, TransactionStatus
 
+from laneway.stores.postgres import arrays
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare
 from laneway.stores.postgres.pipe import Pipe
@@ -69,7 +70,22 @@ def test_values_arrive_as_they_are(link: Link) -> None:
         assert pipe.send(query, sent).fetchall() == [(*sent[:5], 1)]
 
 
-@pytest.mark.parametrize("value", ["a\0b", 1.5, b"bytes"])
+def test_columns_arrive_as_they_are(link: Link) -> None:
+    rows = [('Zoë \\ " {} NULL', 1, 2**62), ("", -(2**31), -(2**62)), (None, None, None), ("x" * 70_000, True, False)]
+    texts, ints, bigints = zip(*rows, strict=True)
+
+    with Pipe(link) as pipe:
+        query = "SELECT * FROM unnest($1::text[], $2::int[], $3::bigint[])"
+        values = (arrays.texts(texts), arrays.ints(ints), arrays.bigints(bigints))
+        assert pipe.send(query, values).fetchall() == [*rows[:3], (rows[3][0], 1, 0)]
+
+
+def test_a_column_with_a_nul_is_not_sent() -> None:
+    with pytest.raises(psycopg.DataError):
+        arrays.texts(["a", "b\0"])
+
+
+@pytest.mark.parametrize("value", ["a\0b", 1.5])
 def test_what_the_server_could_not_keep_is_not_sent(link: Link, value: object) -> None:
     with Pipe(link) as pipe:
         with pytest.raises((psycopg.DataError, TypeError)):

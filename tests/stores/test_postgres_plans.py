@@ -113,6 +113,18 @@ def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Pl
         assert "run" not in whole
 
 
+# What is asked ahead is forgotten once a table is written that it reads: its text must tell which those are.
+AHEAD = ["stepping.worker", "transaction.glance", "transaction.next_due", "settling.leased", "ledgers.ready_lanes"]
+AHEAD += ["ledgers.lane", "ledgers.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
+AHEAD += ["shelves.due_after", "plain.look", "plain.lender", "arriving.known", "waking.idle", "waking.startable"]
+AHEAD += ["waking.asides"]
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_text_that_is_asked_ahead_says_which_tables_it_reads(planner: Planner, name: str) -> None:
+    assert {scan.table for scan in planner.scans(name)} - {""} <= TEXTS[name].reads
+
+
 @pytest.mark.parametrize("name", UNSORTED)
 def test_what_workers_ask_all_the_time_is_not_sorted(planner: Planner, name: str) -> None:
     kinds = {node["Node Type"] for node in planner.plan(name)}

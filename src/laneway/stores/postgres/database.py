@@ -14,13 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from laneway.stores.postgres import arrays
+from laneway.stores.postgres.arrays import ARRAYS
 from laneway.stores.postgres.pipe import Found, Pipe
 from laneway.stores.postgres.session import WHOLE
-from laneway.stores.tables.database import DuplicateError
-from laneway.stores.tables.statements import Row, texts
+from laneway.stores.tables.database import DuplicateError, Question
+from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 
+_KNOWN = sql_names("arriving")["known"]
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
+_READ = re.compile(r"(?:FROM|JOIN) (\w+)")
+_WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _TYPED = re.compile(r"\$(\d+)::(\w+)")
 
 
@@ -29,13 +34,14 @@ class Text(NamedTuple):
 
     query: str
     names: tuple[str, ...]
-    reads: bool  # and writes nothing
+    reads: frozenset[str]  # tables, and it may be other words
+    writes: frozenset[str]
 
 
 def _numbered(text: str) -> Text:
     names = tuple(dict.fromkeys(_NAMED.findall(text)))
     query = _NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text)
-    return Text(query, names, query.startswith(("SELECT", "WITH")))
+    return Text(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
 
 
 TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
@@ -47,9 +53,10 @@ class PostgresDatabase:
     __slots__ = ("_expected", "_whole", "now", "pipe")
     ahead = 2
 
-    def __init__(self, pipe: Pipe, now: Callable[[], int]) -> None:
-        self.pipe, self.now = pipe, now
-        self._expected: dict[tuple[str, Row], Found] = {}  # what was asked ahead, until anything is written
+    def __init__(self, pipe: Pipe, now: Callable[[], int] = lambda: 0) -> None:
+        self.pipe, self.now = pipe, now  # whoever begins the transaction says what time it is
+        # What was asked ahead, until a table is written that it reads; and how many rows it reads, if that was said.
+        self._expected: dict[tuple[str, Row], tuple[Found, int]] = {}
         self._whole = False  # it was said that whole tables are read
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Found:
@@ -60,21 +67,30 @@ class PostgresDatabase:
         text = TEXTS[name]
         if isinstance(values, Mapping):
             values = [values[name] for name in text.names]
-        elif self._expected and (found := self._expected.pop((name, tuple(values)), None)) is not None:
-            return found
-        if not text.reads:
-            self._expected.clear()
+        elif self._expected and (came := self._expected.pop((name, tuple(values)), None)) is not None:
+            return came[0]
+        self._forget(text)
         return self.pipe.send(text.query, values)
 
-    def expect(self, *questions: tuple[str, Row]) -> None:
-        """Send these at once, in one journey."""
-        for name, values in questions:
-            self._expected[name, values] = self.pipe.send(TEXTS[name].query, values)
+    def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
+        """Do a statement that reads up to so many rows."""
+        came = self._expected.pop((name, values), None)
+        found, count = came or (self.pipe.send(TEXTS[name].query, (*values, count)), count)
+        rows = found.fetchall()
+        return rows, len(rows) == count
+
+    def expect(self, *questions: Question) -> None:
+        """Send these, to be answered in one journey."""
+        for name, values, most in questions:
+            if (name, values) not in self._expected:
+                asked = values if most is None else (*values, most)
+                self._expected[name, values] = self.pipe.send(TEXTS[name].query, asked), most or 0
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row; one that deletes is done for all of them at once."""
-        self._expected.clear()
-        query = TEXTS[name].query
+        if not rows:
+            return
+        query = self._forget(TEXTS[name]).query
         if len(rows) > 1 and query.startswith("DELETE"):
             self._send_many(_using(name), rows)
             return
@@ -83,34 +99,47 @@ class PostgresDatabase:
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Insert rows by a statement with one `VALUES (...)`."""
-        self._expected.clear()
+        if not rows:
+            return
+        text = self._forget(TEXTS[name])
         if len(rows) == 1:
-            self.pipe.send(TEXTS[name].query, rows[0])
-        elif rows:
+            self.pipe.send(text.query, rows[0])
+        else:
             self._send_many(_unnested(name), rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""
-        self._expected.clear()
         if rows:
+            self._forget(TEXTS[name])
             _all_new(self._send_many(_unnested(name), rows), len(rows))
 
     def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
-        """Insert rows that share most of their values."""
-        self._expected.clear()
-        if own:
-            values = (first, rank, *shared, _strings(own[::2]), _strings(own[1::2]))
-            _all_new(self.pipe.send(TEXTS[name].query, values), count)
-        else:
-            self.pipe.send(TEXTS[name].query, (first, rank, *shared, count))
+        """Insert rows that share most of their values. If it was asked ahead which ids are known, nobody waits."""
+        ids, query = own[::2], TEXTS[name].query
+        values = (first, rank, *shared, *((arrays.texts(ids), arrays.texts(own[1::2])) if own else (count,)))
+        came = self._expected.get((_KNOWN, (as_json(ids),))) if own else None
+        self._forget(TEXTS[name])
+        if came is not None and (len(set(ids)) < count or came[0].fetchall()):
+            raise DuplicateError
+        inserted = self.pipe.send(query, values)
+        if own and came is None:
+            _all_new(inserted, count)
 
     def say(self, query: str, *values: str) -> None:
         """Do a statement that has no name, and do not wait for it."""
         self.pipe.send(query, values)
 
+    def _forget(self, text: Text) -> Text:
+        """Forget what was asked ahead and need not be true once this statement is done."""
+        if self._expected and text.writes:
+            stale = [asked for asked in self._expected if not TEXTS[asked[0]].reads.isdisjoint(text.writes)]
+            for asked in stale:
+                del self._expected[asked]
+        return text
+
     def _send_many(self, many: _Many, rows: Sequence[Row]) -> Found:
         columns = zip(many.kinds, zip(*rows, strict=True), strict=True)
-        found = self.pipe.send(many.query, [_ARRAYS[kind](column) for kind, column in columns])
+        found = self.pipe.send(many.query, [ARRAYS[kind](column) for kind, column in columns])
         self.pipe.flush()  # the server can begin
         return found
 
@@ -133,10 +162,10 @@ def _unnested(name: str) -> _Many:
     query = TEXTS[name].query
     [group] = _VALUES.findall(query)
     typed = _TYPED.findall(group)
-    arrays = ", ".join(f"${number}::text::{kind}[]" for number, kind in typed)
+    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
     names = ", ".join(f"c{number}" for number, _ in typed)
     chosen = _TYPED.sub(lambda found: f"c{found[1]}", group)
-    rows = f"SELECT {chosen} FROM unnest({arrays}) AS given({names})"  # noqa: S608 - made of our own texts
+    rows = f"SELECT {chosen} FROM unnest({columns}) AS given({names})"  # noqa: S608 - made of our own texts
     many = _VALUES.sub(lambda _: rows, query)
     return _Many(many, tuple(kind for _, kind in typed))
 
@@ -146,30 +175,8 @@ def _using(name: str) -> _Many:
     """Return a deleting statement for many rows: every `$n::type` becomes a column of `unnest`."""
     query = TEXTS[name].query
     typed = list(dict.fromkeys(_TYPED.findall(query)))
-    arrays = ", ".join(f"${number}::text::{kind}[]" for number, kind in typed)
+    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
     names = ", ".join(f"c{number}" for number, _ in typed)
     where = _TYPED.sub(lambda found: f"given.c{found[1]}", query)
-    many = where.replace(" WHERE ", f" USING unnest({arrays}) AS given({names}) WHERE ", 1)
+    many = where.replace(" WHERE ", f" USING unnest({columns}) AS given({names}) WHERE ", 1)
     return _Many(many, tuple(kind for _, kind in typed))
-
-
-def _numbers(column: Sequence[int | None]) -> str:
-    return "{" + ",".join(["NULL" if value is None else str(int(value)) for value in column]) + "}"
-
-
-def _strings(column: Sequence[str | None]) -> str:
-    r"""Return an array as PostgreSQL reads it.
-
-    >>> print(_strings(["plain", 'say "x"', None]))
-    {"plain","say \"x\"",NULL}
-    """
-    return "{" + ",".join(["NULL" if text is None else f'"{_escaped(text)}"' for text in column]) + "}"
-
-
-def _escaped(text: str) -> str:
-    if "\\" in text:
-        text = text.replace("\\", "\\\\")
-    return text.replace('"', '\\"') if '"' in text else text
-
-
-_ARRAYS: dict[str, Callable[[Sequence[Any]], str]] = {"text": _strings, "int": _numbers, "bigint": _numbers}

@@ -39,10 +39,10 @@ _FAILED = {ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED}
 class Found:
     """What a statement found, once it is asked for."""
 
-    __slots__ = ("_pipe", "_rows", "result")
+    __slots__ = ("_pipe", "_rows", "nth", "result")
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: Pipe, nth: int) -> None:
+        self._pipe, self.nth = pipe, nth
         self._rows: Iterator[Any] | None = None
         self.result: PGresult | None = None
 
@@ -73,7 +73,7 @@ class Pipe:
         self._link, self._pgconn = link, link.pgconn
         self._loads = Transformer.from_context(link)
         self._queue: deque[Found | str] = deque()  # what was sent and is not answered
-        self._unsynced = False  # something was sent since the last sync
+        self._sent = self._synced = 0  # how many statements, and how many of them before the last sync
 
     def __enter__(self) -> Pipe:
         """Begin to send."""
@@ -93,12 +93,14 @@ class Pipe:
     def send(self, query: str, values: Sequence[Any] = ()) -> Found:
         """Have a statement done, behind all that was sent before."""
         params = [_said(value) for value in values]
+        formats = [isinstance(value, bytes) for value in values] if bytes in map(type, values) else None
         if self._link.prepares:
-            self._pgconn.send_query_prepared(self._link.prepared.get(query) or self._prepare(query), params)
+            name = self._link.prepared.get(query) or self._prepare(query)
+            self._pgconn.send_query_prepared(name, params, param_formats=formats)
         else:
-            self._pgconn.send_query_params(query.encode(), params)
-        self._unsynced = True
-        found = Found(self)
+            self._pgconn.send_query_params(query.encode(), params, param_formats=formats)
+        self._sent += 1
+        found = Found(self, self._sent)
         self._queue.append(found)
         return found
 
@@ -108,7 +110,7 @@ class Pipe:
 
     def answer_to(self, found: Found) -> PGresult:
         """Return what the server said to a statement, once it has."""
-        if found.result is None and self._unsynced:
+        if found.nth > self._synced:
             self._sync()
         while found.result is None:
             self._take()
@@ -129,7 +131,7 @@ class Pipe:
     def _sync(self) -> None:
         self._pgconn.pipeline_sync()
         self._queue.append(_SYNC)
-        self._unsynced = False
+        self._synced = self._sent
 
     def _take(self) -> None:
         """Take in the next answer. Raises what the server says is wrong."""
@@ -144,7 +146,7 @@ class Pipe:
     def _leave(self) -> None:
         """Wait for what is under way, whatever comes of it. A connection that is at its end shows at its next use."""
         with contextlib.suppress(psycopg.Error):
-            if self._queue or self._unsynced:
+            if self._queue:
                 self._sync()
             while self._queue:
                 self._pull()
@@ -181,7 +183,7 @@ def _arriving(pgconn: PGconn) -> PQGen[None]:
 
 
 def _said(value: Any) -> bytes | None:
-    r"""Return a value as the server reads it.
+    r"""Return a value as the server reads it; bytes are in its binary form already.
 
     >>> _said("Zo\u00eb"), _said(7), _said(True), _said(None)
     (b'Zo\xc3\xab', b'7', b'1', None)
@@ -193,4 +195,4 @@ def _said(value: Any) -> bytes | None:
         if b"\0" in text:
             raise psycopg.DataError("PostgreSQL keeps no text with a NUL in it")  # libpq would end the text there
         return text
-    return b"%d" % index(value)
+    return value if isinstance(value, bytes) else b"%d" % index(value)

@@ -36,6 +36,7 @@ from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
+_LANES = 4  # of which to ask ahead what a step may need of them
 log = logging.getLogger("laneway.postgres")
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
 _LONGEST = 7999  # bytes that can be said at once
@@ -80,6 +81,7 @@ class PostgresWriter(Writer):
         self._begins, self._cut_off = begin_to_write(address), cut_off_frozen(address).encode()
         self._opened = False  # whether there was a connection ever
         self._memory: Memory | None = None
+        self._lanes: list[str] = []  # that the last step has claimed from: the next one may
         self._number = 0  # of the last transaction: who has the next, has missed nothing
         self.missed = False
 
@@ -145,15 +147,14 @@ class PostgresWriter(Writer):
             link = self._link or self._connect()
             # Nothing in here may swallow an error: the pipe would go on without its transaction.
             with Pipe(link) as pipe:
-                number, now, posted, watched = self._begin(pipe)
-                memory = self._memory if number == self._number + 1 else None
-                self._memory, self._number = None, number
-                db = PostgresDatabase(pipe, self._now or (lambda: now))
+                db = PostgresDatabase(pipe)
                 lent, taken = self.effects(durable=False, remembers=True), self.effects(durable=True, remembers=False)
+                memory, posted, watched = self._begin(db, batch[0].note)
                 if posted:
                     take_in(db, taken, db.now())
                     memory = None
                 for ask in batch:
+                    db.expect(*ask.note.ahead(memory, self._lanes))  # unless it was asked above, and is still true
                     memory = _done(ask, db, memory)
                 effects = [lent, taken, *(ask.note for ask in batch)]
                 memory = self._lend(db, lent, effects, memory, lends=lends)
@@ -164,6 +165,7 @@ class PostgresWriter(Writer):
                 db.say("COMMIT")
                 sent = True
             self._memory = memory
+            self._lanes = list(memory.lanes)[:_LANES] if memory is not None and memory.lanes else self._lanes
             self.tell_of([lent, taken])
         except _LockedOut as kept:
             if self._cut_off_frozen():
@@ -194,7 +196,7 @@ class PostgresWriter(Writer):
             return None
         lent.memory = memory
         try:
-            lend(db, lent, done)
+            lend(db, lent, done, self._lanes)
         except psycopg.Error:
             raise
         except Exception as error:
@@ -202,13 +204,18 @@ class PostgresWriter(Writer):
         memory, lent.memory = lent.memory, None
         return memory
 
-    def _begin(self, pipe: Pipe) -> tuple[int, int, bool, bool]:
-        *_, look = [pipe.send(statement) for statement in self._begins]
+    def _begin(self, db: PostgresDatabase, first: Effects) -> tuple[Memory | None, bool, bool]:
+        """Begin, and ask what the first piece of work will; return what is remembered, is posted, and is watched."""
+        *_, look = [db.pipe.send(statement) for statement in self._begins]
+        db.expect(*first.ahead(self._memory, self._lanes))
         try:
             [[number, now, posted, watched]] = look.fetchall()
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
             raise _LockedOut(error) from error
-        return number, now, posted, watched
+        db.now = self._now or (lambda: now)
+        memory = self._memory if number == self._number + 1 else None
+        self._memory, self._number = None, number
+        return memory, posted, watched
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)

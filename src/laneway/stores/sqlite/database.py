@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from laneway.stores.tables.database import DuplicateError
+from laneway.stores.tables.database import DuplicateError, Question
 from laneway.stores.tables.statements import Row, texts
 
 TEXTS = texts(__package__)
@@ -35,7 +35,12 @@ class SQLiteDatabase:
         """Do a statement."""
         return self.raw.execute(TEXTS[name], values)
 
-    def expect(self, *questions: tuple[str, Row]) -> None:
+    def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
+        """Do a statement that reads up to so many rows."""
+        rows = self.raw.execute(TEXTS[name], (*values, count)).fetchall()
+        return rows, len(rows) == count
+
+    def expect(self, *questions: Question) -> None:
         """Do nothing: an answer is no journey here."""
 
     def each(self, name: str, rows: Sequence[Row]) -> None:

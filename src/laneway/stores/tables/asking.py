@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.effects import Ahead, Effects, nothing_ahead
 from laneway.stores.tables.presence import Presence
 from laneway.stores.tables.standing import refuse
 
@@ -52,12 +52,13 @@ class Asking(Generic[P]):
         durable: bool = True,
         remembers: bool = False,
         gated: bool = True,
+        ahead: Ahead = nothing_ahead,
     ) -> T:
         """Do the work; if it is `gated`, not while a move lets nothing change."""
         here = self._here
         if gated:
             work = _gated(work)
-        answer = await here.writer.write(work, durable=durable, remembers=remembers)
+        answer = await here.writer.write(work, durable=durable, remembers=remembers, ahead=ahead)
         here.opened = True
         return answer
 

@@ -7,13 +7,21 @@ in how a transaction begins, and in what happens around it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from laneway.stores.tables.statements import Row
 
 
 class DuplicateError(Exception):
     """A run's id was seen before. Whoever inserted it undoes what was written of the batch."""
+
+
+class Question(NamedTuple):
+    """A reading statement that will be asked for: by `execute`, or by `page` if it says how many at `most`."""
+
+    name: str
+    values: Row = ()
+    most: int | None = None
 
 
 class Answer(Protocol):
@@ -46,8 +54,14 @@ class Database(Protocol):
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
         """Do a statement."""
 
-    def expect(self, *questions: tuple[str, Row]) -> None:
-        """Take note that these reading statements will be asked for, unless something is written before.
+    def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
+        """Do a statement that reads up to so many rows; return them, and whether there may be more.
+
+        If it was expected, it brings as many as were said then.
+        """
+
+    def expect(self, *questions: Question) -> None:
+        """Take note that these will be asked for, unless a table that they read is written before.
 
         Where each answer is a journey they are sent at once, and what is asked then has come already.
         """

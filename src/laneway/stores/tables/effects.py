@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from laneway.core.step import LentReply
+from laneway.stores.tables.database import Question
 from laneway.stores.tables.remembering import Memory
+
+# What a piece of work will ask first, by what is remembered, if anything is, and of which lanes the last step knew.
+Ahead = Callable[[Memory | None, Collection[str]], Iterable[Question]]
+
+
+def nothing_ahead(_: Memory | None, __: Collection[str]) -> Iterable[Question]:
+    """Expect nothing."""
+    return ()
 
 
 class Woken(NamedTuple):
@@ -37,13 +46,14 @@ class Effects:
 
     What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it. Work that
     `remembers` finds in `memory` what holds, and leaves there what then holds, or None. After any other, nothing does.
-    `is_there` tells whether a worker that has lent its next step is seen to live.
+    What it will ask `ahead` can be sent with what begins its transaction. `is_there` tells whether a worker that has
+    lent its next step is seen to live.
     """
 
-    __slots__ = ("durable", "events", "is_there", "lender", "memory", "remembers", "wake")
+    __slots__ = ("ahead", "durable", "events", "is_there", "lender", "memory", "remembers", "wake")
 
-    def __init__(self, *, durable: bool = True, remembers: bool = False) -> None:
-        self.durable, self.remembers = durable, remembers
+    def __init__(self, *, durable: bool = True, remembers: bool = False, ahead: Ahead = nothing_ahead) -> None:
+        self.durable, self.remembers, self.ahead = durable, remembers, ahead
         self.memory: Memory | None = None
         self.wake: list[Woken] = []
         self.lender: Lender | None = None

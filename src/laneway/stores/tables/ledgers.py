@@ -7,8 +7,8 @@ counts nothing is not stored, so the tables are as small as what is going on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from laneway.core.policy import NO_RULE, Lane, Rule
@@ -16,7 +16,7 @@ from laneway.core.sessions import SessionBook
 from laneway.core.shelves import Pending
 from laneway.core.turns import AGAIN, LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.tables import rosters
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.remembering import Known, Memory, TurnKey
 from laneway.stores.tables.rules import ruled_sessions
 from laneway.stores.tables.statements import Row, as_json, sql_names
@@ -25,7 +25,7 @@ _SQL = sql_names("ledgers")
 
 K = TypeVar("K")
 V = TypeVar("V")
-Load = Callable[[set[K]], Iterable[tuple[K, V, Row]]]
+Load = Callable[[set[K]], Callable[[], Iterable[tuple[K, V, Row]]]]  # asks, and returns what reads the answers
 
 # Remembered, because a lane checks itself when it is made, and there are few.
 lane_of = lru_cache(maxsize=256)(Lane)
@@ -54,17 +54,26 @@ class StoredLedger(Ledger[K, V]):
 
     def fetch(self, keys: Iterable[K]) -> None:
         """Load these, those known excepted, in one query."""
+        self.ask(keys)()
+
+    def ask(self, keys: Iterable[K]) -> Callable[[], None]:
+        """Ask for these, those known excepted; return what loads them: others can ask before anybody waits."""
         known = self._known
         wanted = {key for key in keys if key not in known}
         if not wanted:
-            return
-        for key, value, row in self._read(wanted):
-            # A query may bring more than was asked for; what is known already may have changed since.
-            if key not in known:
-                known[key], self._rows[key] = value, row
-        for key in wanted:
-            if key not in known:
-                known[key] = self.made(key)
+            return _loaded
+        found = self._read(wanted)
+
+        def load() -> None:
+            for key, value, row in found():
+                # A query may bring more than was asked for; what is known already may have changed since.
+                if key not in known:
+                    known[key], self._rows[key] = value, row
+            for key in wanted:
+                if key not in known:
+                    known[key] = self.made(key)
+
+        return load
 
     def made(self, key: K) -> V:
         """Return what is not stored."""
@@ -102,7 +111,7 @@ class LaneBooks(dict[str, LaneBook]):
         self._seats: dict[str, StoredLedger[str, Seat]] = {}
 
     def __missing__(self, name: str) -> LaneBook:
-        turns, seats = self._turns[name], self._seats[name] = self._new_turns(name), self._new_seats(name)
+        turns, seats = self._turns_of(name), self._seats_of(name)
         if name in self._memory.lanes:
             book, self._was[name] = self._memory.lanes[name]
             book.turns, book.seats = turns, seats
@@ -121,12 +130,18 @@ class LaneBooks(dict[str, LaneBook]):
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
         """Load these seats and turns, by lane."""
-        for lane, names in users.items():
-            self[lane]
-            self._seats[lane].fetch(names)
-        for lane, keys in turns.items():
-            self[lane]
-            self._turns[lane].fetch(keys)
+        for load in self.ask(users, turns):
+            load()
+
+    def ask(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> Sequence[Callable[[], None]]:
+        """Ask for these seats and turns, by lane; return what loads them."""
+        lanes = users.keys() | turns.keys()
+        self._db.expect(*(Question(_SQL["lane"], (name,)) for name in lanes if not self._is_open(name)))
+        return [
+            *(self._seats_of(lane).ask(names) for lane, names in users.items()),
+            *(self._turns_of(lane).ask(keys) for lane, keys in turns.items()),
+            *(partial(self._open, lane) for lane in lanes),
+        ]
 
     def knows(self, name: str) -> bool:
         """Tell whether there is such a lane."""
@@ -159,7 +174,8 @@ class LaneBooks(dict[str, LaneBook]):
         for name in self:
             turns, gone = self._turns[name].changes()
             db.insert(_SQL["set_turn"], turns)
-            db.each(_SQL["drop_turn"], [(name, user or "", priority) for user, priority in gone])
+            db.each(_SQL["drop_turn"], [(name, user, priority) for user, priority in gone if user is not None])
+            db.each(_SQL["rest_turn"], [(name, priority) for user, priority in gone if user is None])
             seats, left = self._seats[name].changes()
             db.insert(_SQL["set_seat"], seats)
             db.each(_SQL["drop_seat"], [(name, user) for user in left])
@@ -177,12 +193,33 @@ class LaneBooks(dict[str, LaneBook]):
             self._memory.lanes[name] = book, (now_runs, now_paces)
         return runs, paces
 
+    def _open(self, name: str) -> None:
+        self[name]
+
+    def _is_open(self, name: str) -> bool:
+        return name in self or name in self._memory.lanes
+
+    def _turns_of(self, lane: str) -> StoredLedger[TurnKey, Turn]:
+        if lane not in self._turns:
+            self._turns[lane] = self._new_turns(lane)
+        return self._turns[lane]
+
+    def _seats_of(self, lane: str) -> StoredLedger[str, Seat]:
+        if lane not in self._seats:
+            self._seats[lane] = self._new_seats(lane)
+        return self._seats[lane]
+
     def _new_turns(self, lane: str) -> StoredLedger[TurnKey, Turn]:
-        def read(keys: set[TurnKey]) -> Iterable[tuple[TurnKey, Turn, Row]]:
-            users = as_json({user or "" for user, _ in keys})
+        def read(keys: set[TurnKey]) -> Callable[[], Iterator[tuple[TurnKey, Turn, Row]]]:
             self._memory.rows += len(keys)
-            for user, priority, last, waiting in self._db.execute(_SQL["turns"], (lane, users)):
-                yield (user or None, priority), Turn(last, waiting), (lane, user, priority, last, waiting)
+            asked = _turns(lane, {user or "" for user, _ in keys})
+            turns = self._db.execute(asked.name, asked.values)
+
+            def rows() -> Iterator[tuple[TurnKey, Turn, Row]]:
+                for user, priority, last, waiting in turns:
+                    yield (user or None, priority), Turn(last, waiting), (lane, user, priority, last, waiting)
+
+            return rows
 
         def row_of(key: TurnKey, turn: Turn) -> Row | None:
             return (lane, key[0] or "", key[1], turn.last, turn.waiting) if turn.waiting else None
@@ -190,14 +227,19 @@ class LaneBooks(dict[str, LaneBook]):
         return StoredLedger(Turn, read, row_of, self._memory.turns.setdefault(lane, Known()))
 
     def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
-        def read(users: set[str]) -> Iterable[tuple[str, Seat, Row]]:
+        def read(users: set[str]) -> Callable[[], Iterator[tuple[str, Seat, Row]]]:
             wanted = (lane, as_json(users))
             self._memory.rows += len(users)
-            if self._capped:
-                # Nobody is asked about whose seat was not read.
-                self[lane].caps.update(self._db.execute(_SQL["caps"], wanted).fetchall())
-            for user, *counts in self._db.execute(_SQL["seats"], wanted):
-                yield user, Seat(*counts), (lane, user, *counts)
+            # Nobody is asked about whose seat was not read.
+            caps = self._db.execute(_SQL["caps"], wanted) if self._capped else ()
+            seats = self._db.execute(_SQL["seats"], wanted)
+
+            def rows() -> Iterator[tuple[str, Seat, Row]]:
+                self[lane].caps.update(caps)
+                for user, *counts in seats:
+                    yield user, Seat(*counts), (lane, user, *counts)
+
+            return rows
 
         def row_of(user: str, seat: Seat) -> Row | None:
             active, parked, out = seat.active, seat.parked, seat.out
@@ -232,13 +274,18 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         self._db.insert(_SQL["set_session"], written)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
 
-    def _stored(self, names: set[str]) -> Iterable[tuple[str, SessionBook, Row]]:
+    def _stored(self, names: set[str]) -> Callable[[], Iterator[tuple[str, SessionBook, Row]]]:
         self._memory.rows += len(names)
-        if self._ask:
-            self._ruled |= ruled_sessions(self._db, names)
-        for row in self._db.execute(_SQL["sessions"], (as_json(names),)):
-            name = row[0]
-            yield name, self._as_ruled(name, rosters.opened(*row[1:])), row
+        sessions = self._db.execute(_SQL["sessions"], (as_json(names),))
+
+        def rows() -> Iterator[tuple[str, SessionBook, Row]]:
+            if self._ask:
+                self._ruled |= ruled_sessions(self._db, names)
+            for row in sessions:
+                name = row[0]
+                yield name, self._as_ruled(name, rosters.opened(*row[1:])), row
+
+        return rows
 
     def _as_ruled(self, name: str, book: SessionBook) -> SessionBook:
         if name in self._ruled:
@@ -268,13 +315,26 @@ class Books:
                 turns.setdefault(run.lane, set()).add((user, run.priority))
             if session is not None:
                 sessions.add(session)
-        self.lanes.fetch(users, turns)
-        self.sessions.fetch(sessions)
+        for load in (*self.lanes.ask(users, turns), self.sessions.ask(sessions)):
+            load()
 
     def write(self) -> None:
         """Write back what changed."""
         self.lanes.write()
         self.sessions.write()
+
+
+def about_lane(name: str) -> Sequence[Question]:
+    """Return what is asked first about a lane: of itself, and of the turn of runs without a user."""
+    return Question(_SQL["lane"], (name,)), _turns(name, {""})
+
+
+def _turns(lane: str, users: set[str]) -> Question:
+    return Question(_SQL["turns"], (lane, as_json(users)))
+
+
+def _loaded() -> None:
+    """There is nothing to load."""
 
 
 def _counts(book: LaneBook) -> tuple[Row, dict[int, Row]]:

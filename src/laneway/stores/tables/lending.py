@@ -8,7 +8,7 @@ and is answered as to any repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -21,13 +21,16 @@ from laneway.stores.tables.waking import wake_for_work, wake_lender
 _reply = msgspec.json.Decoder(LentReply).decode
 
 
-def lend(db: Database, effects: Effects, done: Sequence[Effects]) -> None:
-    """Do the steps of those who were chosen by what was `done`. Who is not seen to live is only woken."""
+def lend(db: Database, effects: Effects, done: Sequence[Effects], lanes: Collection[str] = ()) -> None:
+    """Do the steps of those who were chosen by what was `done`. Who is not seen to live is only woken.
+
+    `lanes` are those that the last step knew of.
+    """
     lender = next(_lenders(done), None)
     while lender is not None:
         effects.lender, now = None, db.now()
         step = Step(lender.incarnation, lender.call + 1, room=lender.room, park=True)
-        reply = take_lent_step(db, effects, step, now) if effects.is_there(lender) else None
+        reply = take_lent_step(db, effects, step, now, lanes) if effects.is_there(lender) else None
         if reply is None:
             wake_lender(db, effects, lender)
             wake_for_work(db, effects, now)

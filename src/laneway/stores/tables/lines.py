@@ -10,7 +10,7 @@ import msgspec
 from laneway.core.run import NewRun, Ties
 
 Key = tuple[int, int]  # rank, acceptance
-_FRONT = (-(2**62), 0, True)
+FRONT = (-(2**62), 0)  # before every key
 
 decode_ties = msgspec.json.Decoder(Ties).decode
 
@@ -66,16 +66,16 @@ class Shelf:
     all if it does not lie behind that key, and what was taken from the table is exactly its range up to `taken_to`.
     """
 
-    __slots__ = ("_all_read", "_heap", "_pages", "_put", "_read_to", "is_changed", "key", "read", "taken_to")
+    __slots__ = ("_all_read", "_heap", "_put", "_read_to", "is_changed", "key", "pages", "read", "taken_to")
 
     read: Callable[[Shelf, Key, int], tuple[Sequence[Line], bool]]
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self.key = key
-        self._pages = 0
+        self.pages = 0
         self._put: list[Line] = []  # not yet in the heap: most transactions only put
         self._heap: list[tuple[int, int, bool, Line]] = []  # rank, acceptance, whether it is put here, the run
-        self._read_to = _FRONT  # an entry of the heap that was read is not greater than the last that was
+        self._read_to = (*FRONT, True)  # an entry of the heap that was read is not greater than the last that was
         self._all_read = False
         self.is_changed = False  # something was put here
         self.taken_to: Key | None = None
@@ -88,7 +88,7 @@ class Shelf:
     def prime(self, firsts: Sequence[Line]) -> None:
         """Take note of the table's first rows, which a query for many shelves has brought."""
         self._fill(firsts, more=True)
-        self._pages = 1
+        self.pages = 1
 
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
@@ -115,9 +115,9 @@ class Shelf:
                 heappush(heap, (run.rank, run.number, True, run))
             self._put.clear()
         while not self._all_read and (not heap or heap[0] > self._read_to):
-            rows, more = self.read(self, self._read_to[:2], self._pages)
+            rows, more = self.read(self, self._read_to[:2], self.pages)
             self._fill(rows, more=more)
-            self._pages += 1
+            self.pages += 1
 
     def written(self) -> None:
         """Take note that the table holds what was put here.
@@ -131,10 +131,14 @@ class Shelf:
         self._put.clear()
         self.is_changed = False
 
+    def runs_out(self, wanted: int) -> Key | None:
+        """Return the key behind which to read on, if less than so many are left of what was read."""
+        return None if self._all_read or len(self._heap) >= wanted else self._read_to[:2]
+
     @property
     def is_new(self) -> bool:
         """Tell whether nothing of it was read yet."""
-        return not self._pages
+        return not self.pages
 
     def left(self) -> list[Line]:
         """Return the runs put here that are still here."""

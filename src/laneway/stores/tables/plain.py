@@ -15,10 +15,10 @@ from typing import Any
 
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
-from laneway.stores.tables.database import Database, DuplicateError
+from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.ledgers import lane_of
-from laneway.stores.tables.starting import question, start, taker
+from laneway.stores.tables.starting import start, taker
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import wake_for_work
 
@@ -32,18 +32,27 @@ _kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_
 _PLAIN = [None, 0, None, None, None, None]  # the last six of these, of a run that simply goes to a lane
 
 
+def look_for(new: NewRun) -> Question | None:
+    """Return what is asked about runs like this one, if they may be plain."""
+    task, lane, user, priority, *special = _kind(new)
+    return Question(_SQL["look"], (lane, user or "", priority, task)) if special == _PLAIN else None
+
+
+def is_alone(batch: Sequence[NewRun]) -> bool:
+    """Tell whether this is one run without a user: if it is plain, it may be started at once."""
+    return len(batch) == 1 and batch[0].user is None
+
+
 def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
     """Accept the batch; None, and nothing is written, if that takes more than this."""
     kinds: list[tuple[Any, ...]] = list(map(_kind, batch))
     if not kinds or kinds.count(kinds[0]) < len(kinds):
         return None
-    task, lane, user, priority, *special = kinds[0]
-    if special != _PLAIN:
+    look = look_for(batch[0])
+    if look is None:
         return None
-    alone, look = len(batch) == 1 and user is None, (lane, user or "", priority, task)
-    if alone:
-        db.expect((_SQL["look"], look), question(lane, now))
-    rows = db.execute(_SQL["look"], look).fetchall()
+    task, lane, user, priority, *_ = kinds[0]
+    rows = db.execute(look.name, look.values).fetchall()
     if not rows:
         return None
     accepted, due_at, until, resting, limit, active, pending, last, waiting, *_ = rows[0]
@@ -54,7 +63,7 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turns[user, priority] = turn
     count, first = len(batch), accepted + 1
-    taken_by = taker(db, effects, lane, task, now) if alone and resting and last is None else None
+    taken_by = taker(db, effects, lane, task, now) if is_alone(batch) and resting and not turn.waiting else None
     book = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending)
     rank = book.enter_fresh(user, priority, count)
     book.pending += count

@@ -111,15 +111,15 @@ class Settling:
             self._tied = []
 
     def _read(self, step: Step) -> dict[int, Leased]:
-        numbers = {item.number for items in (step.results, step.emitted, step.saved) for item in items}
-        numbers.update(number for number, _ in step.overdue)
+        numbers = set(named(step))
         if not numbers:
             return {}
         known = self._transaction.memory.leases
         leases = {n: run for n in numbers if (run := known.get(n)) is not None and run.worker == step.incarnation}
         read: list[Leased] = []
         if unknown := numbers - leases.keys():
-            rows = self._transaction.db.execute(_SQL["leased"], (as_json(unknown), step.incarnation)).fetchall()
+            asked = (as_json(sorted(unknown)), step.incarnation)
+            rows = self._transaction.db.execute(_SQL["leased"], asked).fetchall()
             read = [Leased(*row) for row in rows]
             leases |= {run.number: run for run in read}
         self._transaction.shelves.expect(leases.values(), read)
@@ -270,6 +270,12 @@ class Settling:
             self._transaction.flow.step_out(run)
         else:
             self._transaction.flow.rejoin(run)
+
+
+def named(step: Step) -> list[int]:
+    """Return the runs that the step says anything of, in order."""
+    numbers = {item.number for items in (step.results, step.emitted, step.saved) for item in items}
+    return sorted(numbers.union(number for number, _ in step.overdue))
 
 
 def _failure(failure: Failure) -> str:

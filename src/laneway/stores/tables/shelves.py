@@ -17,9 +17,9 @@ from itertools import chain
 from operator import attrgetter
 
 from laneway.core import shelves as core
-from laneway.core.turns import AGAIN
+from laneway.core.turns import AGAIN, BACK
 from laneway.stores.tables.brokensets import BrokenSets
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.ledgers import Books
 from laneway.stores.tables.lines import Key, Line, Shelf
 from laneway.stores.tables.remembering import Memory
@@ -60,7 +60,8 @@ class Shelves:
         self._held: dict[str, Shelf] = {}
         self._due: list[Line] = []
         self._due_taken: Key | None = None
-        self._due_removed = False
+        self._due_left: int | None = None  # the first behind what was taken
+        self.due_removed = False  # a future run was taken out before its turn
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
@@ -129,7 +130,7 @@ class Shelves:
         wanted = (run.number, run.lane, run.user, run.task, run.session, hint, due_at)
         [[name, gate, run.rank, run.kind]] = self._db.execute(_SQL["find"], wanted).fetchall()
         shelf = core.Shelf(name)
-        self._due_removed = self._due_removed or shelf is core.Shelf.DUE
+        self.due_removed = self.due_removed or shelf is core.Shelf.DUE
         self._db.execute(_SQL[f"remove_{name}"], (*_SPOTS[shelf](run, gate), run.rank, run.number))
         self._count(run.lane, gate, -1)
         return shelf
@@ -150,18 +151,27 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         # Invariant: called before this transaction puts anything there, so the table alone can tell.
+        after = Question(_SQL["due_after"], (now,))
+        self._db.expect(Question(_SQL["due"], (now, limit + 1)), after)
         found = self._lines("due", (now, limit + 1))
         self._memory.count(found)
         runs = found[:limit]
         if runs:
             self._due_taken = runs[-1].rank, runs[-1].number
+            [[later]] = self._db.execute(after.name, after.values).fetchall()
+            self._due_left = found[limit].rank if len(found) > limit else later
             self._books.fetch(runs)
         return runs, len(found) > limit
 
     @property
     def due_changed(self) -> bool:
         """Tell whether future runs were put, taken or removed."""
-        return bool(self._due) or self._due_taken is not None or self._due_removed
+        return bool(self._due) or self._due_taken is not None or self.due_removed
+
+    def first_due(self, before: int | None) -> int | None:
+        """Return when the first future run is due once this is written, if none was removed; `before`, it was so."""
+        first = before if self._due_taken is None else self._due_left
+        return min((rank for rank in (first, *(run.rank for run in self._due)) if rank is not None), default=None)
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
@@ -179,6 +189,8 @@ class Shelves:
         self._books.fetch(read)
         self._expect_parked(runs)
         self._expect_held(runs)
+        if self._db.ahead:
+            self._expect_more(runs)
 
     def bodies(self, runs: Iterable[Line]) -> None:
         """Read what those came without that are handed to a worker."""
@@ -257,6 +269,23 @@ class Shelves:
                 firsts.setdefault(self._held_shelf(str(run.session)), []).append(run)
             self._prime(firsts)
 
+    def _expect_more(self, runs: Collection[Line]) -> None:
+        """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
+        lanes, sessions = self._books.lanes, self._books.sessions
+        users = Counter((run.lane, run.user) for run in runs if run.user is not None)
+        names = Counter(run.session for run in runs if run.session is not None)
+        parked = [
+            (self._parked_shelf(lane, f"user:{user}"), count)
+            for (lane, user), count in users.items()
+            if lanes[lane].seats[user].parked
+        ]
+        held = [(self._held_shelf(name), count) for name, count in names.items() if sessions[name].held]
+        for statement, wanted in (("parked", parked), ("held", held)):
+            for shelf, count in wanted:
+                after = shelf.runs_out(2 * count + 1)
+                if after is not None:
+                    self._db.expect(Question(_SQL[statement], (*shelf.key, *after), self._count_of(shelf.pages)))
+
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
         runs = self._complete([run for found in firsts.values() for run in found])
@@ -270,10 +299,13 @@ class Shelves:
         def read(_: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
             # No more than the lane has room for (and a few that may have to be parked) can be of use.
             count = min(self.page, max(8, self._books.lanes[lane].room()))
-            runs = self._lines("ready", (lane, *after, count))
+            rows, more = self._db.page(_SQL["ready"], (lane, *after), count)
+            runs = self._complete([Line(*row) for row in rows])
             self._books.fetch(runs)
+            # One that came back brings its user's next one back when it is started.
+            self._expect_parked([run for run in runs if run.kind & BACK])
             self._sets.expect(runs)
-            return runs, len(runs) == count
+            return runs, more
 
         shelf = self._ready[lane] = Shelf((lane,))
         shelf.read = read
@@ -304,12 +336,15 @@ class Shelves:
         return self._read("held", shelf, after, page)
 
     def _read(self, statement: str, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
-        # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
-        count = 4 ** min(page + self._db.ahead, 4)
-        runs = self._lines(statement, (*shelf.key, *after, count))
+        rows, more = self._db.page(_SQL[statement], (*shelf.key, *after), self._count_of(page))
+        runs = self._complete([Line(*row) for row in rows])
         self._memory.count(runs)
         self._sets.expect(runs)
-        return runs, len(runs) == count
+        return runs, more
+
+    def _count_of(self, page: int) -> int:
+        # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
+        return int(4 ** min(page + self._db.ahead, 4))
 
     def _lines(self, statement: str, parameters: Row) -> list[Line]:
         return self._complete([Line(*row) for row in self._db.execute(_SQL[statement], parameters).fetchall()])

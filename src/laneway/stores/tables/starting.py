@@ -13,9 +13,9 @@ from typing import NamedTuple
 from laneway.core.run import Claimed, NewRun
 from laneway.core.step import LentReply, StepReply
 from laneway.core.turns import FRESH, LaneBook
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.effects import Effects, Lender, Woken
-from laneway.stores.tables.statements import Row, sql_names
+from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import tasks
 
 _LENDER = sql_names("plain")["lender"]
@@ -38,9 +38,9 @@ class _Fresh:
         self.user, self.priority, self.kind, self.rank = new.user, new.priority, FRESH, rank
 
 
-def question(lane: str, now: int) -> tuple[str, Row]:
-    """Return what `taker` asks first."""
-    return _LENDER, (lane, now)
+def who_takes(lane: str) -> Question:
+    """Return what `taker` asks."""
+    return Question(_LENDER, (lane,))
 
 
 def taker(db: Database, effects: Effects, lane: str, task: str, now: int) -> Taker | None:
@@ -48,12 +48,14 @@ def taker(db: Database, effects: Effects, lane: str, task: str, now: int) -> Tak
 
     One with room for more: who still rests knows the next due time, so that nobody else need be told.
     """
-    row = db.execute(*question(lane, now)).fetchone()
+    asked = who_takes(lane)
+    row = db.execute(asked.name, asked.values).fetchone()
     if row is None:
         return None
-    number, name, socket, call, room, heard, incarnation, fire_at = row
+    number, name, socket, call, room, heard, incarnation, renewed_at, lease, fire_at = row
     lender = Lender(number, name, socket, call, room, bool(heard))
-    takes = room > 1 and task in tasks(incarnation) and effects.is_there(lender)
+    in_time = abs(now - renewed_at) <= lease
+    takes = room > 1 and in_time and task in tasks(incarnation) and effects.is_there(lender)
     return Taker(lender, fire_at) if takes else None
 
 

@@ -11,7 +11,7 @@ a run startable later sees the mark and sends a wake-up. *Race*: none, one of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -19,32 +19,64 @@ from laneway.core.flow import MOST_MOVES
 from laneway.core.moving.standing import Moving, Phase
 from laneway.core.run import Claimed, handed
 from laneway.core.step import Step, StepReply, has_lent, named_in
+from laneway.core.turns import LaneBook
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables import jobs
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.database import Database, Question
+from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.inboxes import Inboxes
 from laneway.stores.tables.leases import as_claimed, requests
+from laneway.stores.tables.ledgers import about_lane
+from laneway.stores.tables.lines import FRONT
 from laneway.stores.tables.logs import leased
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rules import paused
-from laneway.stores.tables.settling import Settling
+from laneway.stores.tables.settling import Settling, named
 from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
-_GLANCE = sql_names("transaction")["glance"]
+_GLANCE, _LEASED = sql_names("transaction")["glance"], sql_names("settling")["leased"]
+_READY_LANES, _READY = sql_names("ledgers")["ready_lanes"], sql_names("shelves")["ready"]
+
+_FEW = 16  # lanes: of more it is not asked ahead what is ready
+_LEAST = 8  # ready runs to read of a lane: some may have to be parked
 
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
+def ahead(step: Step) -> Ahead:
+    """Return what the step will ask first."""
+
+    def questions(memory: Memory | None, lanes: Collection[str]) -> Iterator[Question]:
+        yield Question(_SQL["worker"], (step.incarnation,))
+        yield Question(_GLANCE, (step.incarnation,))
+        if memory is None and (numbers := named(step)):
+            yield Question(_LEASED, (as_json(numbers), step.incarnation))
+        if step.room > 0:
+            yield Question(_READY_LANES)
+            known = {} if memory is None else {lane: book for lane, (book, _) in memory.lanes.items()}
+            # Where nothing is ready, something may be due, or just submitted.
+            busy = [lane for lane, book in known.items() if book.ready()] or lanes
+            for lane in busy if len(busy) <= _FEW else ():
+                if lane not in known:
+                    yield from about_lane(lane)
+                yield Question(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), known.get(lane)))
+
+    return questions
+
+
+def _ready_ahead(step: Step, lanes: int, book: LaneBook | None) -> int:
+    most = _page(step, lanes)
+    return most if book is None else min(most, max(_LEAST, book.room() + len(step.results)))
+
+
 def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply:
     """Do the step; see `WorkerStore.step`."""
-    db.expect((_SQL["worker"], (step.incarnation,)), (_GLANCE, (step.incarnation,)))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
@@ -61,9 +93,14 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     return _to(_taken(db, effects, step, now, incarnation, call), leaving)
 
 
-def take_lent_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply | None:
-    """Do the step that a worker has lent; None, and nothing is done, if it is not its next any more."""
-    db.expect((_SQL["worker"], (step.incarnation,)), (_GLANCE, (step.incarnation,)))
+def take_lent_step(
+    db: Database, effects: Effects, step: Step, now: int, lanes: Collection[str] = ()
+) -> StepReply | None:
+    """Do the step that a worker has lent; None, and nothing is done, if it is not its next any more.
+
+    `lanes` are those that the last step knew of.
+    """
+    db.expect(*ahead(step)(effects.memory, lanes))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None:
         return None
@@ -149,13 +186,18 @@ def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[st
     return limits
 
 
+def _page(step: Step, lanes: int) -> int:
+    """Return how many ready runs to read at once of each of so many lanes."""
+    return max(_LEAST, min(MOST_MOVES, -(-step.room // max(1, lanes))))
+
+
 def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
     if step.room <= 0:
         return [], False
     if transaction.glance.paused:
         known -= paused(transaction.db, Held.TASK)
     lanes = transaction.flow.with_broken(transaction.shelves.lanes_with_work(known), known, transaction.now)
-    transaction.shelves.page = max(8, min(MOST_MOVES, -(-step.room // max(1, len(lanes)))))
+    transaction.shelves.page = _page(step, len(lanes))
     spare = _spare(transaction, step, lanes)
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)

@@ -51,7 +51,11 @@ class TableStore(Movekeeping[P], ABC):
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
-        return await self._write(lambda db, effects: submitting.submit(db, effects, batch, db.now()), gated=False)
+        return await self._write(
+            lambda db, effects: submitting.submit(db, effects, batch, db.now()),
+            gated=False,
+            ahead=submitting.ahead(batch),
+        )
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
@@ -204,6 +208,7 @@ class TableStore(Movekeeping[P], ABC):
                 durable=bool(step.results or step.emitted or step.saved or step.overdue),
                 remembers=True,
                 gated=False,
+                ahead=stepping.ahead(step),
             )
         except LeaseLost:
             self._here.forget(step.incarnation)

@@ -8,7 +8,7 @@ first: see `Batch.sure`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -17,23 +17,43 @@ from laneway.core.policy import MAIN
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import FRESH
 from laneway.stores.tables.arriving import Arriving, known
-from laneway.stores.tables.database import Database, DuplicateError
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.database import Database, DuplicateError, Question
+from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.lines import encode_ties
-from laneway.stores.tables.plain import submit_plain
+from laneway.stores.tables.plain import is_alone, look_for, submit_plain
+from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.standing import refuse
-from laneway.stores.tables.statements import Row, sql_names
+from laneway.stores.tables.starting import who_takes
+from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("submitting")
 _PUT_READY = sql_names("shelves")["put_ready"]
+_GLANCE, _KNOWN = sql_names("transaction")["glance"], sql_names("arriving")["known"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
+_SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
 FEW = 4  # so many runs that are alike are not worth a statement of their own
+
+
+def ahead(batch: Sequence[NewRun]) -> Ahead:
+    """Return what the submission will ask first, if all are like the first of them."""
+
+    def questions(_: Memory | None, __: Collection[str]) -> Iterator[Question]:
+        if batch and (look := look_for(batch[0])) is not None:
+            yield look
+            if is_alone(batch):
+                yield who_takes(batch[0].lane)
+            if len(batch) <= _SURE:
+                yield Question(_KNOWN, (as_json([new.id for new in batch]),))
+        else:
+            yield Question(_GLANCE, (None,))
+
+    return questions
 
 
 class _RepeatedError(Exception):

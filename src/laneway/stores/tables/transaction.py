@@ -114,8 +114,8 @@ class Transaction:
 
         Also when a circuit is tried again behind which runs are parked.
         """
-        due_at, until = self.glance.due_at, self.glance.until
-        if not self.rescheduled and not self.shelves.due_changed and not self.circuits.rescheduled:
+        if not self.rescheduled and not self.shelves.due_removed and not self.circuits.rescheduled:
+            due_at, until = self.shelves.first_due(self.glance.due_at), self.glance.until
             return due_at if until is None or (due_at is not None and due_at < until) else until
         [[soonest]] = self.db.execute(_SQL["next_due"], (self.now,)).fetchall()
         return None if soonest is None else int(soonest)

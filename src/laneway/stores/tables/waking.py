@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from laneway.core.liveness import Incarnation
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.statements import sql_names
 
@@ -65,6 +65,7 @@ class _Work:
 
 def wake_for_work(db: Database, effects: Effects, now: int) -> None:
     """Choose as many as can start something, and all that know a task set aside where there is room."""
+    db.expect(Question(_SQL["idle"], (now,)), Question(_SQL["startable"]), Question(_SQL["asides"], (now,)))
     idle = [_Resting(*row) for row in db.execute(_SQL["idle"], (now,))]
     if idle:
         work = _Work(db, now)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from laneway.errors import StoreError
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.desk import Ask, Desk
-from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.effects import Ahead, Effects, Lender, Woken, nothing_ahead
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]
@@ -38,9 +38,11 @@ class Writer(Desk):
         self._wake, self._tell, self._is_there = wake, tell, is_there
         self._news = False  # events were written, and the watchers do not know yet
 
-    async def write(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> T:
+    async def write(
+        self, work: Write[T], *, durable: bool = True, remembers: bool = False, ahead: Ahead = nothing_ahead
+    ) -> T:
         """Do the work in a transaction, and return its answer once that is committed."""
-        effects = self.effects(durable=durable, remembers=remembers)
+        effects = self.effects(durable=durable, remembers=remembers, ahead=ahead)
         return await self.ask(lambda db: work(db, effects), effects)
 
     def write_later(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> Future[T]:
@@ -48,9 +50,9 @@ class Writer(Desk):
         effects = self.effects(durable=durable, remembers=remembers)
         return self.ask_later(lambda db: work(db, effects), effects)
 
-    def effects(self, *, durable: bool, remembers: bool) -> Effects:
+    def effects(self, *, durable: bool, remembers: bool, ahead: Ahead = nothing_ahead) -> Effects:
         """Return what a piece of work is given."""
-        effects = Effects(durable=durable, remembers=remembers)
+        effects = Effects(durable=durable, remembers=remembers, ahead=ahead)
         effects.is_there = self._is_there
         return effects
 

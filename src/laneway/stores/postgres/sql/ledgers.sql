@@ -73,16 +73,19 @@ ON CONFLICT (lane, "user", priority, era)
 DO UPDATE SET last = excluded.last, waiting = excluded.waiting, writes = turn.writes + 1;
 
 -- name: drop_turn
--- Delete the turn of a user who has nothing waiting. That of runs without a user is kept, and counts nothing: it comes
--- and goes all the time, and to find that it is not there would be to pass by all that it was. Index: the primary key.
-WITH kept AS (
-    UPDATE turn SET waiting = 0, writes = writes + 1
-    WHERE lane = $1 AND "user" = $2 AND $2 = '' AND priority = $3 AND waiting <> 0 AND era = (
-        SELECT era FROM turn WHERE lane = $1 AND "user" = $2 AND priority = $3 ORDER BY era DESC LIMIT 1
-    )
-)
-DELETE FROM turn WHERE lane = $1 AND "user" = $2 AND $2 <> '' AND priority = $3 AND era = (
-    SELECT era FROM turn WHERE lane = $1 AND "user" = $2 AND priority = $3 ORDER BY era DESC LIMIT 1
+-- Delete the turn of a user who has nothing waiting. Index: the primary key.
+DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::int AND era = (
+    SELECT era FROM turn AS newest
+    WHERE newest.lane = $1::text AND newest."user" = $2::text AND newest.priority = $3::int
+    ORDER BY era DESC LIMIT 1
+);
+
+-- name: rest_turn
+-- Note that no run without a user waits. Their turn is kept, and counts nothing: it comes and goes all the time, and to
+-- find that it is not there would be to pass by all that it was. Index: the primary key.
+UPDATE turn SET waiting = 0, writes = writes + 1
+WHERE lane = $1 AND "user" = '' AND priority = $2 AND waiting <> 0 AND era = (
+    SELECT era FROM turn WHERE lane = $1 AND "user" = '' AND priority = $2 ORDER BY era DESC LIMIT 1
 );
 
 -- name: seats

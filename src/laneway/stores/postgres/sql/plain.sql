@@ -28,16 +28,15 @@ WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHE
     AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: lender
--- Read the oldest worker that has lent its next step and has not lapsed, and when the first job is due, if a run that
--- comes to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is paused and no
--- breaker remembers anything. $1 is the lane, $2 the time. Index: primary keys, worker_idle, job_due; it reads pace, a
+-- Read the oldest worker that has lent its next step, when it has renewed and for how long, and when the first job is
+-- due, if a run that comes to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is
+-- paused and no breaker remembers anything. $1 is the lane. Index: primary keys, worker_idle, job_due; it reads pace, a
 -- row per lane and priority.
 SELECT worker.number, worker.id, socket, call, room,
-    NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0)), incarnation,
+    NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0)), incarnation, renewed_at, lease,
     (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL)
 FROM (
-    SELECT * FROM worker WHERE idle <> 0 AND room IS NOT NULL AND abs($2::bigint - renewed_at) <= lease
-    ORDER BY number LIMIT 1
+    SELECT * FROM worker WHERE idle <> 0 AND room IS NOT NULL ORDER BY number LIMIT 1
 ) AS worker CROSS JOIN (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane
 WHERE worker_limit IS NULL AND active < "limit" AND paused = 0
     AND NOT EXISTS (SELECT 1 FROM pace WHERE ready > 0) AND NOT EXISTS (SELECT 1 FROM aside)

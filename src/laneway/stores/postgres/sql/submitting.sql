@@ -17,7 +17,7 @@ ON CONFLICT (id) DO NOTHING;
 INSERT INTO run (number, id, task, lane, "user", priority, accepted_at, due_at, rank, args)
 SELECT $1::bigint + nth - 1, own.id, $3::text, $4::text, $5::text, $6::int, $7::bigint, $7::bigint,
     $2::bigint + nth - 1, own.args
-FROM unnest($8::text::text[], $9::text::text[]) WITH ORDINALITY AS own(id, args, nth)
+FROM unnest($8::text[], $9::text[]) WITH ORDINALITY AS own(id, args, nth)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: ready_alike

@@ -34,6 +34,10 @@ REPLACE INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?);
 -- Delete the turn of a user who has nothing waiting. Index: the primary key.
 DELETE FROM turn WHERE lane = ? AND user = ? AND priority = ?;
 
+-- name: rest_turn
+-- Delete the turn of runs without a user, of which none waits. Index: the primary key.
+DELETE FROM turn WHERE lane = ? AND user = '' AND priority = ?;
+
 -- name: seats
 -- Read the seats of these users of a lane. Index: the primary key.
 SELECT seat.user, active, parked, out

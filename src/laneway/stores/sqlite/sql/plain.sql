@@ -18,13 +18,13 @@ WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHE
     AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: lender
--- Read the oldest worker that has lent its next step and has not lapsed, and when the first job is due, if a run that comes
--- to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is paused and no breaker
--- remembers anything. ?1 is the lane, ?2 the time. Index: primary keys, worker_idle, pace_ready, job_due.
-SELECT worker.number, worker.id, socket, call, room, 0, incarnation,
+-- Read the oldest worker that has lent its next step, when it has renewed and for how long, and when the first job is
+-- due, if a run that comes to this lane can only be started: the lane takes it, nothing else waits anywhere, no task is
+-- paused and no breaker remembers anything. ?1 is the lane. Index: primary keys, worker_idle, pace_ready, job_due.
+SELECT worker.number, worker.id, socket, call, room, 0, incarnation, renewed_at, lease,
     (SELECT min(fire_at) FROM job INDEXED BY job_due WHERE fire_at IS NOT NULL)
 FROM worker INDEXED BY worker_idle CROSS JOIN lane ON lane.name = ?1
-WHERE idle AND room IS NOT NULL AND abs(?2 - renewed_at) <= lease AND worker_limit IS NULL AND active < "limit" AND NOT lane.paused
+WHERE idle AND room IS NOT NULL AND worker_limit IS NULL AND active < "limit" AND NOT lane.paused
     AND NOT EXISTS (SELECT 1 FROM pace INDEXED BY pace_ready WHERE ready > 0) AND NOT EXISTS (SELECT 1 FROM aside)
     AND NOT EXISTS (SELECT 1 FROM broken) AND (SELECT min(key) FROM circuit) IS NULL
     AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task')

@@ -70,6 +70,10 @@ SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user,
 FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= ?1 ORDER BY shelf.rank, shelf.number LIMIT ?2;
 
+-- name: due_after
+-- Tell when the first future run behind an instant is due. Index: the primary key.
+SELECT min(rank) FROM due WHERE rank > ?1;
+
 -- name: put_due
 -- Index: the primary key.
 INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
