@@ -26,7 +26,7 @@ from laneway.stores.redis.scripts import script
 from laneway.stores.redis.trouble import Refusal
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder().decode
+unpack = msgspec.msgpack.Decoder().decode
 
 
 class Calling:
@@ -43,14 +43,14 @@ class Calling:
         `about` is what the call is about: the id of a run, or of an incarnation.
         """
         try:
-            return _unpack(await self._link.call(script(verb), self._now(), _pack(args)))
+            return unpack(await self._link.call(script(verb), self._now(), _pack(args)))
         except Refusal as refusal:
             refused(refusal, about)
 
     def _call_now(self, verb: str, *args: object, about: str = "") -> Any:
         """Do the same from a thread that may block."""
         try:
-            return _unpack(self._link.call_now(script(verb), self._now(), _pack(args)))
+            return unpack(self._link.call_now(script(verb), self._now(), _pack(args)))
         except Refusal as refusal:
             refused(refusal, about)
 

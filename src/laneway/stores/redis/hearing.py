@@ -24,7 +24,7 @@ from laneway.stores.redis.wire import Broken, Failed, Wire, packed
 QUIET = 5.0  # seconds without a word after which the server is asked whether it is there
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before connecting again
 
-Callback = Callable[[], None]
+Callback = Callable[[bytes], None]  # it is given what was published; nothing if something may have been missed
 log = logging.getLogger("laneway.redis")
 
 
@@ -42,11 +42,14 @@ class Hearing:
         with self._lock:
             return all(ear.hears for loop, ear in self._ears.items() if not loop.is_closed())
 
-    def listen(self, channel: str, callback: Callback) -> Callable[[], None]:
+    def listen(self, channel: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` whenever something is published there, until the returned function is called.
 
         It is called on the loop that is running now, must not block, and may be called for nothing.
         """
+        return self._listen(channel, lambda _: callback())
+
+    def _listen(self, channel: str, callback: Callback) -> Callable[[], None]:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -60,11 +63,12 @@ class Hearing:
         return ear.listen(channel, callback)
 
     async def listen_from_now(self, channel: str, callback: Callback, within: float) -> Callable[[], None]:
-        """Do the same, and return when it is heard: nothing was missed, so nothing is called for nothing at first.
+        """Do the same with what is published; return when it is heard.
 
-        If it is not heard within so many seconds, it will be called once it is.
+        Nothing was missed then, so nothing is called for nothing at first. If it is not heard within so many seconds,
+        it will be called once it is.
         """
-        stop = self.listen(channel, callback)
+        stop = self._listen(channel, callback)
         await self._ears[asyncio.get_running_loop()].attend_quietly(channel, callback, within)
         return stop
 
@@ -218,10 +222,11 @@ class Ear:
         if isinstance(reply, Failed):
             log.warning("cannot listen for wake-ups, workers look once a second instead: %s", reply)
             return
-        kind, channel, _ = (*reply, b"", b"")[:3]
+        kind, channel, said = (*reply, b"", b"")[:3]
         quiet: list[Callback] = []
         if kind == b"subscribe":
             self._heard.add(channel)
+            said = b""
             for callback, heard in self._quiet_ones.pop(channel, ()):
                 quiet.append(callback)
                 heard.set()
@@ -231,7 +236,7 @@ class Ear:
             if callback in quiet:
                 continue
             try:
-                callback()
+                callback(said)
             except Exception:
                 log.exception("a wake-up's callback failed")
 

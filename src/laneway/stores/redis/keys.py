@@ -4,8 +4,8 @@ All begin with `laneway:{namespace}:`, which is left out here. The braces are Re
 decides on which node of a cluster a key is kept, so a namespace is in one place, and a script may use all of it.
 
 A number is a run's acceptance number. In sorted sets runs are numbers of 15 digits, so that equal scores are in the
-order of acceptance. Beside the keys there are channels: `wake:<incarnation>` wakes a worker, `said` tells that events
-were written.
+order of acceptance. Beside the keys there are channels: `wake:<incarnation>` wakes a worker, or brings it the answer to
+the step that it has lent; `said` tells that events were written.
 """
 
 from __future__ import annotations
@@ -117,7 +117,13 @@ KEYS = (
     Key("leases:<incarnation>", "set", "workers", _LEFT, "numbers of the runs whose leases it has"),
     Key("busy:<incarnation>", "hash", "workers", _LEFT, "lane -> how many of its runs it executes"),
     Key("asked:<incarnation>", "set", "workers", _LEFT, "runs it executes of which something is requested"),
-    Key("resting", "hash", "waking", _LEFT, "incarnations that rest -> order of registering, next due time told"),
+    Key(
+        "resting",
+        "hash",
+        "waking",
+        _LEFT,
+        "incarnations that rest -> order of registering, next due time told, room of those that lend their next step",
+    ),
     Key("heartbeat", "hash", "workers", _NEVER, "when anybody last renewed, and until when no lapse counts"),
     # Jobs
     Key("jobs", "hash", "jobbook", _REMOVED, "id -> its record, packed"),

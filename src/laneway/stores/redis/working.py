@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from laneway.core.liveness import Incarnation
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
 from laneway.ports.clock import Clock
+from laneway.ports.workers import Standby
 from laneway.stores.redis import packing
-from laneway.stores.redis.calling import Calling
+from laneway.stores.redis.calling import Calling, unpack
 from laneway.stores.redis.records import claimed, requests
 
 
@@ -26,24 +28,14 @@ class Working(Calling):
         known = incarnation.id
         if known not in self._deaf:
             channel = f"{self._address.prefix}:wake:{known}"
-            self._deaf[known] = await self._link.hearing.listen_from_now(channel, wake, self._address.timeout)
+            hear = _hearer(wake)
+            self._deaf[known] = await self._link.hearing.listen_from_now(channel, hear, self._address.timeout)
         info, tasks = msgspec.json.encode(incarnation).decode(), sorted(incarnation.tasks)
         await self._call("register", known, incarnation.lease, info, tasks)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
-        reply = await self._call("step", *packing.step(step), about=step.incarnation)
-        numbers, started, refused, due_in, more, now, requested, fires_in, moved = reply
-        return StepReply(
-            list(map(claimed, numbers, started)),
-            [(number, fence) for number, fence in refused],
-            None if due_in is False else due_in,
-            more,
-            now,
-            requests(requested),
-            None if fires_in is False else fires_in,
-            None if moved is False else moved,
-        )
+        return _reply(await self._call("step", *packing.step(step), about=step.incarnation))
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
@@ -65,3 +57,38 @@ class Working(Calling):
     def look(self) -> bool:
         """Tell whether wake-ups may have been missed; see `WorkerStore`."""
         return not self._link.hearing.healthy
+
+
+def _hearer(wake: Callable[[], None]) -> Callable[[bytes], None]:
+    """Return what wakes a worker, and hands over the answer that a wake-up brings (`lending.lua`)."""
+    if not isinstance(wake, Standby):
+        return lambda _: wake()
+
+    def hear(said: bytes) -> None:
+        lent = lent_reply(said)
+        wake() if lent is None else wake.answer(lent)
+
+    return hear
+
+
+def lent_reply(said: bytes) -> LentReply | None:
+    """Return the answer that a wake-up brings, if it does."""
+    try:
+        call, reply = unpack(said)
+        return LentReply(call, _reply(reply))
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        return None  # nothing, or of another laneway: the worker asks
+
+
+def _reply(reply: list[Any]) -> StepReply:
+    numbers, started, refused, due_in, more, now, requested, fires_in, moved = reply
+    return StepReply(
+        list(map(claimed, numbers, started)),
+        [(number, fence) for number, fence in refused],
+        None if due_in is False else due_in,
+        more,
+        now,
+        requests(requested),
+        None if fires_in is False else fires_in,
+        None if moved is False else moved,
+    )

@@ -42,6 +42,13 @@ base.at_begin(function()
   once, later, base.said = {}, {}, false
 end)
 
+-- Forget what was read and written: what comes now is as another call, at the same instant.
+function base.begin_again()
+  for i = 1, #begins do
+    begins[i]()
+  end
+end
+
 -- Make a write at the end; the key comes without the prefix.
 local function call_later(command, key, ...)
   later[#later + 1] = {command, PREFIX .. key, ...}

@@ -3,30 +3,55 @@
 -- twice for one thing. A wake-up is a message on channel `wake:<incarnation>`; `said` tells watchers that events were
 -- written.
 --
--- Hash `resting`: the incarnations that rest -> {order of registering, the next due time that it knows of or false}.
+-- Hash `resting`: the incarnations that rest -> {order of registering, the next due time that it knows of or false, its
+-- room if it has lent its next step, else false}.
 
 local waking = {}
-local woken = {}  -- a table of trues
+local woken = {}  -- by incarnation, what it is told
 local kept_resting = ledgers.at('resting')
 
 base.at_begin(function()
   woken = {}
 end)
 
--- Wake a worker, whether it rests or not: something is requested of what it executes.
-function waking.nudge(id)
-  woken[id] = true
+-- Race: a server that has lost its last moment (a power cut, a fail-over) may believe that a worker rests which has gone
+-- on, and must not do a step that it made otherwise: then it would hear nothing of the loss. So a server lends only what
+-- was lent to itself. Its process alone keeps this, as long as it has the library: by worker, the call that lent the next.
+local heard_lending, lenders = {}, 0
+local MOST_LENDERS = 10000  -- before all are forgotten: who is, is woken and asks
+
+local function hear_lending(worker)
+  if lenders >= MOST_LENDERS then
+    heard_lending, lenders = {}, 0
+  end
+  local key = PREFIX .. worker.id
+  lenders = lenders + (heard_lending[key] and 0 or 1)
+  heard_lending[key] = worker.call
 end
 
--- Let a worker rest, or not any more; `told` is the next due time that it knows of, or false.
-function waking.rest(worker, rests, told)
+-- Wake a worker, whether it rests or not: something is requested of what it executes.
+function waking.nudge(id)
+  woken[id] = ''
+end
+
+-- Wake a worker with the answer to the step that it has lent.
+function waking.tell(id, answer)
+  woken[id] = answer
+end
+
+-- Let a worker rest, or not any more; `told` is the next due time that it knows of, or false. `room` is that of its next
+-- step if it has lent that.
+function waking.rest(worker, rests, told, room)
   kept_resting:read_all()
-  kept_resting:put(worker.id, rests and {worker.order, told or false})
+  kept_resting:put(worker.id, rests and {worker.order, told or false, room or false})
+  if room then
+    hear_lending(worker)
+  end
 end
 
 local function wake(id)
   kept_resting:put(id, false)
-  woken[id] = true
+  woken[id] = ''
 end
 
 -- Return when the next future run is due, a question is answered too late, or a circuit is tried again.
@@ -103,27 +128,46 @@ local function takes_aside(id, aside)
   return false
 end
 
--- Return the workers that rest, {id, order, told}, in the order of registering.
+-- Return the workers that rest, {id, order, told, room}: first those that have lent their next step, because they execute
+-- nothing, and in the order of registering.
 local function resting()
   local found = {}
   for id, rest in pairs(kept_resting:all()) do
-    found[#found + 1] = {id, rest[1], rest[2]}
+    found[#found + 1] = {id, rest[1], rest[2], rest[3]}
   end
   if #found > 1 then
-    table.sort(found, function(one, other) return one[2] < other[2] end)
+    table.sort(found, function(one, other)
+      if not one[4] ~= not other[4] then
+        return one[4] and true or false
+      end
+      return one[2] < other[2]
+    end)
   end
   return found
 end
 
+-- Tell whether a worker that has lent its next step is seen to live: it has renewed in time, and its process listens.
+local function is_there(id)
+  local worker = workers.alive(id)
+  if not worker or heard_lending[PREFIX .. id] ~= worker.call or math.abs(NOW - worker.renewed_at) > worker.lease then
+    return false
+  end
+  local heard = redis.pcall('PUBSUB', 'NUMSUB', PREFIX .. 'wake:' .. id)  -- which the user may be forbidden
+  return not heard.err and heard[2] > 0
+end
+
 -- Wake as many as can start something, and one if nobody knows the next due time. A job that is due sooner than they
 -- know concerns all: any of them may be gone by then. The last thing that a script does before it flushes.
-function waking.wake()
+--
+-- If the script `lends`, the first that has lent its next step and is there is not woken but returned, with its room. The
+-- others that have lent theirs rest on: that step will wake them for what it leaves.
+function waking.wake(lends)
   if jobs.is_sooner() then
     for _, worker in ipairs(workers.all()) do
-      woken[worker.id] = true
+      woken[worker.id] = ''
     end
   end
-  local idle = resting()
+  local idle, lender = resting(), nil
   if #idle > 0 then
     local books = lanes.working()
     for _, kind in ipairs({'aside_lanes', 'broken_lanes'}) do
@@ -135,7 +179,11 @@ function waking.wake()
     local somebody_asks = false
     for _, worker in ipairs(idle) do
       if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
-        wake(worker[1])
+        if lends and worker[4] and not lender and is_there(worker[1]) then
+          lender = worker
+        elseif not (lender and worker[4]) then
+          wake(worker[1])
+        end
         somebody_asks = true
       end
     end
@@ -149,11 +197,21 @@ function waking.wake()
       wake(idle[1][1])
     end
   end
+  return lender and lender[1], lender and lender[4]
+end
+
+-- Wake as `wake` does, flush, and do the step of one that has lent its own; the last thing that a script does.
+function waking.wake_or_lend()
+  local lender, room = waking.wake(waking.lend ~= nil)
+  base.flush()
+  if lender then
+    waking.lend(lender, room)
+  end
 end
 
 base.at_end(function()
-  for id in pairs(woken) do
-    call('PUBLISH', PREFIX .. 'wake:' .. id, '')
+  for id, answer in pairs(woken) do
+    call('PUBLISH', PREFIX .. 'wake:' .. id, answer)
   end
   if base.said then
     call('PUBLISH', PREFIX .. 'said', '')

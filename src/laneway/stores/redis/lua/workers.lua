@@ -12,12 +12,14 @@ local workers = {}
 local kept_workers = ledgers.at('workers', nil, function(worker)
   return {
     worker.order, worker.lease, worker.renewed_at, worker.left, worker.short, worker.call, worker.reply,
+    worker.lent,
   }
 end, function(packed, id)
   return {
     id = id, order = packed[1], lease = packed[2], renewed_at = packed[3], left = packed[4], short = packed[5],
     call = packed[6],  -- its newest
     reply = packed[7],  -- to that
+    lent = packed[8] or false,  -- that call was done for it, and the one before had brought nothing
   }
 end)
 
@@ -73,6 +75,7 @@ function workers.register(id, lease, info, tasks)
   base.count('counters', 'workers', 1)
   kept_workers:put(id, {
     id = id, order = order, lease = lease, renewed_at = NOW, left = false, short = false, call = 0, reply = false,
+    lent = false,
   })
   base.set_text('worker_infos', id, info)
   base.set_text('worker_tasks', id, pack(tasks))

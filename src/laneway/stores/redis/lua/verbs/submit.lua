@@ -16,6 +16,5 @@ for _, item in ipairs(ahead and {} or batch) do
     receipts[#receipts + 1] = acceptance.accept(acceptance.read(item))
   end
 end
-waking.wake()
-base.flush()
+waking.wake_or_lend()
 return pack(ahead or receipts)
