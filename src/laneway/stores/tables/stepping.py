@@ -85,7 +85,9 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
         same = _same_answer(db, step.incarnation, call, *answer)
-        return _to(msgspec.structs.replace(same, claimed=[]) if lent and step.call < call else same, leaving)
+        if lent and step.call < call:  # the one before had found nothing, or it had lent nothing
+            same = msgspec.structs.replace(same, claimed=[], more=False)
+        return _to(same, leaving)
     if leaving is not None:
         if leaving.phase is Phase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)

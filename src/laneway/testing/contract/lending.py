@@ -72,6 +72,17 @@ class Lending(Part):
         assert (again.claimed, again.refused, again.more) == ([], [], False)
         assert ids(await hand.claim()) == ["a"]
 
+    async def test_a_repeat_of_the_step_before_knows_nothing_of_more(self, store: Store) -> None:
+        await store.declare_lanes([Lane("main", per_user=1)])
+        hand = await lending(store, room=10)
+        await store.submit([*new_runs(990, "ann", user="ann", priority=1), new_run("bob", user="bob")])
+
+        before = await hand.repeat_last()
+
+        assert (before.claimed, before.refused, before.more) == ([], [], False)
+        given = await hand.step(room=10, park=True)
+        assert (ids(given.claimed), given.more) == (["ann-00000"], True)
+
     async def test_a_lender_that_wants_nothing_gives_back_what_it_was_given(self, store: Store) -> None:
         hand, other = await lending(store), await Hand(store, "other").register()
         await store.submit([new_run("a")])
