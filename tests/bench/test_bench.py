@@ -181,10 +181,10 @@ def test_the_files_are_removed_at_the_end(tmp_path: Path) -> None:
 
 def named(experiment: Experiment) -> Any:
     name = experiment.rows[0].name
-    # These start other processes.
-    return pytest.param(
-        experiment, id=name, marks=[pytest.mark.system] if name.startswith(("pickup", "recovery")) else []
-    )
+    marks = [pytest.mark.system] if name.startswith(("pickup", "recovery")) else []  # these start other processes
+    if {"redis", "postgres"} & set(name.split(".")) and not name.startswith(("submit", "bulk", "pickup")):
+        marks.append(pytest.mark.chaos)  # the same on every store: memory and SQLite show that it can be run
+    return pytest.param(experiment, id=name, marks=marks)
 
 
 @pytest.mark.parametrize("experiment", list(map(named, command.EXPERIMENTS)))

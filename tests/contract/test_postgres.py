@@ -1,4 +1,7 @@
-"""The PostgreSQL store keeps the contract, through two store objects in one schema and alone."""
+"""The PostgreSQL store keeps the contract, through two store objects in one schema; alone, in `make chaos`.
+
+What an object remembers by itself is the code that SQLite's contract shows alone, too; the model test takes both turns.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -7,7 +10,6 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.postgres import PostgresStore
 from laneway.testing import FakeClock, ManyDoors, StoreContract
-from tests.contract.alone import ContractAlone
 from tests.stores.postgres_links import links_kept
 
 
@@ -27,19 +29,11 @@ class TestTwoPostgresStoresInOneSchema(StoreContract):
         await store.close()
 
 
-class OneStore:
+@pytest.mark.chaos
+class TestPostgresStore(StoreContract):
     @pytest.fixture
     async def store(self, clock: FakeClock, postgres_url: str) -> AsyncIterator[Store]:
         store = PostgresStore(postgres_url, clock)
         await store.open()
         yield store
         await store.close()
-
-
-class TestPostgresStore(OneStore, ContractAlone):
-    pass
-
-
-@pytest.mark.chaos
-class TestWholeContractOnOnePostgresStore(OneStore, StoreContract):
-    pass
