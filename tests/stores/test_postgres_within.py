@@ -37,6 +37,7 @@ async def app(postgres_url: str) -> AsyncIterator[Scheduler]:
         app.task(greet)
         await app.open()
         yield app
+    await asyncio.to_thread(app.sync.close)
 
 
 @pytest.fixture

@@ -112,11 +112,12 @@ async def test_what_a_load_leaves_behind_is_vacuumed_and_its_place_used_again() 
         url = stack.enter_context(server.database())
         load = await stack.enter_async_context(load_on(url))
         sizes = []
-        for _ in range(2):
+        for _ in range(3):
             for _ in range(sized(150, 600)):
                 await load.round()
             await until(lambda: asked(url, DEAD) < 8000, "the dead rows are vacuumed", within=30)
             sizes.append(asked(url, SIZE))
 
-    say(f"the moving tables took {sizes[0]:,} bytes after the first half of a load, {sizes[1]:,} after the second")
-    assert sizes[1] < 1.5 * sizes[0]
+    # When it is vacuumed is the server's to choose, so one of the first two may have been lucky.
+    say(f"the moving tables took {sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} bytes after the thirds of a load")
+    assert sizes[2] < 1.5 * max(sizes[:2])

@@ -443,8 +443,8 @@ class Worker:
                 return  # it rings earlier, and then asks again
             self._alarm.cancel()
         self._alarm_at = at
-        self._alarm = self._loop.create_task(self._ring_after(at - self._clock.monotonic()))
+        self._alarm = self._loop.create_task(self._ring_then(at))
 
-    async def _ring_after(self, seconds: float) -> None:
-        await self._clock.sleep(max(0.0, seconds))
+    async def _ring_then(self, at: float) -> None:
+        await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
         self._bell.ring()
