@@ -183,8 +183,10 @@ def test_a_wake_up_says_what_it_brings() -> None:
 async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(path: Path, real: SQLiteStore) -> None:
     with process(path, "lend") as lender:
         assert await line(lender) == "lent"
+        os.kill(lender.pid, signal.SIGSTOP)  # or it may have ended the run before anybody looks
         await real.submit([new_run("a")])
         assert (await real.get("a")).state is RunState.RUNNING
+        os.kill(lender.pid, signal.SIGCONT)
         assert await line(lender) == "a"
         assert await line(lender) == "lent"
 
