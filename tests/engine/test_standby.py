@@ -76,6 +76,8 @@ async def test_a_ring_beside_the_answer_is_not_lost(rest: Rest, bell: Bell) -> N
 
     await soon(lingers)
     await soon(bell.linger())
+    await turns()
+    assert rest.is_answered
 
 
 async def test_who_has_ended_is_not_there(rest: Rest) -> None:
