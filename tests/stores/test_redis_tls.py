@@ -38,21 +38,28 @@ async def port(redis_server: Server, authority: trustme.CA) -> AsyncIterator[int
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
 
+    lines = set[asyncio.Task[None]]()
+
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        lines.add(task)
+        task.add_done_callback(lines.discard)
         inner_reader, inner_writer = await asyncio.open_connection(*node)
         try:
-            await asyncio.wait(
-                [
-                    asyncio.ensure_future(_copied(reader, inner_writer)),
-                    asyncio.ensure_future(_copied(inner_reader, writer)),
-                ]
-            )
+            async with asyncio.TaskGroup() as ways:
+                ways.create_task(_copied(reader, inner_writer))
+                ways.create_task(_copied(inner_reader, writer))
         finally:
-            inner_writer.close()
-            writer.close()
+            inner_writer.transport.abort()
+            writer.transport.abort()
 
     async with await asyncio.start_server(pass_on, "127.0.0.1", ssl=context) as server:
         yield server.sockets[0].getsockname()[1]
+    for line in list(lines):
+        line.cancel()
+    await asyncio.gather(*lines, return_exceptions=True)
+    await asyncio.sleep(0)  # a transport closes its socket in the loop's next turn
 
 
 async def test_calls_and_wake_ups_go_through_tls(port: int, certificate: Path) -> None:

@@ -194,6 +194,29 @@ async def test_another_programs_lock_is_waited_for_and_then_reported(path: Path,
     assert (await store.get("a")).number == 1
 
 
+async def test_a_file_that_another_process_is_making_is_waited_for(path: Path, clock: FakeClock) -> None:
+    # It is not told to keep a log yet, and to change that SQLite waits for nobody.
+    store = SQLiteStore(path, clock, busy_timeout=5)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opening = asyncio.create_task(store.open())
+        done, _ = await asyncio.wait([opening], timeout=0.1)
+        assert not done
+        other.execute("ROLLBACK")
+    await opening
+    await store.close()
+
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_file_that_another_process_is_making_for_ever_is_reported(path: Path, clock: FakeClock) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match=r"locked for 0\.05 s"):
+            await SQLiteStore(path, clock, busy_timeout=0.05).open()
+
+
 async def test_a_full_disk_is_reported_and_nothing_of_the_batch_is_there(store: SQLiteStore) -> None:
     await store.submit([new_run("small")])
     db = store._presence.writer._db

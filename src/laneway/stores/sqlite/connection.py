@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from laneway.errors import NotAStore, StoreError, StoreTooNew, StoreUnavailable
 from laneway.stores.sqlite.database import TEXTS
 
 APPLICATION_ID = 0x4C4E5759  # "LNWY"
+_NAP = 0.002  # seconds between two looks whether a lock is free
 
 
 class Place(NamedTuple):
@@ -37,7 +39,7 @@ def connect(place: Place) -> sqlite3.Connection:
     try:
         db = _tuned(place)
         _refuse_foreign(db, place.path)
-        _use_write_ahead_log(db)
+        _use_write_ahead_log(db, place.busy_timeout)
         _migrate(db, place.path)
         return db
     except sqlite3.Error as error:
@@ -144,10 +146,21 @@ def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
         raise NotAStore(f"{path} is a database of another program; give another path")
 
 
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    mode = db.execute("PRAGMA journal_mode").fetchone()[0]
-    if mode != "wal":
-        db.execute("PRAGMA journal_mode = WAL")
+def _use_write_ahead_log(db: sqlite3.Connection, busy_timeout: float) -> None:
+    """Make sure that the file has a log; it is changed once, by the first that opens it.
+
+    Race: another process may be making it. SQLite does not wait for the lock that the change needs (it would hold
+    another one meanwhile), so we do.
+    """
+    end = time.monotonic() + busy_timeout
+    while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return  # also if it stays as it was: some file systems cannot have one
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_NAP)
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
