@@ -172,19 +172,24 @@ async def _answer_some(store: Store, clock: FakeClock) -> None:
 
 
 async def _open_all(store: Store) -> None:
-    """Take back whatever an operator has closed."""
+    """Take back whatever an operator has closed, and touch nothing else: what would be stuck shall stay so."""
     for lane in await store.lanes():
-        await store.hold(Held.LANE, lane.lane.name, held=False)
-        await store.set_lane(msgspec.structs.replace(lane.lane, worker_limit=None))
+        if lane.paused:
+            await store.hold(Held.LANE, lane.lane.name, held=False)
+        if lane.lane.worker_limit is not None:
+            await store.set_lane(msgspec.structs.replace(lane.lane, worker_limit=None))
     for task in await store.tasks():
-        await store.hold(Held.TASK, task.name, held=False)
+        if task.paused:
+            await store.hold(Held.TASK, task.name, held=False)
         for circuit in task.circuits:
             await store.close_breaker(task.name, circuit.user)
-    for user in await store.users(limit=10_000):
-        await store.hold(Held.USER, user.user, held=False)
+    for user in {user.user for user in await store.users(limit=10_000) if user.paused}:
+        await store.hold(Held.USER, user, held=False)
     for session in await store.sessions(limit=10_000):
-        await store.hold(Held.SESSION, session.name, held=False)
-        await store.set_session(session.name, NO_RULE)
+        if session.paused:
+            await store.hold(Held.SESSION, session.name, held=False)
+        if session.ruled != NO_RULE:
+            await store.set_session(session.name, NO_RULE)
 
 
 async def _run_all(heir: Hand, clock: FakeClock) -> None:
