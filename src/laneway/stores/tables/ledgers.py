@@ -256,6 +256,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         super().__init__(SessionBook, self._stored, rosters.row_of, self._memory.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
+        self.started: Set[int] = frozenset()  # the runs that this transaction has leased
 
     def made(self, key: str) -> SessionBook:
         """Return an idle session."""
@@ -267,6 +268,27 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         if was.paused or was.ruled != NO_RULE:
             rosters.ruled(book, was.ruled, paused=was.paused)
         self[key] = self._known[key] = book
+
+    def changes(self) -> tuple[list[Row], list[str]]:
+        """Return the rows that must be written, and the names of those that must be deleted.
+
+        Of a session of which nothing has changed but that its unstarted run was started, the lease tells: who reads the
+        session looks whether that run has been started since.
+        """
+        written: list[Row] = []
+        gone: list[str] = []
+        rows, started = self._rows, self.started
+        for name, book in self.items():
+            row, was = rosters.row_of(name, book), rows.get(name)
+            if row is None:
+                if was is not None:
+                    gone.append(name)
+                    del rows[name]
+            elif row != was:
+                rows[name] = row
+                if was is None or was[2] not in started or row != (*was[:2], 0, *was[3:]):
+                    written.append(row)
+        return written, gone
 
     def write(self) -> None:
         """Write back what changed."""

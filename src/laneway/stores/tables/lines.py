@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from operator import attrgetter
 
 import msgspec
 
 from laneway.core.run import NewRun, Ties
+from laneway.core.structs import written_often
+from laneway.stores.tables.statements import Row
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT = (-(2**62), 0)  # before every key
 
+_key: Callable[[Line], Key] = attrgetter("rank", "number")
 decode_ties = msgspec.json.Decoder(Ties).decode
 
 
@@ -20,6 +24,7 @@ def encode_ties(new: NewRun) -> str | None:
     return None if new.ties is None else msgspec.json.encode(new.ties).decode()
 
 
+@written_often
 class Line(msgspec.Struct, eq=False, gc=False):
     """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
 
@@ -62,22 +67,39 @@ class Shelf:
     `key` is what its table knows it by, before rank and acceptance. Whoever uses it sets `read`: (the shelf, behind
     which rank and acceptance, the how manieth page) -> its runs, and whether there are more.
 
-    *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first of the heap is the first of
-    all if it does not lie behind that key, and what was taken from the table is exactly its range up to `taken_to`.
+    *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first that was read, or else the
+    first that was put if it does not lie behind that key, is the first of all, and what was taken from the table is
+    exactly its range up to `taken_to`.
     """
 
-    __slots__ = ("_all_read", "_heap", "_put", "_read_to", "is_changed", "key", "pages", "read", "taken_to")
+    __slots__ = (
+        "_all_read",
+        "_heap",
+        "_put",
+        "_read",
+        "_read_to",
+        "coming",
+        "is_changed",
+        "key",
+        "pages",
+        "read",
+        "taken",
+        "taken_to",
+    )
 
     read: Callable[[Shelf, Key, int], tuple[Sequence[Line], bool]]
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self.key = key
         self.pages = 0
+        self._read: list[Line] = []  # and not taken; the first is the last of the list
         self._put: list[Line] = []  # not yet in the heap: most transactions only put
-        self._heap: list[tuple[int, int, bool, Line]] = []  # rank, acceptance, whether it is put here, the run
-        self._read_to = (*FRONT, True)  # an entry of the heap that was read is not greater than the last that was
+        self._heap: list[tuple[int, int, Line]] = []  # what was put: rank, acceptance, the run
+        self._read_to: Key = FRONT
         self._all_read = False
-        self.is_changed = False  # something was put here
+        self.is_changed = False  # something was put here, and is still here
+        self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it was asked for
+        self.taken = 0  # how many were taken from the table
         self.taken_to: Key | None = None
 
     def put(self, run: Line) -> None:
@@ -92,48 +114,67 @@ class Shelf:
 
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
-        self._look()
-        return self._heap[0][:2] if self._heap else None
+        if self._is_put_first():
+            return self._heap[0][:2]
+        return _key(self._read[-1]) if self._read else None
 
     def take(self) -> Line | None:
         """Take the first run."""
-        heap = self._heap
-        if self._put or not heap or heap[0] > self._read_to:
-            self._look()
-            if not heap:
+        if self.is_changed and self._is_put_first():
+            _, _, run = heappop(self._heap)
+            self.is_changed = bool(self._heap)
+            return run
+        read = self._read
+        if not read:
+            if not self._all_read:
+                self._read_on()
+            if not read:
                 return None
-        rank, number, put_here, run = heappop(heap)
-        if not put_here:
-            self.taken_to = rank, number
+        run = read.pop()
+        self.taken += 1
+        self.taken_to = run.rank, run.number
         return run
 
-    def _look(self) -> None:
-        """Bring the first of all to the front of the heap."""
-        heap = self._heap
+    def _is_put_first(self) -> bool:
+        """Tell whether the first of all is one that was put here, once all is known that may come before it."""
+        read, heap = self._read, self._heap
         if self._put:
             for run in self._put:
-                heappush(heap, (run.rank, run.number, True, run))
+                heappush(heap, (run.rank, run.number, run))
             self._put.clear()
-        while not self._all_read and (not heap or heap[0] > self._read_to):
-            rows, more = self.read(self, self._read_to[:2], self.pages)
+        if not read and not self._all_read and not (heap and heap[0][:2] <= self._read_to):
+            self._read_on()
+        return bool(heap) and not (read and heap[0] > _key(read[-1]))
+
+    def _read_on(self) -> None:
+        """Read on until something was found, or all is read."""
+        while not self._all_read and not self._read:
+            rows, more = self.read(self, self._read_to, self.pages)
             self._fill(rows, more=more)
             self.pages += 1
 
     def written(self) -> None:
-        """Take note that the table holds what was put here.
+        """Take note that the table holds what was put here, and not what was taken.
 
         What lies behind the key up to which the table was read is forgotten: it is read when its turn comes.
         """
-        entries = [(rank, number, False, run) for rank, number, _, run in self._heap]
-        entries += [(run.rank, run.number, False, run) for run in self._put]
-        self._heap = entries if self._all_read else [entry for entry in entries if entry <= self._read_to]
-        heapify(self._heap)
+        self.taken, self.taken_to = 0, None
+        if not self.is_changed:
+            return
+        self.coming = None  # it was asked for before that was put
+        put = self.left()
+        if not self._all_read:
+            put = [run for run in put if _key(run) <= self._read_to]
+        if put:
+            self._read += put
+            self._read.sort(key=_key, reverse=True)
         self._put.clear()
+        self._heap.clear()
         self.is_changed = False
 
     def runs_out(self, wanted: int) -> Key | None:
         """Return the key behind which to read on, if less than so many are left of what was read."""
-        return None if self._all_read or len(self._heap) >= wanted else self._read_to[:2]
+        return None if self._all_read or len(self._read) >= wanted else self._read_to
 
     @property
     def is_new(self) -> bool:
@@ -142,13 +183,10 @@ class Shelf:
 
     def left(self) -> list[Line]:
         """Return the runs put here that are still here."""
-        return [*self._put, *(run for _, _, put_here, run in self._heap if put_here)]
+        return [*self._put, *(run for _, _, run in self._heap)]
 
     def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
         if rows:
-            heap = self._heap
-            heap += [(run.rank, run.number, False, run) for run in rows]
-            if len(heap) > 1:
-                heapify(heap)
-            self._read_to = rows[-1].rank, rows[-1].number, True
+            self._read[:0] = rows[::-1]
+            self._read_to = rows[-1].rank, rows[-1].number
         self._all_read = not more

@@ -11,6 +11,7 @@ from functools import lru_cache
 from laneway.core.events import STARTED, Draft, chunk, draft, opened
 from laneway.core.memos import Wait
 from laneway.core.run import Request
+from laneway.core.structs import written_often
 from laneway.core.turns import AGAIN
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
@@ -26,6 +27,7 @@ _APPEND, _NOTE, _KEEP_LOG = (
 NO_EVENTS = chunk(())  # a row of it would take the number of the next event
 
 
+@written_often
 class Leased(Line, gc=False):
     """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
 

@@ -61,4 +61,4 @@ class Memory:
 
     def count(self, runs: list[Line]) -> None:
         """Count runs that were read."""
-        self.rows += len(runs) + sum(len(run.args) >> 10 for run in runs if run.args is not None)
+        self.rows += len(runs) + (sum([len(run.args) for run in runs if run.args]) >> 10)

@@ -17,9 +17,10 @@ from itertools import chain
 from operator import attrgetter
 
 from laneway.core import shelves as core
-from laneway.core.turns import AGAIN, BACK
+from laneway.core.turns import AGAIN, ASIDE, BACK
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question
+from laneway.stores.tables.futures import Futures
 from laneway.stores.tables.ledgers import Books
 from laneway.stores.tables.lines import Key, Line, Shelf
 from laneway.stores.tables.remembering import Memory
@@ -58,10 +59,7 @@ class Shelves:
         self._ready: dict[str, Shelf] = {}
         self._parked: dict[tuple[str, str], Shelf] = {}
         self._held: dict[str, Shelf] = {}
-        self._due: list[Line] = []
-        self._due_taken: Key | None = None
-        self._due_left: int | None = None  # the first behind what was taken
-        self.due_removed = False  # a future run was taken out before its turn
+        self.future = Futures(db)
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
@@ -96,12 +94,13 @@ class Shelves:
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        self._parked_shelf(run.lane, gate).put(run)
-        self._count(run.lane, gate, 1)
+        (self._parked.get((run.lane, gate)) or self._parked_shelf(run.lane, gate)).put(run)
+        if run.kind & ASIDE:
+            self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> Line:
         """Take the first of a parked set."""
-        run = self._parked_shelf(lane, gate).take()
+        run = (self._parked.get((lane, gate)) or self._parked_shelf(lane, gate)).take()
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -113,14 +112,13 @@ class Shelves:
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
-        run = self._held_shelf(session).take()
+        run = (self._held.get(session) or self._held_shelf(session)).take()
         assert run is not None, f"the counts say that session {session} holds runs back"
         return run
 
     def put_due(self, run: Line, due_at: int) -> None:
         """Keep the run until its due time."""
-        run.rank = due_at
-        self._due.append(run)
+        self.future.put(run, due_at)
 
     def remove(self, run: Line, hint: int, due_at: int) -> core.Shelf:
         """Take a run out before its turn, and set how and where it stood; return where that was.
@@ -130,7 +128,7 @@ class Shelves:
         wanted = (run.number, run.lane, run.user, run.task, run.session, hint, due_at)
         [[name, gate, run.rank, run.kind]] = self._db.execute(_SQL["find"], wanted).fetchall()
         shelf = core.Shelf(name)
-        self.due_removed = self.due_removed or shelf is core.Shelf.DUE
+        self.future.removed = self.future.removed or shelf is core.Shelf.DUE
         self._db.execute(_SQL[f"remove_{name}"], (*_SPOTS[shelf](run, gate), run.rank, run.number))
         self._count(run.lane, gate, -1)
         return shelf
@@ -150,28 +148,10 @@ class Shelves:
 
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
-        # Invariant: called before this transaction puts anything there, so the table alone can tell.
-        after = Question(_SQL["due_after"], (now,))
-        self._db.expect(Question(_SQL["due"], (now, limit + 1)), after)
-        found = self._lines("due", (now, limit + 1))
-        self._memory.count(found)
-        runs = found[:limit]
-        if runs:
-            self._due_taken = runs[-1].rank, runs[-1].number
-            [[later]] = self._db.execute(after.name, after.values).fetchall()
-            self._due_left = found[limit].rank if len(found) > limit else later
-            self._books.fetch(runs)
-        return runs, len(found) > limit
-
-    @property
-    def due_changed(self) -> bool:
-        """Tell whether future runs were put, taken or removed."""
-        return bool(self._due) or self._due_taken is not None or self.due_removed
-
-    def first_due(self, before: int | None) -> int | None:
-        """Return when the first future run is due once this is written, if none was removed; `before`, it was so."""
-        first = before if self._due_taken is None else self._due_left
-        return min((rank for rank in (first, *(run.rank for run in self._due)) if rank is not None), default=None)
+        runs, more = self.future.take(now, limit)
+        self._memory.count(runs)
+        self._books.fetch(self._complete(runs))
+        return runs, more
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
@@ -187,10 +167,20 @@ class Shelves:
         `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
         """
         self._books.fetch(read)
-        self._expect_parked(runs)
-        self._expect_held(runs)
+        users: dict[tuple[str, str], int] = {}
+        sessions: dict[str, int] = {}
+        for run in runs:
+            if run.user is not None:
+                seat = run.lane, run.user
+                users[seat] = users.get(seat, 0) + 1
+            if run.session is not None:
+                sessions[run.session] = sessions.get(run.session, 0) + 1
+        if users:
+            self._expect_parked(users)
+        if sessions:
+            self._expect_held(sessions)
         if self._db.ahead:
-            self._expect_more(runs)
+            self._expect_more(users, sessions)
 
     def bodies(self, runs: Iterable[Line]) -> None:
         """Read what those came without that are handed to a worker."""
@@ -212,23 +202,33 @@ class Shelves:
         db.insert(_SQL["put_parked"], [(run.lane, gate, run.rank, run.number, run.kind) for gate, run in parked])
         held = [run for shelf in self._held.values() if shelf.is_changed for run in shelf.left()]
         db.insert(_SQL["put_held"], [(run.session, run.rank, run.number, run.kind, run.paused) for run in held])
-        db.insert(_SQL["put_due"], [(run.rank, run.number, run.kind, run.session) for run in self._due])
+        self.future.write()
         self._write_asides()
         self._sets.write()
         for shelf in chain(self._parked.values(), self._held.values()):
-            shelf.taken_to = None
-            if shelf.is_changed:
-                shelf.written()
+            shelf.written()
         self._memory.parked |= self._parked
         self._memory.held |= self._held
 
     def _delete_taken(self) -> None:
         db = self._db
         db.each(_SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
-        db.each(_SQL["drop_parked"], [(*key, *s.taken_to) for key, s in self._parked.items() if s.taken_to])
-        db.each(_SQL["drop_held"], [(name, *s.taken_to) for name, s in self._held.items() if s.taken_to])
-        if self._due_taken:
-            db.execute(_SQL["drop_due"], self._due_taken)
+        self._drop("parked", self._parked.values())
+        self._drop("held", self._held.values())
+
+    def _drop(self, name: str, shelves: Iterable[Shelf]) -> None:
+        """Delete what was taken: mostly one run, which is found sooner by its key than as a range.
+
+        Where each statement is sent to a server, one for all is better.
+        """
+        one: list[Row] = []
+        more: list[Row] = []
+        fewest = 1 if self._db.ahead else 2
+        for shelf in shelves:
+            if shelf.taken_to is not None:
+                (one if shelf.taken < fewest else more).append((*shelf.key, *shelf.taken_to))
+        self._db.each(_SQL[f"remove_{name}"], one)
+        self._db.each(_SQL[f"drop_{name}"], more)
 
     def _write_asides(self) -> None:
         if self._aside_changed:
@@ -238,15 +238,14 @@ class Shelves:
 
     # Reading
 
-    def _expect_parked(self, runs: Collection[Line]) -> None:
-        lanes = self._books.lanes
-        freed = Counter((run.lane, run.user) for run in runs if run.user is not None)
-        known = self._memory.parked
+    def _expect_parked(self, freed: Mapping[tuple[str, str], int]) -> None:
+        """Load the fronts of users' parked sets; `freed` is how many slots of each user, by lane, will be free."""
+        lanes, known = self._books.lanes, self._memory.parked
         gates = [
             gate
             for lane, user in freed
-            if lanes[lane].seats[user].parked
-            and (gate := (lane, f"user:{user}")) not in known
+            if (seat := lanes[lane].seats[user]).parked
+            and (gate := (lane, seat.gate or f"user:{user}")) not in known
             and self._parked_shelf(*gate).is_new
         ]
         if gates:
@@ -258,9 +257,9 @@ class Shelves:
                 firsts.setdefault(self._parked_shelf(run.lane, gate), []).append(run)
             self._prime(firsts)
 
-    def _expect_held(self, runs: Collection[Line]) -> None:
+    def _expect_held(self, wanted: Collection[str]) -> None:
         sessions, known = self._books.sessions, self._memory.held
-        unknown = {run.session for run in runs if run.session and run.session not in known}
+        unknown = [name for name in wanted if name not in known]
         names = {name for name in unknown if sessions[name].held and self._held_shelf(name).is_new}
         if names:
             firsts: dict[Shelf, list[Line]] = {}
@@ -269,22 +268,25 @@ class Shelves:
                 firsts.setdefault(self._held_shelf(str(run.session)), []).append(run)
             self._prime(firsts)
 
-    def _expect_more(self, runs: Collection[Line]) -> None:
+    def _expect_more(self, users: Mapping[tuple[str, str], int], names: Mapping[str, int]) -> None:
         """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
         lanes, sessions = self._books.lanes, self._books.sessions
-        users = Counter((run.lane, run.user) for run in runs if run.user is not None)
-        names = Counter(run.session for run in runs if run.session is not None)
         parked = [
-            (self._parked_shelf(lane, f"user:{user}"), count)
+            (self._parked_shelf(lane, seat.gate or f"user:{user}"), count)
             for (lane, user), count in users.items()
-            if lanes[lane].seats[user].parked
+            if (seat := lanes[lane].seats[user]).parked
         ]
-        held = [(self._held_shelf(name), count) for name, count in names.items() if sessions[name].held]
-        for statement, wanted in (("parked", parked), ("held", held)):
-            for shelf, count in wanted:
-                after = shelf.runs_out(2 * count + 1)
+        for shelf, count in parked:
+            after = shelf.runs_out(2 * count + 1)
+            if after is not None:
+                self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
+        for name, count in names.items():
+            if sessions[name].held and (shelf := self._held_shelf(name)).coming is None:
+                # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
+                after = shelf.runs_out(count + 1)
                 if after is not None:
-                    self._db.expect(Question(_SQL[statement], (*shelf.key, *after), self._count_of(shelf.pages)))
+                    place = (*shelf.key, *after)
+                    shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
@@ -303,7 +305,9 @@ class Shelves:
             runs = self._complete([Line(*row) for row in rows])
             self._books.fetch(runs)
             # One that came back brings its user's next one back when it is started.
-            self._expect_parked([run for run in runs if run.kind & BACK])
+            self._expect_parked(
+                Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None)
+            )
             self._sets.expect(runs)
             return runs, more
 
@@ -336,7 +340,10 @@ class Shelves:
         return self._read("held", shelf, after, page)
 
     def _read(self, statement: str, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
-        rows, more = self._db.page(_SQL[statement], (*shelf.key, *after), self._count_of(page))
+        if shelf.coming is not None:
+            (rows, more), shelf.coming = shelf.coming(), None
+        else:
+            rows, more = self._db.page(_SQL[statement], (*shelf.key, *after), self._count_of(page))
         runs = self._complete([Line(*row) for row in rows])
         self._memory.count(runs)
         self._sets.expect(runs)
@@ -346,11 +353,9 @@ class Shelves:
         # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
         return int(4 ** min(page + self._db.ahead, 4))
 
-    def _lines(self, statement: str, parameters: Row) -> list[Line]:
-        return self._complete([Line(*row) for row in self._db.execute(_SQL[statement], parameters).fetchall()])
-
     def _complete(self, runs: list[Line]) -> list[Line]:
-        again = {run.number: run for run in runs if run.kind & AGAIN or self._resumed}
+        resumed = self._resumed
+        again = {run.number: run for run in runs if resumed or run.kind & AGAIN}
         if again:
             for number, *facts in self._db.execute(_SQL["tried"], (as_json(again),)):
                 run = again[number]

@@ -26,6 +26,7 @@ from laneway.stores.tables import jobs
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
+from laneway.stores.tables.futures import FIRST
 from laneway.stores.tables.inboxes import Inboxes
 from laneway.stores.tables.leases import as_claimed, requests
 from laneway.stores.tables.ledgers import about_lane
@@ -49,8 +50,8 @@ _LEAST = 8  # ready runs to read of a lane: some may have to be parked
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
-def ahead(step: Step) -> Ahead:
-    """Return what the step will ask first."""
+def ahead(step: Step, *, lent: bool = False) -> Ahead:
+    """Return what the step will ask first; one that was lent is done for what was just submitted."""
 
     def questions(memory: Memory | None, lanes: Collection[str]) -> Iterator[Question]:
         yield Question(_SQL["worker"], (step.incarnation,))
@@ -58,6 +59,8 @@ def ahead(step: Step) -> Ahead:
         if memory is None and (numbers := named(step)):
             yield Question(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
+            if not (lent or step.results):
+                yield FIRST  # who has nothing to say asks because something is due, or was submitted
             yield Question(_READY_LANES)
             known = {} if memory is None else {lane: book for lane, (book, _) in memory.lanes.items()}
             # Where nothing is ready, something may be due, or just submitted.
@@ -102,7 +105,7 @@ def take_lent_step(
 
     `lanes` are those that the last step knew of.
     """
-    db.expect(*ahead(step)(effects.memory, lanes))
+    db.expect(*ahead(step, lent=True)(effects.memory, lanes))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None:
         return None
@@ -205,17 +208,19 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
     leases, claimed, memory = list[Row](), list[Claimed](), transaction.memory
+    worker, call, now = step.incarnation, step.call, transaction.now
     for nth, run in enumerate(started):
+        number = run.number
         run.fence += 1
-        run.messages = taken.get(run.number, 0)
-        leases.append(
-            (run.number, run.fence, run.attempt, step.incarnation, step.call, nth, transaction.now, run.events)
-        )
-        claimed.append(handed(run, step.incarnation))
+        if taken:
+            run.messages = taken.get(number, 0)
+        leases.append((number, run.fence, run.attempt, worker, call, nth, now, run.events))
+        claimed.append(handed(run, worker))
         if not run.kept:
-            memory.leases[run.number] = leased(run, step.incarnation, transaction.now)
+            memory.leases[number] = leased(run, worker, now)
     memory.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
-    kept = [(run.messages, run.kept, run.number) for run in started if run.messages or run.kept]
+    transaction.books.sessions.started = {run.number for run in started}
+    kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)
     return claimed, more

@@ -104,7 +104,7 @@ class Transaction:
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
-        self.rescheduled = self.rescheduled or self.shelves.due_changed
+        self.rescheduled = self.rescheduled or self.shelves.future.is_changed
         self.shelves = self._shelves(None, aside=True, resumed=True)
         self.memory, self.forgot = Memory(), True
         self.flow.shelves = self.shelves
@@ -114,8 +114,8 @@ class Transaction:
 
         Also when a circuit is tried again behind which runs are parked.
         """
-        if not self.rescheduled and not self.shelves.due_removed and not self.circuits.rescheduled:
-            due_at, until = self.shelves.first_due(self.glance.due_at), self.glance.until
+        if not self.rescheduled and not self.shelves.future.removed and not self.circuits.rescheduled:
+            due_at, until = self.shelves.future.first(self.glance.due_at), self.glance.until
             return due_at if until is None or (due_at is not None and due_at < until) else until
         [[soonest]] = self.db.execute(_SQL["next_due"], (self.now,)).fetchall()
         return None if soonest is None else int(soonest)

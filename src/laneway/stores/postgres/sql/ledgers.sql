@@ -125,8 +125,12 @@ DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text AND era = (
 );
 
 -- name: sessions
--- Read these sessions. Index: the primary key.
-SELECT name, admitted, unstarted, held, back, joined, front, rest
+-- Read these sessions. The run that had not started when the row was written may have been since: then it is leased, or
+-- was. Index: the primary keys.
+SELECT name, admitted, coalesce(
+        (SELECT 0 FROM lease WHERE lease.number = unstarted),
+        (SELECT 0 FROM outcome WHERE outcome.number = unstarted AND fence > 0), unstarted
+    ), held, back, joined, front, rest
 FROM json_array_elements_text($1::json) AS wanted(value)
 JOIN session ON session.name = wanted.value;
 

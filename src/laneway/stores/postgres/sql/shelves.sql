@@ -82,6 +82,13 @@ INSERT INTO held (session, rank, number, kind, paused) VALUES ($1::text, $2::big
 -- Delete what a session held back, up to a key. Index: the primary key.
 DELETE FROM held WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
 
+-- name: first_due
+-- Read the first future runs, whether they are due or not: what is due by now can be asked only once it is known what
+-- time it is. Index: the primary key of due, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0,
+    arrival
+FROM due AS shelf JOIN run ON run.number = shelf.number ORDER BY shelf.rank, shelf.number LIMIT $1;
+
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0,

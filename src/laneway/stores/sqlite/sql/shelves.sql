@@ -64,6 +64,12 @@ INSERT INTO held (session, rank, number, kind, paused) VALUES (?, ?, ?, ?, ?);
 -- Delete what a session held back, up to a key. Index: the primary key.
 DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
 
+-- name: first_due
+-- Read the first future runs, whether they are due or not. Index: the primary key of due, then that of run.
+SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, 0, arrival
+FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.rank > -4611686018427387904 ORDER BY shelf.rank, shelf.number LIMIT ?1;
+
 -- name: due
 -- Read the runs that are due by an instant. Index: the primary key of due, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, 0, arrival

@@ -1,0 +1,171 @@
+"""Shelves over tables: what is remembered, asked ahead and not written gives what the memory store gives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from laneway.core.policy import Lane
+from laneway.core.run import NewRun
+from laneway.ports.store import Store
+from laneway.stores.memory import MemoryStore
+from laneway.stores.postgres import PostgresStore
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.tables.lines import Key, Line, Shelf
+from laneway.stores.tables.statements import Row
+from laneway.testing import FakeClock, Hand, check_invariants, new_run
+
+LANE = Lane("main", limit=8, per_user=2)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock, postgres_url: str
+) -> AsyncIterator[Store]:
+    sqlite = request.param == "sqlite"
+    store: Store = SQLiteStore(tmp_path / "laneway.db", clock) if sqlite else PostgresStore(postgres_url, clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def worked(store: Store, runs: Sequence[NewRun], *, room: int) -> list[list[str]]:
+    """Execute the runs, and return what each step has started."""
+    await store.declare_lanes([LANE])
+    hand = await Hand(store, "hand").register()
+    await store.submit(runs)
+    steps: list[list[str]] = []
+    claimed = await hand.claim(room)
+    while claimed:
+        steps.append([run.id for run in claimed])
+        claimed = (await hand.succeed(*claimed, room=room)).claimed
+    await check_invariants(store)
+    return steps
+
+
+def crowd(number: int) -> list[NewRun]:
+    """Runs of users at their caps, with busy sessions of which some let two go on at once."""
+    random = Random(5)
+    made = []
+    for nth in range(number):
+        user, of_user = random.randrange(5), random.randrange(3)
+        most = 2 if of_user else 1
+        made.append(
+            new_run(
+                f"run-{nth:04}",
+                user=f"user-{user}",
+                session=f"{user}/{of_user}",
+                max_concurrent=most,
+                priority=random.choice((0, 5, 10)),
+            )
+        )
+    return made
+
+
+async def test_users_at_their_caps_are_served_as_the_memory_store_serves_them(store: Store, clock: FakeClock) -> None:
+    # Each session holds back more than is read of it at once.
+    theirs = await worked(MemoryStore(clock), crowd(400), room=8)
+    assert await worked(store, crowd(400), room=8) == theirs
+
+
+@pytest.mark.parametrize("due", [1, 7, 8, 9, 30])
+@pytest.mark.parametrize("later", [0, 1, 20])
+async def test_as_many_as_are_due_are_started(store: Store, clock: FakeClock, due: int, later: int) -> None:
+    hand = await Hand(store, "hand").register()
+    await store.submit([new_run(f"due-{nth:02}", delay=1) for nth in range(due)])
+    if later:
+        await store.submit([new_run(f"later-{nth:02}", delay=2 + nth) for nth in range(later)])
+
+    clock.step(1)
+    reply = await hand.step(room=50)
+
+    assert [run.id for run in reply.claimed] == [f"due-{nth:02}" for nth in range(due)]
+    assert reply.due_in == (1_000_000 if later else None)
+    await check_invariants(store)
+
+
+async def test_a_session_need_not_be_written_to_be_known_as_started(store: Store, clock: FakeClock) -> None:
+    hand = await Hand(store, "hand").register()
+    await store.submit([new_run("a", session="s", max_concurrent=2)])
+    [first] = await hand.claim(1)
+
+    # What is not remembered is read: were the first believed to be unstarted, this one would be held back.
+    await store.submit([new_run("b", session="s", max_concurrent=2)])
+    [second] = await hand.claim(5)
+
+    assert (first.id, second.id) == ("a", "b")
+    await hand.release(first)
+    await store.submit([new_run("c", session="s", max_concurrent=3)])
+    assert [run.id for run in await hand.claim(5)] == ["a", "c"]
+    await check_invariants(store)
+
+
+class Table:
+    """Rows as a table has them, of which a shelf reads pages."""
+
+    def __init__(self, keys: Sequence[Key], *, asks: bool) -> None:
+        self.keys, self._asks = sorted(keys), asks
+        self.shelf = Shelf(("s",))
+        self.shelf.read = self._read
+
+    def ask(self, random: Random) -> None:
+        """Ask for the next page before it is needed, as a store does where an answer is a journey."""
+        after = self.shelf.runs_out(random.randrange(4))
+        if self._asks and self.shelf.coming is None and after is not None:
+            page = self._page(after)
+            self.shelf.coming = lambda: page
+
+    def write(self) -> None:
+        """Do as a transaction does at its end."""
+        last = self.shelf.taken_to
+        if last is not None:
+            taken = [key for key in self.keys if key <= last]
+            assert len(taken) == self.shelf.taken
+            self.keys = self.keys[len(taken) :]
+        self.keys = sorted([*self.keys, *((run.rank, run.number) for run in self.shelf.left())])
+        self.shelf.written()
+
+    def _page(self, after: Key) -> tuple[list[Row], bool]:
+        found = [key for key in self.keys if key > after][:3]
+        return [line(*key) for key in found], len(found) == 3  # type: ignore[misc]  # what a row becomes
+
+    def _read(self, shelf: Shelf, after: Key, _: int) -> tuple[list[Line], bool]:
+        (rows, more), shelf.coming = shelf.coming() if shelf.coming is not None else self._page(after), None
+        return list(rows), more  # type: ignore[arg-type]
+
+
+def line(rank: int, number: int) -> Line:
+    return Line(0, rank, number, "", "", None, "main", None, None, 0)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_shelf_gives_the_first_of_what_is_there(seed: int, *, asks: bool) -> None:
+    random = Random(seed)
+    keys = [(random.randrange(20), number) for number in range(30)]
+    table, there, last = Table(keys, asks=asks), sorted(keys), 30
+    for _ in range(200):
+        act = random.randrange(10)
+        if act < 5:
+            run = table.shelf.take()
+            assert (None if run is None else (run.rank, run.number)) == (there.pop(0) if there else None)
+        elif act < 7:
+            last += 1
+            put = line(random.randrange(20), last)
+            table.shelf.put(put)
+            there = sorted([*there, (put.rank, put.number)])
+        elif act == 7:
+            assert table.shelf.first() == (there[0] if there else None)
+        elif act == 8:
+            table.ask(random)
+        else:
+            table.write()
+            assert table.keys == there
