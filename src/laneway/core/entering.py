@@ -13,7 +13,7 @@ from laneway.core.circuits import Circuits
 from laneway.core.policy import Arrival
 from laneway.core.sessions import SessionBook
 from laneway.core.shelves import E, Shelf, Shelves
-from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, LaneBook, Ledger, Seat
+from laneway.core.turns import AGAIN, ASIDE, BACK, FRESH, HEAD_START, OUT, STILL, LaneBook, Ledger, Seat
 
 
 class Entering(Generic[E]):
@@ -145,8 +145,12 @@ class Entering(Generic[E]):
         """Free the session place of a run that has ended, if it had one."""
         session = run.session
         if session is not None:
-            book = self.sessions[session]
-            book.end(run.number)
+            book, number = self.sessions[session], run.number
+            admitted = book.admitted
+            if len(admitted) == 1 and admitted[0] == number != book.unstarted and not book.asking:
+                admitted.clear()  # as `SessionBook.end`: a call less for every run
+            else:
+                book.end(number)
             if book.windows:
                 book.close(run.number)
             if book.held:
@@ -264,10 +268,16 @@ class Entering(Generic[E]):
         if cap is not None and seat.active >= cap:
             return
         run = self.shelves.take_parked(lane.name, seat.gate or _gate(seat, user))
+        priority = run.priority
         seat.parked -= 1
-        seat.out = OUT + run.priority
+        seat.out = OUT + priority
         run.kind |= BACK
-        book.enter(run)
+        # As `LaneBook.enter`: a call less for every run.
+        pace = book.paces.get(priority)
+        if pace is None or not pace.ready:
+            pace = book.raised(priority)
+        pace.ready += 1
+        run.rank = pace.v + 1 - HEAD_START * priority
         self.shelves.put_ready(run)
 
 

@@ -101,7 +101,10 @@ class Flow(Entering[E]):
             elif book.start(run):
                 run.kind = AGAIN
                 if kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
-                    self._bring_back(book, run.user, seat)
+                    # Mostly this one took the last slot: a call less for it.
+                    most = book.lane.per_user
+                    if book.caps or most is None or seat.active < most:
+                        self._bring_back(book, run.user, seat)
                 if run.session is not None and not kind & AGAIN:
                     roster = self.sessions[run.session]
                     roster.unstarted = 0

@@ -170,7 +170,7 @@ class LaneBook:
         priority = run.priority
         pace = self.paces.get(priority)
         if pace is None or not pace.ready:
-            pace = self._raised(priority)
+            pace = self.raised(priority)
         pace.ready += ready
         tag = pace.v + 1
         if run.kind == FRESH:
@@ -190,7 +190,7 @@ class LaneBook:
         """
         pace = self.paces.get(priority)
         if pace is None or not pace.ready:
-            pace = self._raised(priority)
+            pace = self.raised(priority)
         pace.ready += count
         return self._first_tag(user, priority, pace.v, count) - HEAD_START * priority
 
@@ -257,7 +257,7 @@ class LaneBook:
         turn.waiting += count
         return tag
 
-    def _raised(self, priority: int) -> Pace:
+    def raised(self, priority: int) -> Pace:
         """Return the pace of a priority that has nothing in the ready order, with its V raised."""
         pace = self.paces.get(priority)
         if pace is None:

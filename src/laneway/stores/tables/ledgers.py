@@ -293,6 +293,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
     def write(self) -> None:
         """Write back what changed."""
         written, gone = self.changes()
+        written.sort()  # by name, as they stand in the table
         self._db.insert(_SQL["set_session"], written)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
 

@@ -120,7 +120,9 @@ class Shelf:
 
     def take(self) -> Line | None:
         """Take the first run."""
-        if self.is_changed and self._is_put_first():
+        if self.is_changed and (
+            (self._all_read and not self._read and not self._put and self._heap) or self._is_put_first()
+        ):
             _, _, run = heappop(self._heap)
             self.is_changed = bool(self._heap)
             return run
@@ -183,7 +185,7 @@ class Shelf:
 
     def left(self) -> list[Line]:
         """Return the runs put here that are still here."""
-        return [*self._put, *(run for _, _, run in self._heap)]
+        return [*self._put, *[run for _, _, run in self._heap]] if self._heap else self._put.copy()
 
     def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
         if rows:

@@ -112,6 +112,8 @@ class Settling:
         memos.put(db, self._memos)
         db.each(_SQL["forgive"], [(number,) for number in (*self._saved, *(number for number, _ in self._memos))])
         db.each(_SQL["overdue"], self._overdue)
+        # By number, or each row would be looked for on another page of the indexes.
+        self._successes.sort()
         ended = [row[0] for rows in (self._outcomes, self._successes) for row in rows]
         if ended:
             db.execute(_SQL["free"], (as_json(ended),))
