@@ -351,7 +351,7 @@ class Shelves:
 
     def _count_of(self, page: int) -> int:
         # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
-        return int(4 ** min(page + self._db.ahead, 4))
+        return int(4 ** min(page + max(page > 0, self._db.ahead), 4))
 
     def _complete(self, runs: list[Line]) -> list[Line]:
         resumed = self._resumed
