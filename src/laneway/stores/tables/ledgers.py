@@ -157,6 +157,13 @@ class LaneBooks(dict[str, LaneBook]):
         stored = {name for (name,) in self._db.execute(_SQL["ready_lanes"]) if name not in self}
         return stored | {name for name, book in self.items() if book.ready()}
 
+    def had_ready(self, name: str) -> bool:
+        """Tell whether a lane had startable runs when the transaction began."""
+        if name not in self:
+            self[name]
+        _, paces = self._was[name]
+        return any(ready for _, ready in paces.values())
+
     def startable(self) -> bool:
         """Tell whether anything can start in a lane that this transaction has touched."""
         return any(book.room() > 0 and book.ready() for book in self.values())

@@ -112,6 +112,10 @@ class Shelf:
         self._fill(firsts, more=True)
         self.pages = 1
 
+    def know_empty(self) -> None:
+        """Take note that its table has none."""
+        self._all_read = True
+
     def first(self) -> Key | None:
         """Return the key of the first run, if there is one."""
         if self._is_put_first():

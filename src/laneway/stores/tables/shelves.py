@@ -41,6 +41,7 @@ class Shelves:
     """Fulfils `core.shelves.Shelves`. `page` is how many ready runs to read at once.
 
     The fronts of parked sets and of what sessions hold back are looked for in `memory` first, and left there.
+    `counted`: the counts that were read are those of the tables.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Shelves:
         *,
         aside: bool,
         resumed: bool,
+        counted: bool,
     ) -> None:
         self._db, self._books, self._memory, self._resumed = db, books, memory or Memory(), resumed
+        self._counted = counted
         self._sets = sets
         self.page = 8
         self._ready: dict[str, Shelf] = {}
@@ -313,6 +316,8 @@ class Shelves:
 
         shelf = self._ready[lane] = Shelf((lane,))
         shelf.read = read
+        if self._counted and not self._books.lanes.had_ready(lane):
+            shelf.know_empty()
         return shelf
 
     def _parked_shelf(self, lane: str, gate: str) -> Shelf:

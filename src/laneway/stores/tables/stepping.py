@@ -66,9 +66,11 @@ def ahead(step: Step, *, lent: bool = False) -> Ahead:
             # Where nothing is ready, something may be due, or just submitted.
             busy = [lane for lane, book in known.items() if book.ready()] or lanes
             for lane in busy if len(busy) <= _FEW else ():
-                if lane not in known:
+                book = known.get(lane)
+                if book is None:
                     yield from about_lane(lane)
-                yield Question(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), known.get(lane)))
+                if book is None or book.ready():  # else nothing is, unless others have written
+                    yield Question(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), book))
 
     return questions
 

@@ -65,13 +65,15 @@ class Transaction:
         self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
         self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
         self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
-        self.shelves = self._shelves(memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed))
+        self.shelves = self._shelves(
+            memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True
+        )
         self.jobs = JobBook(db, now, self.glance.fire_at)
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
 
-    def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool) -> Shelves:
+    def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
-        return Shelves(self.db, self.books, memory, broken, aside=aside, resumed=resumed)
+        return Shelves(self.db, self.books, memory, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -105,7 +107,7 @@ class Transaction:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
-        self.shelves = self._shelves(None, aside=True, resumed=True)
+        self.shelves = self._shelves(None, aside=True, resumed=True, counted=False)
         self.memory, self.forgot = Memory(), True
         self.flow.shelves = self.shelves
 
