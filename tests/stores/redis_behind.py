@@ -35,7 +35,7 @@ class Behind:
         state, whose, own = (b"".join(map(msgspec.msgpack.encode, part)) for part in _parts(values))
         first = 13 + len(state)
         lengths = b"".join(b"\xce" + length.to_bytes(4, "big") for length in (first + len(whose), first))
-        await self.do("HSET", "runs", number, b"\xdc\x00\x1a" + lengths + state + whose + own)
+        await self.do("HSET", "runs", number, b"\xdc\x00\x19" + lengths + state + whose + own)
 
     async def unpacked(self, key: str) -> dict[bytes, Any]:
         """Return a hash; what is packed in it, unpacked."""

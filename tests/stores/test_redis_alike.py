@@ -13,9 +13,7 @@ from laneway.testing.hand import new_run, new_runs
 from tests.stores.redis_behind import Behind
 
 MAIN = Lane("main", limit=4, per_user=2)
-HASHES = (
-    *("runs", "results", "lanes", "states", "seats:main", "turns:main", "sessions", "busy:hand", "counters", "workers"),
-)
+HASHES = ("runs", "results", "lanes", "states", "seats:main", "sessions", "busy:hand", "counters", "workers")
 ORDERS = (
     *("ready:main", "ended:succeeded", *(f"parked:4:main:user:user-{number}" for number in range(3))),
     *(f"held:chat-{number}" for number in range(6)),
@@ -32,6 +30,12 @@ BATCHES: dict[str, Sequence[NewRun]] = {
         new_run("e", lane="background"),
         new_run("f", args={"much": "x" * 2000}),
         *new_runs(4, "ann", user="ann"),
+    ],
+    "of users with more parked than a line has, and of sessions with more held than a book has": [
+        new_run(
+            f"run-{number}", user=f"user-{number % 2}", session=f"chat-{number % 20 if number < 40 else number % 2}"
+        )
+        for number in range(80)
     ],
     "of sessions and users at their caps": [
         new_run(
@@ -134,3 +138,70 @@ async def test_hashes_that_are_asked_often_are_quick_to_search(redis_store: Redi
     for name in ("ids", "sessions"):
         assert await link.command("OBJECT", "ENCODING", f"{prefix}:{name}") == b"hashtable", name
     assert await redis_store.check() == []
+
+
+async def test_what_is_remembered_of_a_text_is_forgotten_when_somebody_else_changes_it(redis_store: RedisStore) -> None:
+    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+    await redis_store.declare_lanes([Lane("main", limit=10, per_user=1)])
+    await redis_store.submit([new_run(f"run-{number}", user="ann", session="chat") for number in range(4)])
+    [first] = await hand.claim(5)
+
+    def set_active(seat: list[Any]) -> None:
+        seat[0] = 5
+
+    await behind.change("seats:main", "ann", set_active)
+    reply = await hand.succeed(first, room=5)
+
+    assert reply.claimed == []  # of five that are active one has ended
+    assert (await behind.unpacked("seats:main"))[b"ann"][0] == 4
+    await redis_store.check(repair=True)
+    assert [run.number for run in await hand.claim(5)] == [2]
+
+
+async def test_users_and_sessions_with_the_same_text_have_books_of_their_own(redis_store: RedisStore) -> None:
+    hand = await Hand(redis_store).register()
+    await redis_store.declare_lanes([Lane("main", limit=100, per_user=2)])
+    users = ("ann", "bob", "cid")
+    for turn in range(3):
+        await redis_store.submit([new_run(f"{user}-{turn}-{nth}", user=user) for user in users for nth in range(2)])
+        claimed = await hand.claim(100)
+        assert sorted(run.user or "" for run in claimed) == sorted(2 * users)
+        await hand.succeed(*claimed)
+        assert await redis_store.check() == []
+
+
+async def test_one_that_comes_back_to_its_session_is_before_those_in_its_book(
+    redis_store: RedisStore, clock: FakeClock
+) -> None:
+    hand, policy = await Hand(redis_store).register(), SessionPolicy(pass_on_retry=True, cap=1000)
+    await redis_store.submit([new_run(f"run-{number}", session="chat", policy=policy) for number in range(20)])
+    await hand.succeed(*await hand.claim(5))  # the first that are held stand in the book now
+    [second] = await hand.claim(5)
+    [third] = (await hand.snooze(second, delay=60, room=5)).claimed
+    clock.step(60)
+
+    reply = await hand.succeed(third, room=5)
+
+    assert [run.number for run in (second, third, *reply.claimed)] == [2, 3, 2]
+    assert [run.number for run in (await hand.succeed(*reply.claimed, room=5)).claimed] == [4]
+    assert await redis_store.check() == []
+
+
+async def test_a_run_that_waits_in_a_line_or_a_book_can_be_cancelled(redis_store: RedisStore) -> None:
+    hand = await Hand(redis_store).register()
+    await redis_store.declare_lanes([Lane("main", limit=100, per_user=1)])
+    await redis_store.submit([new_run(f"ann-{number}", user="ann") for number in range(5)])
+    await redis_store.submit([new_run(f"chat-{number}", session="chat") for number in range(5)])
+    claimed = await hand.claim(100)
+    claimed = (await hand.succeed(*claimed, room=100)).claimed  # now the first that are held stand in the book
+
+    for id_ in ("ann-3", "chat-3"):
+        await redis_store.cancel(f"call-{id_}", id_)
+        assert await redis_store.check() == []
+
+    order = [run.id for run in claimed]
+    while claimed:
+        claimed = (await hand.succeed(*claimed, room=100)).claimed
+        order += [run.id for run in claimed]
+    assert [id_ for id_ in order if id_.startswith("ann")] == ["ann-1", "ann-2", "ann-4"]
+    assert [id_ for id_ in order if id_.startswith("chat")] == ["chat-1", "chat-2", "chat-4"]

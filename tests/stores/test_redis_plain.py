@@ -44,7 +44,7 @@ async def contents(url: str, clock: FakeClock, *batches: Sequence[NewRun]) -> tu
     async with linked(url) as link:
         prefix = link.address.prefix
         kept = {name: await link.command("HGETALL", f"{prefix}:{name}") for name in ("runs", "ids", "args", "blocks")}
-        kept |= {name: await link.command("HGETALL", f"{prefix}:{name}") for name in ("lanes", "turns:main", "states")}
+        kept |= {name: await link.command("HGETALL", f"{prefix}:{name}") for name in ("lanes", "seats:main", "states")}
         fields = {name: dict(zip(found[::2], found[1::2], strict=True)) for name, found in kept.items()}
         for lane in ("main", "background"):
             key = f"{prefix}:ready:{lane}"

@@ -54,6 +54,10 @@ def of_session(at: int, value: object) -> Damage:
     return lambda behind: behind.change("sessions", "chat", lambda book: book.__setitem__(at, value))
 
 
+def of_seat(lane: str, user: str, at: int, value: object) -> Damage:
+    return lambda behind: behind.change(f"seats:{lane}", user, lambda seat: seat.__setitem__(at, value))
+
+
 def of_run(run_id: str, at: int, value: object) -> Damage:
     async def damage(behind: Behind) -> None:
         number = (await behind.do("HGET", "ids", run_id)).decode()
@@ -82,12 +86,12 @@ COUNTS: dict[str, tuple[Damage, str]] = {
     "lane pending": (of_lane("main", 7, 0), "lane main: pending is 0"),
     "pace ready": (of_lane("main", 8, [[3, 0, 0]]), "priority 3: ready is 0"),
     "no paces": (of_lane("main", 8, []), "ready is 0"),
-    "no turns": (gone("turns:main"), "bob in lane main, priority 3: waiting is 0, counted are 2"),
+    "no turns": (of_seat("main", "bob", 4, []), "bob in lane main, priority 3: waiting is 0, counted are 2"),
     "no seats": (gone("seats:background"), "ann in lane background"),
     "session admitted": (of_session(0, []), "session chat: admitted is 0"),
     "session held": (of_session(2, 9), "session chat: held is 9"),
     "session unstarted": (of_session(1, 3), "session chat: unstarted is 1, counted are 0"),
-    "session outside": (of_session(6, [1, 2]), "session chat: outside is 2"),
+    "session outside": (of_session(8, [1, 2]), "session chat: outside is 2"),
     "no sessions": (gone("sessions"), "session chat: admitted is 0"),
     "no aside": (gone("aside:main"), "task other in lane main: runs is 0, counted are 1"),
     "no states": (gone("states"), "the store: pending is 0, counted are"),
@@ -103,7 +107,9 @@ COUNTS: dict[str, tuple[Damage, str]] = {
 PLACES: dict[str, tuple[Damage, str]] = {
     "no ready": (gone("ready:main"), "it is pending, but in no place"),
     "no due": (gone("due"), "run later: it is pending, but in no place"),
-    "no held": (gone("held:chat"), "it is pending, but in no place"),
+    "no held": (gone("held:talk"), "it is pending, but in no place"),
+    "no heads": (of_session(7, ""), "it is pending, but in no place"),
+    "no line": (of_seat("background", "ann", 3, False), "it is pending, but in no place"),
     "no parked": (gone("parked:4:main:task:other"), "run unknown: it is pending, but in no place"),
     "due twice": (moved("bob-00000", "due"), "run bob-00000: it is in several places"),
     "due and running": (moved("chat-00001", "due"), "run chat-00001: it is in several places"),
@@ -251,6 +257,18 @@ async def test_what_cannot_be_examined_is_refused(store: RedisStore, behind: Beh
     await behind.do("HSET", "meta", "layout", 99)
     with pytest.raises(StoreTooNew, match="layout 99"):
         await store.examine()
+
+
+async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: RedisStore, behind: Behind) -> None:
+    await store.submit([new_run("run")])
+    await behind.do("HSET", "meta", "layout", LAYOUT - 1)
+    before = {key: await behind.do("DUMP", key) async for key, _ in behind.all()}
+
+    for use in (store.open, store.examine):
+        with pytest.raises(NotAStore, match=f"layout {LAYOUT - 1}, by a laneway from before its first release"):
+            await use()
+
+    assert {key: await behind.do("DUMP", key) async for key, _ in behind.all()} == before
 
 
 # Pruning and trimming

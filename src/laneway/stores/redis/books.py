@@ -43,14 +43,20 @@ def lane_book(name: str, packed: Sequence[Any]) -> LaneBook:
     return LaneBook(lane_of(name, packed), ready, turns, Ledger(Seat), active, pending, paused=paused)
 
 
-def turn_of(field: str) -> tuple[str, int]:
-    """Return the user and the priority that a turn is kept under.
+def seat_of(packed: Sequence[Any]) -> Seat:
+    """Return a user's seat in a lane."""
+    active, parked, out, *_ = packed
+    return Seat(active, parked, out)
 
-    >>> turn_of("-5:ann:b")
-    ('ann:b', -5)
+
+def turns_of(packed: Sequence[Any]) -> list[tuple[int, Turn]]:
+    """Return the turns of the user whose seat this is, with their priorities.
+
+    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, False, (5, 17, 2)))]
+    [(5, 17, 2)]
     """
-    priority, _, user = field.partition(":")
-    return user, int(priority)
+    flat = packed[4] or ()  # an empty list of Lua's is packed as an empty table
+    return [(priority, Turn(last, waiting)) for priority, last, waiting in zip(*[iter(flat)] * 3, strict=True)]
 
 
 def rule_of(packed: Any) -> Rule:
@@ -61,7 +67,8 @@ def rule_of(packed: Any) -> Rule:
 def session_book(packed: Sequence[Any]) -> SessionBook:
     """Return the book of a session that is not idle."""
     book = SessionBook(*packed[:6])
-    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[6:14]
+    # Behind these stand the first that it holds, which shelves.lua reads.
+    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[8:16]
     book.windows = [Window(task, some(user), number, until) for task, user, number, until in windows]
     book.given, book.ruled = rule_of(given), rule_of(ruled)
     book.judge()

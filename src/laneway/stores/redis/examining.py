@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laneway.errors import NotAStore, StoreTooNew
+from laneway.errors import NotAStore
 from laneway.ports.upkeep import Examination
 from laneway.stores.redis.calling import Calling
 from laneway.stores.redis.checking import look
@@ -10,6 +10,7 @@ from laneway.stores.redis.facts import ServerFacts, server_facts, warnings, what
 from laneway.stores.redis.keys import LAYOUT
 from laneway.stores.redis.picture import Picture
 from laneway.stores.redis.reading import Reading
+from laneway.stores.redis.trouble import refuse_layout
 
 
 class Examining(Reading, Calling):
@@ -41,8 +42,7 @@ class Examining(Reading, Calling):
         where = f"{self._address.shown}, namespace {self._address.namespace}"
         if layout is False:
             raise NotAStore(f"{where}: there is no store; whatever opens it first makes one")
-        if layout > LAYOUT:
-            raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
+        refuse_layout(layout, where)
 
 
 def _sizes(facts: ServerFacts) -> dict[str, int]:

@@ -25,9 +25,10 @@ from laneway.stores.redis.books import (
     lane_of,
     living,
     pairs,
+    seat_of,
     session_book,
     some,
-    turn_of,
+    turns_of,
     until_of,
 )
 from laneway.stores.redis.calling import Calling
@@ -139,11 +140,10 @@ class _Users:
     def __init__(self, rows: Sequence[Any], caps: Sequence[str], paused: Sequence[str]) -> None:
         self._active: dict[tuple[str, str], int] = {}
         self._waiting: dict[tuple[str, str], int] = {}
-        for lane, seats, turns in rows:
-            self._active |= {(user, lane): active for user, (active, *_) in pairs(seats)}
-            for field, (_, waiting) in pairs(turns):
-                user, _ = turn_of(field)
-                self._waiting[user, lane] = self._waiting.get((user, lane), 0) + waiting
+        for lane, seats in rows:
+            for user, packed in pairs(seats):
+                self._active[user, lane] = seat_of(packed).active
+                self._waiting[user, lane] = sum(turn.waiting for _, turn in turns_of(packed))
         self._paused = set(paused)
         self._caps: dict[tuple[str, str], int] = {}
         for field, cap in pairs(caps):
@@ -179,7 +179,7 @@ def _waiting(
     most = book.lane.worker_limit
     knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
-    state, due_at, active = RunState(state), record[23], sorted(active)
+    state, due_at, active = RunState(state), record[22], sorted(active)
     came = state is RunState.PENDING and shelf != Shelf.DUE
     return Waiting(
         state=state,

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 1  # the numbered form of all this
+LAYOUT = 2  # the numbered form of all this
 
 
 class Goes(StrEnum):
@@ -76,7 +76,13 @@ KEYS = (
     Key("sweep:<call>", "string", "verbs/cancel_where", _EXPIRES, "up to which run a call looks"),
     # Shelves
     Key("due", "zset", "shelves", _SETTLED, "runs of the future, by due time"),
-    Key("held:<session>", "zset", "shelves", _SETTLED, "runs that wait to be admitted, by place"),
+    Key(
+        "held:<session>",
+        "zset",
+        "holding",
+        _SETTLED,
+        "runs that wait to be admitted, by place; the first: in `sessions`",
+    ),
     Key(
         "later:<session>", "zset", "shelves", _SETTLED, "runs that were never started and have not joined, by due time"
     ),
@@ -96,10 +102,7 @@ KEYS = (
     Key("ruled", "hash", "ruling", _SETTLED, "lane -> what an operator set of it, packed"),
     Key("counts:<lane>", "hash", "acceptance", _NEVER, "what became of submissions and runs -> how often"),
     Key("working", "set", "lanes", _SETTLED, "lanes that have something in the ready order"),
-    Key("seats:<lane>", "hash", "lanes", _SETTLED, "user -> active, parked, out, packed"),
-    Key(
-        "turns:<lane>", "hash", "lanes", _SETTLED, "priority, user -> last tag, waiting, packed; of nobody: in `lanes`"
-    ),
+    Key("seats:<lane>", "hash", "lanes", _SETTLED, "user -> counts, the first that are parked, turns, packed"),
     Key("caps:<lane>", "hash", "lanes", _SETTLED, "user -> cap that holds; 0 while the user is paused"),
     Key("set_caps", "hash", "ruling", _SETTLED, "lane and user -> cap that an operator set"),
     Key("sessions", "hash", "sessions", _SETTLED, "session -> its book, packed"),

@@ -39,7 +39,7 @@ from laneway.core.run import Failure, Ties
 from laneway.core.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.jobs import JobFilter
-from laneway.stores.redis.books import circuit_of, lane_book, lane_of, pairs, rule_of, session_book, some, turn_of
+from laneway.stores.redis.books import circuit_of, lane_book, lane_of, pairs, rule_of, session_book, some, turns_of
 from laneway.stores.redis.jobs import Jobs
 from laneway.stores.redis.reading import key_of, memo_of, message_of
 from laneway.stores.redis.records import wait_of
@@ -81,12 +81,13 @@ class Packing(Jobs):
         if lane is None:
             return [], on
         books = dict(pairs(await self._call("pack_hash", "lanes")))
-        turns = [(whose, (turn.last, turn.waiting)) for whose, turn in lane_book(lane, books[lane]).turns.items()]
-        turns += [(turn_of(field), turn) for field, turn in pairs(await self._call("pack_hash", f"turns:{lane}"))]
+        turns = list(lane_book(lane, books[lane]).turns.items())
+        for user, packed in pairs(await self._call("pack_hash", f"seats:{lane}")):
+            turns += [((user, priority), turn) for priority, turn in turns_of(packed)]
         pieces: list[Piece] = [
-            TurnIn(lane=lane, user=user, priority=priority, last=last_tag, waiting=waiting)
-            for (user, priority), (last_tag, waiting) in turns
-            if waiting
+            TurnIn(lane=lane, user=whose, priority=priority, last=turn.last, waiting=turn.waiting)
+            for (whose, priority), turn in turns
+            if turn.waiting
         ]
         return pieces, on
 
@@ -95,7 +96,8 @@ class Packing(Jobs):
         seats = pairs(await self._call("pack_hash", f"seats:{lane}")) if lane is not None else ()
         pieces: list[Piece] = [
             SeatIn(lane=lane or "", user=user, active=active, parked=parked, out=out)
-            for user, (active, parked, out) in seats
+            for user, (active, parked, out, *_) in seats
+            if active or parked or out
         ]
         return pieces, on
 

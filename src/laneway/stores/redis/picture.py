@@ -25,8 +25,8 @@ from laneway.core.audit import (
 from laneway.core.sessions import SessionBook
 from laneway.core.shelves import BREAKER, TASK
 from laneway.core.states import TERMINAL, RunState
-from laneway.core.turns import AGAIN, FRESH, LaneBook, Seat, Turn
-from laneway.stores.redis.books import circuit_of, lane_book, pairs, session_book, some, turn_of
+from laneway.core.turns import AGAIN, FRESH, LaneBook
+from laneway.stores.redis.books import circuit_of, lane_book, pairs, seat_of, session_book, some, turns_of
 from laneway.stores.redis.records import wait_of
 
 SHELVES = (READY, PARKED, HELD, DUE)
@@ -39,8 +39,9 @@ class Record:
     def __init__(self, number: int, packed: Any) -> None:
         self.number = number
         state, self.kind, shelf, self.fence = packed[2:6]
-        self.task, self.lane, user, session, self.priority, self.rank, self.id = packed[15:22]
+        self.task, self.lane, user, session, self.priority, self.id = packed[15:21]
         self.user, self.session, self.shelf = some(user), some(session), some(shelf)
+        self.rank = 0  # that is where its order is kept
         self.state, self.paused = state, state == RunState.PAUSED
         rare = packed[14] or {}
         self.wait = wait_of(rare["wait"]) if "wait" in rare else None
@@ -52,7 +53,7 @@ class Picture:
 
     def __init__(self, found: Any) -> None:
         places, records, totals, self.deep, states, self.orphans, *books = found
-        lanes, seats, turns, caps, sessions, aside, broken, circuits, open_, working, workers, *rest = books
+        lanes, seats, caps, sessions, aside, broken, circuits, open_, working, workers, *rest = books
         busy, deadlines, *jobs = rest
         self.records = {number: Record(number, packed) if packed else None for number, packed in pairs(records)}
         self.places: list[tuple[str, str, str | None, list[int]]] = [
@@ -60,7 +61,7 @@ class Picture:
         ]
         self.totals, self.states = dict(pairs(totals)), dict(pairs(states))
         self.lanes: dict[str, LaneBook] = {name: lane_book(name, packed) for name, packed in pairs(lanes)}
-        self._fill(seats, turns, caps)
+        self._fill(seats, caps)
         self.sessions = {name: session_book(packed) for name, packed in pairs(sessions)}
         self.gates = {(lane, TASK + name) for lane, name in aside} | {(lane, BREAKER + key) for lane, key in broken}
         self.circuits = {key: circuit_of(packed) for key, packed in pairs(circuits)}
@@ -70,11 +71,12 @@ class Picture:
         self.jobs = {id_: at for id_, at in pairs(jobs[0]) if at is not False}  # when they are due, by their states
         self.due_jobs = {id_: int(at) for id_, at in pairs(jobs[1])}  # and where they are looked for
 
-    def _fill(self, seats: Any, turns: Any, caps: Any) -> None:
+    def _fill(self, seats: Any, caps: Any) -> None:
         for lane, users in pairs(seats):
-            self.lanes[lane].seats.update({user: Seat(*packed) for user, packed in pairs(users)})
-        for lane, fields in pairs(turns):
-            self.lanes[lane].turns.update({turn_of(field): Turn(*packed) for field, packed in pairs(fields)})
+            book = self.lanes[lane]
+            for user, packed in pairs(users):
+                book.seats[user] = seat_of(packed)
+                book.turns.update({(user, priority): turn for priority, turn in turns_of(packed)})
         for lane, user, cap in caps:
             self.lanes[lane].caps[user] = cap
 

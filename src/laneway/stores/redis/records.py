@@ -42,7 +42,7 @@ def run_of(shown: list[Any]) -> Run:
     """Return a run from its number, record, arguments, ties, result and failure: what `runs.shown` in Lua gives."""
     number, record, long_args, ties_text, long_result, failure = shown
     _, _, state, _, _, fence, attempt, crashes, started_at, ended_at, worker, _, _, _, rare, *given = record
-    task, lane, user, session, priority, _, id_, accepted_at, due_at, args, result = given
+    task, lane, user, session, priority, id_, accepted_at, due_at, args, result = given
     more = rare or {}
     ties = _ties(ties_text) if ties_text else None
     return Run(
@@ -90,7 +90,7 @@ def wait_of(packed: dict[str, Any]) -> Wait:
 
 def claimed(number: int, packed: list[Any]) -> Claimed:
     """Return a run as a worker is handed it; what a script has not is False."""
-    task, lane, user, session, priority, _, id_, _, _, args, _, fence, attempt, crashes, worker, *more = packed
+    task, lane, user, session, priority, id_, _, _, args, _, fence, attempt, crashes, worker, *more = packed
     run = Claimed(
         number, id_, task, args, fence, attempt, crashes, lane, user or None, session or None, priority, worker
     )

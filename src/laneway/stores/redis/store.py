@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laneway.core.run import NewRun, Receipt
-from laneway.errors import StoreTooNew
 from laneway.stores.redis import packing
 from laneway.stores.redis.examining import Examining
 from laneway.stores.redis.explaining import Explaining
@@ -17,6 +16,7 @@ from laneway.stores.redis.keys import LAYOUT
 from laneway.stores.redis.moving import Moves, lanes_packed
 from laneway.stores.redis.records import receipts
 from laneway.stores.redis.steering import Steering
+from laneway.stores.redis.trouble import refuse_layout
 from laneway.stores.redis.upkeep import Upkeep
 from laneway.stores.redis.working import Working
 
@@ -27,11 +27,7 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
     async def open(self) -> None:
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
-        layout = await self._call("open", LAYOUT, lanes_packed())
-        if layout > LAYOUT:
-            raise StoreTooNew(
-                f"{self._address.shown} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it"
-            )
+        refuse_layout(await self._call("open", LAYOUT, lanes_packed()), self._address.shown)
 
     async def close(self) -> None:
         """Let go of the connections; see `Store`."""

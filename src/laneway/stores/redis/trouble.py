@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
+from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
 from laneway.stores.redis.address import CLUSTER, Address
+from laneway.stores.redis.keys import LAYOUT
 
 REFUSAL = "LANEWAY "
 OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}
@@ -23,6 +24,18 @@ class Refusal(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text
+
+
+def refuse_layout(layout: int, where: str) -> None:
+    """Raise StoreTooNew or NotAStore for a store in another layout than this laneway's."""
+    if layout > LAYOUT:
+        raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
+    if layout < LAYOUT:
+        # Nothing that was released has written it, so nothing reads it.
+        raise NotAStore(
+            f"{where} is written in layout {layout}, by a laneway from before its first release;"
+            " take another namespace, or delete its keys"
+        )
 
 
 def code_of(said: str) -> str:

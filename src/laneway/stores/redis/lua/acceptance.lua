@@ -108,7 +108,7 @@ end
 -- A bound that was lowered far below what waits is reached in several steps: nobody else can do anything meanwhile.
 local function make_room(lane, most)
   local surplus = lanes.get(lane).pending + 1 - most
-  local old = surplus > 0 and oldest(lane, math.min(surplus, MOST_MOVES)) or {}
+  local old = surplus > 0 and oldest(lane, min(surplus, MOST_MOVES)) or {}
   for i = #old, 1, -1 do
     steering.drop(old[i], 'lane_full')
   end
@@ -146,7 +146,7 @@ local function accepted(new, lane, decision, session)
     sessions.put(new.session, session)
   end
   local ahead = book.pending
-  local due_at = new.due_at and math.max(NOW, new.due_at) or NOW + new.delay
+  local due_at = new.due_at and max(NOW, new.due_at) or NOW + new.delay
   if decision.window then
     due_at = NOW + new.arrival.debounce
   end
@@ -188,7 +188,7 @@ local function taken(new, lane, taker, kind, book)
   if window and window[3] == taker.number and new.arrival.debounce > 0 then
     -- The window begins anew with this message, up to its latest end.
     shelves.remove(taker)
-    taker.due_at = math.min(NOW + new.arrival.debounce, window[4])
+    taker.due_at = min(NOW + new.arrival.debounce, window[4])
     shelves.put_due(taker)
   end
   flow.let_go_on(new.session, {})

@@ -1,4 +1,4 @@
--- needs: base, records, runs, logs, lanes, sessions, shelves, flow, workers
+-- needs: base, records, runs, logs, lanes, sessions, shelves, flow, workers, holding
 -- Runs that are started, and that succeed, alike: what becomes of one is known from its state and whose it is, which it
 -- shares with others of a batch. So its record is not read, but gets other bytes in front of what is its own.
 --
@@ -7,6 +7,7 @@
 -- their users and sessions is for flow.lua to say.
 
 local alike = {}
+local INLINE = records.INLINE
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -81,40 +82,91 @@ local function success_form(parts, worker, told)
   }
 end
 
--- Return by place the forms of these records, and where their own parts begin. Their sessions are read all at once.
-local function forms_of(texts, count, worker, told)
-  local forms, ats, named, own_at = {}, {}, {}, records.own_at
+-- Read at once what the ends of runs lead to, by whose they are: seats and sessions, and whom these will admit.
+local function read_ahead(owners, count)
+  local users, seen, named, fields = {}, {}, {}, {}
   for i = 1, count do
-    local text = texts[i]
-    if text then
-      local parts, at = own_at(text)
-      local form = successes[parts]
-      if not form then
-        form = success_form(parts, worker, told)
-        successes[parts] = form
+    local of = owners[i]
+    if of then
+      local lane, user = of.lane, of.user
+      if user and seen[user] ~= lane then
+        local list = users[lane]
+        if not list then
+          list = {}
+          users[lane] = list
+        end
+        list[#list + 1], seen[user] = user, lane
       end
-      forms[i], ats[i] = form, at
-      named[#named + 1] = form.of.session or nil
+      named[#named + 1] = of.session or nil
     end
   end
-  if #named > 0 then
-    sessions.load(named)
+  for lane, list in pairs(users) do
+    lanes.seats(lanes.get(lane)):load(list)
   end
-  return forms, ats
+  local kept = sessions.load(named)
+  for i = 1, #named do
+    local book = kept[named[i]]
+    if book and book.held > 0 then
+      local heads = book.fields or holding.first(named[i], book)
+      fields[#fields + 1] = heads[book.taken + 1]
+    end
+  end
+  runs.offer(fields)
 end
 
--- Count the runs as ended that became so.
-local function count_successes(worker, fields)
-  runs.count_ended('succeeded', fields)
-  workers.move(worker.id, fields, false)
-  for _, form in pairs(successes) do
-    local of, count = form.of, form.count
-    if count > 0 then
-      workers.count(worker.id, of.lane, -count)
-      if form.plain then
-        lanes.stop(lanes.get(of.lane), of, count)
+-- Return by place the forms of these records and where their own parts begin. Of those that have a user or a session, of
+-- which few are alike: whose they are, and what they become; of their texts only what is behind the state is left.
+local function forms_of(texts, count, worker, told)
+  local forms, ats, owners, afters = {}, {}, {}, {}
+  local own_at, look, rest, any = records.own_at, records.look, records.rest, false
+  for i = 1, count do
+    local text = texts[i]
+    local parts, at, form
+    if text and not any then
+      parts, at = own_at(text)
+      form = successes[parts]
+      if not form then
+        form = success_form(parts, worker, told)
+        if form.plain then
+          successes[parts] = form
+        else
+          any = true
+        end
       end
     end
+    if any and text then
+      local is, of = look(text)
+      local after = ended_states[is]
+      if after == nil then
+        after = success_of(is, worker, told)
+      end
+      owners[i], afters[i], texts[i] = of, after, rest(text, is)
+    else
+      forms[i], ats[i] = form, at
+    end
+  end
+  if any then
+    read_ahead(owners, count)
+  end
+  return forms, ats, owners, afters
+end
+
+-- Count the runs as ended that became so: of plain ones by their forms, of others by lane.
+local function count_successes(worker, fields, by_lane)
+  runs.count_ended('succeeded', fields)
+  workers.move_all(worker.id, fields, false)
+  for _, form in pairs(successes) do
+    local lane, count = form.of.lane, form.count
+    if count > 0 then
+      local book = lanes.get(lane)
+      workers.count(worker.id, lane, -count)
+      book.active = book.active - count
+    end
+  end
+  for lane, count in pairs(by_lane) do
+    local book = lanes.get(lane)
+    workers.count(worker.id, lane, -count)
+    book.active = book.active - count
   end
 end
 
@@ -122,26 +174,32 @@ end
 -- else is to be written, `told` the events. One that cannot do so alike is left to `settle(place)`, in its turn.
 function alike.succeed(worker, fields, fences, values, more, told, settle)
   local texts, rewritten, offered = runs.texts(fields)
-  local forms, ats = forms_of(texts, #fields, worker, told)
-  local ended, heads = {}, records.heads
+  local hushed_now = is_hushed()
+  local forms, ats, owners, afters = forms_of(texts, #fields, worker, told)
+  local ended, by_lane, heads, lead, finish = {}, {}, records.heads, records.lead, flow.finish
   for i = 1, #fields do
-    local field, text, value, form = fields[i], texts[i], values[i], forms[i]
-    if form and form.fence == fences[i] and not more[i] and not rewritten[field] and is_hushed()
-      and not (value and records.is_long(value)) then
-      rewritten[field] = value and form.front .. string.sub(text, ats[i], -2) .. heads[#value] .. value
-        or form.front .. string.sub(text, ats[i])
+    local field, text, value, form, of = fields[i], texts[i], values[i], forms[i], owners[i]
+    local is_alike = hushed_now and not more[i] and not rewritten[field] and not (value and #value > INLINE)
+    if is_alike and form and form.fence == fences[i] then
+      rewritten[field] = value and form.front .. sub(text, ats[i], -2) .. heads[#value] .. value
+        or form.front .. sub(text, ats[i])
       form.count = form.count + 1
       ended[#ended + 1] = field
-      if not form.plain then
-        flow.free(form.of)
-        flow.ended(form.of, tonumber(field))
-      end
+    elseif is_alike and of and afters[i] and afters[i].fence == fences[i] then
+      local after, lane = afters[i].text, of.lane
+      rewritten[field] = value and lead(#after, of.size) .. after .. sub(text, 1, -2) .. heads[#value] .. value
+        or lead(#after, of.size) .. after .. text
+      by_lane[lane] = (by_lane[lane] or 0) + 1
+      ended[#ended + 1] = field
+      finish(of, tonumber(field))
     else
-      offered[field] = text or nil
+      if form then  -- of the others but the last part was kept, so who needs it reads it again
+        offered[field] = text or nil
+      end
       settle(i)
     end
   end
-  count_successes(worker, ended)
+  count_successes(worker, ended, by_lane)
 end
 
 -- Starts --------------------------------------------------------------------------------------------------------------
@@ -156,16 +214,23 @@ local function start_form(parts, worker)
   }
 end
 
+-- Tell whether its user keeps such a run from starting.
+local function is_kept(book, form)
+  local of = form.of
+  return of.user and lanes.must_park(book, of.user, lanes.seat(book, of.user), of.priority, form.kind)
+end
+
 local function start_all(book, form, count, rank)
   if form and count > 0 then
-    lanes.start(book, form.of, form.kind, tonumber(rank), count)
+    local of = form.of
+    lanes.start(book, of.priority, of.user and lanes.seat(book, of.user), form.kind, tonumber(rank), count)
   end
 end
 
 -- Note that the worker has the leases of these runs, which are started: their numbers as texts.
 function alike.lend(worker, lane, fields)
   runs.count_started(#fields)
-  workers.move(worker.id, fields, true)
+  workers.move_all(worker.id, fields, true)
   workers.count(worker.id, lane, #fields)
 end
 
@@ -183,7 +248,7 @@ function alike.start(worker, book, count, tasks, found)
     if not member then
       break
     end
-    fields[i] = string.match(member, '[1-9]%d*')
+    fields[i] = match(member, '[1-9]%d*')
   end
   local texts, rewritten, offered = runs.texts(fields)
   local taken, lent, own_at = 0, {}, records.own_at
@@ -203,11 +268,11 @@ function alike.start(worker, book, count, tasks, found)
       start_all(book, group, alike_ones, rank)
       group, alike_ones = form, 0
     end
-    if not form or not tasks[form.of.task] or lanes.must_park(book, form.of, form.kind) then
+    if not form or not tasks[form.of.task] or is_kept(book, form) then
       break
     end
     alike_ones, rank = alike_ones + 1, page[at + 2 * i - 1]
-    local rest, place = string.sub(text, own), #found.numbers + 1
+    local rest, place = sub(text, own), #found.numbers + 1
     rewritten[field] = form.front .. rest
     taken, lent[i] = i, field
     found.numbers[place], found.fences[place] = tonumber(field), form.after.fence
@@ -221,16 +286,31 @@ function alike.start(worker, book, count, tasks, found)
   alike.lend(worker, book.name, lent)
 end
 
--- Start one run that was taken from its shelf and of which all else is done; returns its number as text, or nothing if
--- it has to go the long way.
-function alike.start_one(worker, run, found)
-  local is = is_hushed() and run.is
-  local after = is and not records.has_no_args(run.text) and start_of(is, worker)
-  if not after then
+-- Return what tells of a run, by its number and that as text, whether it can be started without being read: its record,
+-- its state, whose it is, as what kind it comes, and what it becomes. Nothing is returned of one that has to be read.
+function alike.starter(worker, tasks)
+  local hushed_now, unread = is_hushed(), runs.unread
+  return function(number, field)
+    local text, is, of, kind = unread(number, field)
+    if not text or not hushed_now or not tasks[of.task] or byte(text, -2) == 0xc2 then
+      return nil
+    end
+    local after = started_states[is]
+    if after == nil then
+      after = start_of(is, worker)
+    end
+    if after then
+      return text, is, of, kind or is.kind, after
+    end
     return nil
   end
-  local own, place = records.own(run), #found.numbers + 1
-  found.numbers[place], found.fences[place], found.lanes[place] = run.number, after.fence, run.lane
-  found.handed[place] = HANDED .. run.whose .. own .. after.behind
-  return runs.rewrite(run, records.front(after.text, run.whose) .. own)
+end
+
+-- Write of such a run that it is started, and all else is done.
+function alike.start_as(number, field, text, is, of, after, found)
+  local numbers, state, rest = found.numbers, after.text, records.rest(text, is)
+  local place = #numbers + 1
+  numbers[place], found.fences[place], found.lanes[place] = number, after.fence, of.lane
+  found.handed[place] = HANDED .. rest .. after.behind
+  runs.start_as(number, field, records.lead(#state, of.size) .. state .. rest)
 end

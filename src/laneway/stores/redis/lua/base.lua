@@ -68,7 +68,7 @@ function base.send(command, key, list)
     return
   end
   for first = 1, count, PIECE do
-    call(command, key, unpack(list, first, math.min(first + PIECE - 1, count)))
+    call(command, key, unpack(list, first, min(first + PIECE - 1, count)))
   end
 end
 
@@ -158,7 +158,7 @@ end
 function base.read_texts(name, fields)
   local known, found = texts[name], {}
   for first = 1, #fields, PIECE do
-    local last = math.min(first + PIECE - 1, #fields)
+    local last = min(first + PIECE - 1, #fields)
     local page = call('HMGET', PREFIX .. name, unpack(fields, first, last))
     for i = first, last do
       found[i] = page[i - first + 1]
@@ -327,8 +327,8 @@ end
 
 -- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.
 function base.comes_before(one, other)
-  for i = 1, math.min(#one, #other) do
-    local a, b = string.byte(one, i), string.byte(other, i)
+  for i = 1, min(#one, #other) do
+    local a, b = byte(one, i), byte(other, i)
     if a ~= b then
       return a < b
     end

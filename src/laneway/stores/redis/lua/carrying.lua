@@ -1,4 +1,4 @@
--- needs: base, ledgers, runs, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires
+-- needs: base, ledgers, runs, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
 -- Carrying things from one store to another, in the form of movepacking.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
@@ -25,7 +25,7 @@ function carrying.numbers(after, limit)
   table.sort(blocks)
   for _, block in ipairs(blocks) do
     local numbers = {}
-    for number = math.max(after + 1, block * 1000), block * 1000 + 999 do
+    for number = max(after + 1, block * 1000), block * 1000 + 999 do
       numbers[#numbers + 1] = number
     end
     for _, run in ipairs(runs.all_of(numbers)) do
@@ -44,7 +44,7 @@ local function log_of(run, field)
   end
   local chunks = {}
   for _, entry in ipairs(call('XRANGE', PREFIX .. 'log:' .. field, '-', '+')) do
-    chunks[#chunks + 1] = tonumber(string.match(entry[1], '^%d+'))
+    chunks[#chunks + 1] = tonumber(match(entry[1], '^%d+'))
     chunks[#chunks + 1] = entry[2][2]
   end
   return chunks
@@ -101,15 +101,16 @@ function carrying.pack_place(run)
   if not shelf or TERMINAL[run.state] or run.state == 'running' then
     return nil
   end
-  local rank, owner, gate = run.rank, run.lane, false
+  local rank, owner, gate = nil, run.lane, false
   if shelf == 'parked' then
     gate = shelves.gate_of(run)
   elseif shelf == 'held' then
     owner = run.session
-    rank = tonumber(call('ZSCORE', PREFIX .. 'held:' .. run.session, base.member(run.number)) or 0)
+    rank = holding.place_of(run)
   elseif shelf == 'due' then
     rank, owner = run.due_at, run.session
   end
+  rank = rank or shelves.rank_of(run)
   return {run.number, shelf, rank, run.kind, owner, gate, run.state == 'paused'}
 end
 
@@ -171,12 +172,12 @@ function unpack_piece.circuit(key, failures, till)
 end
 
 function unpack_piece.turn(lane, user, priority, last, waiting)
-  local turn = lanes.turn(lanes.get(lane), {user = user, priority = priority})
-  turn.last, turn.waiting = last, waiting
+  lanes.set_turn(lanes.get(lane), user, priority, last, waiting)
 end
 
 function unpack_piece.seat(lane, user, active, parked, out)
-  lanes.seats(lanes.get(lane)):put(user, {active = active, parked = parked, out = out})
+  local seat = lanes.seat(lanes.get(lane), user)
+  seat.active, seat.parked, seat.out = active, parked, out
 end
 
 function unpack_piece.session(name, facts)
@@ -299,15 +300,14 @@ function unpack_piece.place(number, shelf, rank, kind, gate)
     if run.state == 'paused' then
       shelves.note_later(run, false)
     end
-    shelves.put_held(run, rank)
+    holding.put(run, rank)
   elseif shelf == 'due' then
     shelves.put_due(run)
   else
-    run.rank = rank
     if shelf == 'ready' then
-      shelves.put_ready(run)
+      shelves.put_ready(lanes.get(run.lane), run.number, kind, rank)
     else
-      shelves.put_parked(run, gate)
+      shelves.put_parked(run, gate, rank)
     end
   end
 end

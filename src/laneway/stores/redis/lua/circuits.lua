@@ -23,7 +23,7 @@ end
 
 -- Return the task that a key stands for.
 function circuits.task_of(key)
-  return string.match(key, '^[^\n]*')
+  return match(key, '^[^\n]*')
 end
 
 function circuits.get(key)

@@ -3,12 +3,12 @@
 
 local claiming = {}
 
-local function park(book, run)
-  run.kind = without(run.kind, BACK)
-  local seat = lanes.seat(book, run.user)
-  seat.parked = seat.parked + 1
-  shelves.put_users(run)
-  bring_back(book, run.user, seat)
+-- Park a run behind its user that was taken from the ready order; `of` tells whose it is.
+local function park(book, number, of, kind, rank)
+  local user, seat = of.user, lanes.seat(book, of.user)
+  lanes.leave(book, of, kind)
+  shelves.park(book.name, user, seat, number, of.priority, without(kind, BACK), rank)
+  bring_back(book, user, seat)
 end
 
 -- Return the gates of breakers in a lane behind which runs wait that may start now; a table of trues.
@@ -24,10 +24,10 @@ end
 
 -- Set the run aside if the asker does not know its task, or a breaker keeps it from starting; tell if so. If it goes on
 -- to be started, breakers have heard of it, and those that let no more start are none of the `gates` any more.
-local function set_aside(book, run, tasks, gates)
+local function set_aside(book, run, rank, tasks, gates)
   local key
   if tasks[run.task] then
-    if lanes.must_park(book, run, run.kind) then
+    if run.user and lanes.must_park(book, run.user, lanes.seat(book, run.user), run.priority, run.kind) then
       return false
     end
     key = circuits.holds(run.task, run.user)
@@ -43,30 +43,78 @@ local function set_aside(book, run, tasks, gates)
   if key then
     run.kind = with(run.kind, key == run.task and BROKEN or BROKEN_USER)
   end
-  shelves.put_parked(run, shelves.gate_of(run))
+  shelves.put_parked(run, shelves.gate_of(run), rank)
   if back and run.user then
     bring_back(book, run.user, lanes.seat(book, run.user))
   end
   return true
 end
 
--- Let follow what waited for the start of this run, which came as `kind`.
-local function go_on_after(book, run, kind)
-  if has(kind, BACK) and run.user then
-    bring_back(book, run.user, lanes.seat(book, run.user))
+-- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
+local function start(book, of, seat, kind, rank)
+  lanes.start(book, of.priority, seat, kind, rank, 1)
+  if seat and kind % 4 >= BACK and seat.parked > 0 then
+    bring_back(book, of.user, seat)
   end
-  if run.session and not has(kind, AGAIN) then
-    local session = sessions.get(run.session)
+  if of.session and kind % 2 < AGAIN then
+    local session = sessions.get(of.session)
     session.unstarted = 0
     if session.held > 0 and #session.admitted < sessions.limit(session) then
-      admit(run.session, session)
+      admit(of.session, session)
     end
   end
 end
 
+-- Start a run that was taken from its shelf and has to be looked at, or put it where it has to wait; tell which.
+local function start_run(book, run, rank, asker, gates, started)
+  run.shelf = false
+  if has(run.kind, ASIDE) then
+    lanes.set_back(book, run)
+  end
+  local kind, user = run.kind, run.user
+  if not asker.free[run.task] and set_aside(book, run, rank, asker.tasks, gates) then
+    return false
+  end
+  local seat = user and lanes.seat(book, user)
+  if seat and lanes.must_park(book, user, seat, run.priority, kind) then
+    park(book, run.number, run, kind, rank)
+    return false
+  end
+  start(book, run, seat, kind, rank)
+  local place = #started.numbers + 1
+  started.numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, book.name
+  run.kind, started.runs[place] = AGAIN, run
+  return true
+end
+
+-- Read ahead what is going to be started: what comes in the ready order, and the first of those that users who have
+-- room keep in line.
+local function read_ahead(book, count)
+  local fields = shelves.ready(book.name):coming(count)
+  for user, seat in pairs(lanes.seats(book).kept) do
+    local line = seat and seat.line
+    if line then
+      local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
+      for at = seat.first + 1, min(#line, seat.first + 3 * room - 1), 3 do
+        fields[#fields + 1] = base.digits(line[at])
+      end
+    end
+  end
+  runs.offer(fields)
+  local named, known, glance = {}, sessions.load({}), runs.glance
+  for i = 1, #fields do
+    local _, of = glance(fields[i])
+    local session = of.session
+    if session and not known[session] then
+      named[#named + 1] = session
+    end
+  end
+  sessions.load(named)
+end
+
 local function claim_from(lane, share, asker, started, moves)
   local book, numbers = lanes.get(lane), started.numbers
-  local goal = #numbers + math.min(share, lanes.room(book))
+  local goal = #numbers + min(share, lanes.room(book))
   if #numbers >= goal then
     return moves
   end
@@ -81,35 +129,28 @@ local function claim_from(lane, share, asker, started, moves)
       return moves
     end
   end
-  runs.load(shelves.ready(lane):coming(goal - #numbers))  -- one read for all
-  local take, lent = shelves.taking(lane, asker.tasks, gates), {}
+  read_ahead(book, goal - #numbers)
+  local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
+  local start_of = alike.starter(asker.worker, asker.free)
   while #numbers < goal and moves > 0 do
-    local run = take()
-    if not run then
+    local number, rank = take(order)
+    if not number then
       break
     end
-    if has(run.kind, ASIDE) then
-      lanes.set_back(book, run)
-    end
-    local kind = run.kind
-    if not asker.free[run.task] and set_aside(book, run, asker.tasks, gates) then
-      moves = moves - 1
-    elseif run.user and lanes.must_park(book, run, run.kind) then
-      lanes.leave(book, run)
-      park(book, run)
-      moves = moves - 1
+    local field = base.digits(number)
+    local text, is, of, kind, after = start_of(number, field)
+    if not text then
+      moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
     else
-      lanes.start(book, run, kind, run.rank, 1)
-      if run.session or has(kind, BACK) then
-        go_on_after(book, run, kind)
-      end
-      local field = alike.start_one(asker.worker, run, started)
-      if field then
-        lent[#lent + 1] = field
+      local user = of.user
+      local seat = user and lanes.seat(book, user)
+      if seat and lanes.must_park(book, user, seat, of.priority, kind) then
+        park(book, number, of, kind, rank)
+        moves = moves - 1
       else
-        local place = #numbers + 1
-        numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, lane
-        run.kind, started.runs[place] = AGAIN, run
+        start(book, of, seat, kind, rank)
+        lent[#lent + 1] = field
+        alike.start_as(number, field, text, is, of, after, started)
       end
     end
   end
@@ -164,7 +205,7 @@ function claiming.claim(worker, names, room, tasks, spare)
   for i, lane in ipairs(in_turn) do
     local share = math.ceil((room - #started.numbers) / (count - i + 1))
     if spare[lane] then
-      share = math.min(share, spare[lane])
+      share = min(share, spare[lane])
     end
     moves = claim_from(lane, share, asker, started, moves)
   end
@@ -176,7 +217,7 @@ function claiming.claim(worker, names, room, tasks, spare)
         for _, name in ipairs(started.lanes) do
           taken = taken + (name == lane and 1 or 0)
         end
-        share = math.min(share, spare[lane] - taken)
+        share = min(share, spare[lane] - taken)
       end
       moves = claim_from(lane, share, asker, started, moves)
     end

@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, circuits, shelves
+-- needs: base, runs, lanes, sessions, circuits, shelves, holding
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
@@ -10,51 +10,51 @@ local function bring_back(book, user, seat)
   if seat.out > 0 or seat.parked == 0 then
     return
   end
-  local cap = lanes.cap(book, user)
+  local cap = book.uncapped and book.per_user or lanes.cap(book, user)
   if cap and seat.active >= cap then
     return
   end
-  local run = shelves.take_users(book.name, user)
-  seat.parked = seat.parked - 1
-  seat.out = OUT + run.priority
-  run.kind = with(run.kind, BACK)
-  lanes.enter(book, run)
-  shelves.put_ready(run)
+  local number, ticket = shelves.unpark(book.name, user, seat)
+  local again = ticket % 2
+  local priority, kind = (ticket - again) / 2, BACK + again
+  seat.out = OUT + priority
+  shelves.put_ready(book, number, kind, lanes.enter(book, priority, kind, seat))
 end
 
--- Let in a run whose session, if it has one, is not paused: it has just admitted it.
-local function enter_lane(run)
-  local book, user = lanes.get(run.lane), run.user
-  local seat = user and run.kind == FRESH and lanes.seat(book, user)
-  if seat and seat.parked > 0 then
+-- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
+local function enter_lane(number, of, kind)
+  local book, user, priority = lanes.get(of.lane), of.user, of.priority
+  local seat = user and lanes.seat(book, user)
+  if seat and kind == FRESH and seat.parked > 0 then
     -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-    lanes.enter_parked(book, run)
-    seat.parked = seat.parked + 1
-    shelves.put_users(run)
+    local rank = lanes.enter_parked(book, priority, seat)
+    shelves.park(book.name, user, seat, number, priority, kind, rank)
   else
-    lanes.enter(book, run)
-    shelves.put_ready(run)
+    shelves.put_ready(book, number, kind, lanes.enter(book, priority, kind, seat))
   end
 end
 
 local function enter(run)
   if run.session and sessions.get(run.session).paused then
     run.kind = has(run.kind, AGAIN) and AGAIN + STILL or STILL
-    run.rank = 0
-    shelves.put_parked(run, 'session:' .. run.session)
+    shelves.put_parked(run, 'session:' .. run.session, 0)
   else
-    enter_lane(run)
+    enter_lane(run.number, run, run.kind)
   end
 end
 
 -- Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits.
 local function admit(session, book)
   while book.held > 0 and sessions.admits(book) do
-    local run = shelves.take_held(session)
-    local again = has(run.kind, AGAIN)
-    sessions.call_in(book, run.number, again)
-    if run.state ~= 'paused' then
-      enter_lane(run)
+    local number, field = holding.take(session, book)
+    local is, of = runs.glance(field)
+    local kind = is.kind
+    local again = has(kind, AGAIN)
+    sessions.call_in(book, number, again)
+    if is.state == 'paused' then
+      runs.get(number).shelf = false
+    else
+      enter_lane(number, of, kind)
     end
     if not again then
       return  -- nobody else is admitted before it has started
@@ -76,11 +76,11 @@ function flow.join(run, arrival, head)
   sessions.close(book, run.number)
   if book.held == 0 and sessions.admits(book) then
     sessions.admit(book, run.number)
-    enter_lane(run)
+    enter_lane(run.number, run, run.kind)
     return nil
   end
   local ahead = not head and #book.admitted + book.held or nil
-  shelves.put_held(run, head and sessions.place_at_head(book) or sessions.place(book))
+  holding.put(run, head and sessions.place_at_head(book) or sessions.place(book))
   admit(run.session, book)
   return ahead
 end
@@ -90,7 +90,7 @@ function flow.rejoin(run)
   run.kind = AGAIN
   local book = run.session and sessions.get(run.session)
   if book and base.index_of(book.outside, run.number) then
-    shelves.put_held(run, sessions.place_in_front(book))
+    holding.put(run, sessions.place_in_front(book))
     admit(run.session, book)
   else
     enter(run)
@@ -150,9 +150,11 @@ end
 -- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
 function flow.free(of)
   local book, user = lanes.get(of.lane), of.user
-  lanes.stop(book, of, 1)
+  book.active = book.active - 1
   if user then
-    bring_back(book, user, lanes.seat(book, user))
+    local seat = lanes.seat(book, user)
+    seat.active = seat.active - 1
+    bring_back(book, user, seat)
   end
 end
 
@@ -171,6 +173,40 @@ function flow.ended(of, number)
   end
 end
 
+-- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
+-- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
+function flow.finish(of, number)
+  local user, session, lane = of.user, of.session, of.lane
+  local book = lanes.get(lane)
+  local seat = user and lanes.seat(book, user)
+  if seat then
+    seat.active = seat.active - 1
+    if seat.parked > 0 and seat.out == 0 then
+      bring_back(book, user, seat)
+    end
+  end
+  local roster = session and sessions.get(session)
+  if not roster then
+    return
+  end
+  local held, admitted = roster.held, roster.admitted
+  if not roster.simple or held == 0 or roster.unstarted > 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
+    flow.ended(of, number)
+    return
+  end
+  local other, field = holding.take(session, roster)
+  local is, other_of = runs.glance(field)
+  admitted[1], roster.unstarted, roster.held = other, other, held - 1
+  if is.state ~= 'pending' then
+    runs.get(other).shelf = false
+  elseif seat and seat.parked > 0 and other_of.user == user and other_of.lane == lane then
+    local priority = other_of.priority
+    shelves.park(lane, user, seat, other, priority, FRESH, lanes.enter_parked(book, priority, seat))
+  else
+    enter_lane(other, other_of, FRESH)
+  end
+end
+
 -- Count a run as held no more that was taken from behind its session, pending or paused.
 function flow.unhold(run)
   sessions.leave(sessions.get(run.session), has(run.kind, AGAIN))
@@ -181,15 +217,14 @@ local function withdraw_from_lane(book, run, shelf)
     return
   end
   local user = run.user
-  local back = has(run.kind, BACK)
+  local seat, back = user and lanes.seat(book, user), has(run.kind, BACK)
   if not has(run.kind, AGAIN) then
-    lanes.wait_no_more(book, run, 1)
+    lanes.wait_no_more(book, run.priority, seat, 1)
   end
   if shelf == 'ready' then
-    lanes.leave(book, run)
+    lanes.leave(book, run, run.kind)
   end
   if user then
-    local seat = lanes.seat(book, user)
     if shelf == 'parked' and not has(run.kind, ASIDE) then
       seat.parked = seat.parked - 1
     end

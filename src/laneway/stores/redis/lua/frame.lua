@@ -1,12 +1,22 @@
 -- What every file may use: where the keys are, what time it is, and how to ask the server. Set anew for each call,
 -- because a library of functions is made once and called many times.
 
+local function globals()
+  return tonumber, pairs, ipairs, next, unpack, setmetatable
+end
+
 local call, pack, unpacked, PREFIX, NOW
+-- Lua's own, because a server looks longer for what is global.
+local tonumber, pairs, ipairs, next, unpack, setmetatable
+local byte, sub, match, gmatch, char, min, max, unpack_limit
 local IN_LIBRARY = false
 local begins = {}  -- what makes the modules forget the call before
 
 local function bind()
   call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
+  tonumber, pairs, ipairs, next, unpack, setmetatable = globals()
+  byte, sub, match, gmatch, char = string.byte, string.sub, string.match, string.gmatch, string.char
+  min, max, unpack_limit = math.min, math.max, cmsgpack.unpack_limit
 end
 
 local function begin(keys, argv)

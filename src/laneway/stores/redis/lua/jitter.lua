@@ -45,19 +45,19 @@ local function digest(text)
 
   local state = {unpack(START)}
   state[2] = bxor(state[2], 0x01010006) % WORD  -- no key, six bytes
-  local blocks = math.max(1, math.ceil(#text / 128))
+  local blocks = max(1, math.ceil(#text / 128))
   for block = 1, blocks do
-    local bytes = string.sub(text, 128 * block - 127, 128 * block)
+    local bytes = sub(text, 128 * block - 127, 128 * block)
     bytes = bytes .. string.rep('\0', 128 - #bytes)
     local words = {}
     for n = 0, 31 do
-      local a, b, c, d = string.byte(bytes, 4 * n + 1, 4 * n + 4)
+      local a, b, c, d = byte(bytes, 4 * n + 1, 4 * n + 4)
       words[n] = a + b * 256 + c * 65536 + d * 16777216
     end
     for n = 1, 16 do
       v[n], v[n + 16] = state[n], START[n]
     end
-    v[26] = bxor(v[26], math.min(128 * block, #text)) % WORD
+    v[26] = bxor(v[26], min(128 * block, #text)) % WORD
     if block == blocks then
       v[29], v[30] = WORD - 1 - v[29], WORD - 1 - v[30]
     end
@@ -65,8 +65,8 @@ local function digest(text)
       for n = 1, 8 do
         local a, b, c, d = unpack(MIXED[n])
         a, b, c, d = 2 * a + 1, 2 * b + 1, 2 * c + 1, 2 * d + 1
-        local x = 2 * tonumber(string.sub(ORDERS[round], 2 * n - 1, 2 * n - 1), 16)
-        local y = 2 * tonumber(string.sub(ORDERS[round], 2 * n, 2 * n), 16)
+        local x = 2 * tonumber(sub(ORDERS[round], 2 * n - 1, 2 * n - 1), 16)
+        local y = 2 * tonumber(sub(ORDERS[round], 2 * n, 2 * n), 16)
         add(a, v[b], v[b + 1])
         add(a, words[x + 1], words[x])
         turn(d, a, 32)

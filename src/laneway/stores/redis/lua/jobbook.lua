@@ -92,7 +92,7 @@ end
 function jobbook.put(job)
   kept_jobs:put(job.id, job)
   duejobs.move(job.id, job.fire_at)
-  jobbook.set_latest(math.max(jobbook.latest(), NOW))
+  jobbook.set_latest(max(jobbook.latest(), NOW))
 end
 
 local function name_field(job)
@@ -113,8 +113,8 @@ end
 -- Tell whether a text is before another one by bytes, as in sorted sets: Lua's own order is that of the server's
 -- language.
 function jobbook.is_before(text, other)
-  for i = 1, math.min(#text, #other) do
-    local byte, other_byte = string.byte(text, i), string.byte(other, i)
+  for i = 1, min(#text, #other) do
+    local byte, other_byte = byte(text, i), byte(other, i)
     if byte ~= other_byte then
       return byte < other_byte
     end

@@ -11,7 +11,7 @@ local HALTS = {succeeded = 'done', failed = 'failed', cancelled = 'cancelled', d
 -- Planning and holding back ------------------------------------------------------------------------------------------
 
 local function due_again(job)
-  job.fire_at = job.next_at and math.max(job.spread_at, job.held_until or 0)
+  job.fire_at = job.next_at and max(job.spread_at, job.held_until or 0)
 end
 
 -- Plan the next fire of a job whose fires are counted from the end of runs.
@@ -42,7 +42,7 @@ local function charge(job)
     end
   elseif job.backoff > 0 then
     local longest = job.backoff_cap > 0 and job.backoff_cap or LONGEST_HOLD
-    hold(job, math.min(job.backoff * 2 ^ math.min(job.failures - 1, 40), longest), 'backoff')
+    hold(job, min(job.backoff * 2 ^ min(job.failures - 1, 40), longest), 'backoff')
   end
 end
 
@@ -55,11 +55,11 @@ local function cut(text)
   end
   local at, left = 1, ERROR_LIMIT
   while left > 0 and at <= #text do
-    local byte = string.byte(text, at)
+    local byte = byte(text, at)
     at = at + (byte < 0x80 and 1 or byte < 0xe0 and 2 or byte < 0xf0 and 3 or 4)
     left = left - 1
   end
-  return string.sub(text, 1, at - 1)
+  return sub(text, 1, at - 1)
 end
 
 local function plan_after_end(job, state, is_newest)

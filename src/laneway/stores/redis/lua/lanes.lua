@@ -1,11 +1,13 @@
--- needs: base, ledgers
--- gives: lanes, turn_field, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
+-- needs: base, ledgers, records
+-- gives: lanes, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
 -- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/turns.py, where
 -- the rules are explained; names are the same.
 --
 -- Hash `lanes`: name -> what holds of it and its counts. Set `working`: the lanes that have something in the ready
--- order. Hashes `seats:<lane>` by user and `turns:<lane>` by priority and user; `caps:<lane>` by user, as plain
--- numbers: of users who have another cap than the lane's, 0 for one who is paused.
+-- order. Hash `seats:<lane>`: user -> {active, parked, out, line, turns}, all that a claim wants to know of a user: the
+-- line is that of the runs that are parked behind the user, if they are few (shelves.lua); `turns` are priority, last tag
+-- and how many wait, the next priority, as long as any wait. Hash `caps:<lane>` by user, as plain numbers: of users who
+-- have another cap than the lane's, 0 for one who is paused.
 
 local lanes = {}
 
@@ -96,19 +98,26 @@ base.at_end(function()
 end)
 
 local function make_seat()
-  return {active = 0, parked = 0, out = 0}
+  return {active = 0, parked = 0, out = 0, line = false, first = 1, turns = {}}
 end
 
+local ints = records.ints
+
 local function write_seat(seat)
-  if seat.active == 0 and seat.parked == 0 and seat.out == 0 then
+  if seat.active == 0 and seat.parked == 0 and seat.out == 0 and #seat.turns == 0 then
     return nil
   end
-  return '\147' .. pack(seat.active, seat.parked, seat.out)
+  local line, first = seat.line, seat.first
+  if line and first > 1 then
+    line = {unpack(line, first)}
+    seat.line, seat.first = line, 1
+  end
+  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. pack(line, seat.turns)
 end
 
 local function read_seat(text)
-  local _, active, parked, out = cmsgpack.unpack_limit(text, 3, 1)
-  return {active = active, parked = parked, out = out}
+  local _, active, parked, out, line, turns = unpack_limit(text, 5, 1)
+  return {active = active, parked = parked, out = out, line = line, first = 1, turns = turns}
 end
 
 function lanes.seats(book)
@@ -116,6 +125,7 @@ function lanes.seats(book)
   if not seats then
     seats = ledgers.one('seats:' .. book.name, make_seat)
     seats.to_text, seats.of_text, book.seats_ = write_seat, read_seat, seats
+    seats:remember()
   end
   return seats
 end
@@ -125,37 +135,26 @@ function lanes.seat(book, user)
   return seats.kept[user] or seats:get(user)
 end
 
-local shown = {}  -- priorities as texts: there are few
-
-local function turn_field(user, priority)
-  local text = shown[priority]
-  if not text then
-    text = priority .. ':'
-    shown[priority] = text
+-- Return where in a list of turns that of a priority stands; nil if there is none.
+local function turn_at(turns, priority)
+  for at = 1, #turns, 3 do
+    if turns[at] == priority then
+      return at
+    end
   end
-  return text .. user
+  return nil
 end
 
-local function make_turn()
-  return {last = 0, waiting = 0}
-end
-
-local function write_turn(turn)
-  return '\146' .. pack(turn.last, turn.waiting)
-end
-
-local function read_turn(text)
-  local _, last, waiting = cmsgpack.unpack_limit(text, 2, 1)
-  return {last = last, waiting = waiting}
-end
-
-function lanes.turns(book)
-  local turns = book.turns_
-  if not turns then
-    turns = ledgers.one('turns:' .. book.name, make_turn)
-    turns.to_text, turns.of_text, book.turns_ = write_turn, read_turn, turns
+-- Set somebody's turn, given without a name for nobody's: it is in the pace of its priority.
+function lanes.set_turn(book, user, priority, last, waiting)
+  if not user then
+    local pace = book.paces[priority]
+    pace.last, pace.waiting = last, waiting
+    return
   end
-  return turns
+  local turns = lanes.seat(book, user).turns
+  local at = turn_at(turns, priority) or #turns + 1
+  turns[at], turns[at + 1], turns[at + 2] = priority, last, waiting
 end
 
 function lanes.ready(book)
@@ -177,6 +176,7 @@ function lanes.cap(book, user)
     caps[book.name] = known
   end
   if not known then
+    book.uncapped = true  -- nobody has a cap of their own: who is in a hurry need not ask
     return book.per_user
   end
   if known[user] == nil then
@@ -190,19 +190,49 @@ function lanes.set_cap(book, user, cap)
   if not caps[book.name] then
     caps[book.name] = {}
   end
-  caps[book.name][user] = cap
+  caps[book.name][user], book.uncapped = cap, nil
   base.set_text('caps:' .. book.name, user, cap and base.digits(cap))
 end
 
 local function raise(book, pace)
   local least, most = nil, 0
   for _, other in pairs(book.paces) do
-    if other.ready > 0 and (not least or other.v < least) then
-      least = other.v
+    local v = other.v
+    if other.ready > 0 and (not least or v < least) then
+      least = v
     end
-    most = math.max(most, other.v)
+    if v > most then
+      most = v
+    end
   end
-  pace.v = math.max(pace.v, least or most)
+  least = least or most
+  if least > pace.v then
+    pace.v = least
+  end
+end
+
+-- Count one more first-time run as waiting, for who counts anew.
+function lanes.count_waiting(book, user, priority)
+  if not user then
+    local pace = book.paces[priority]
+    pace.waiting = pace.waiting + 1
+    return
+  end
+  local turns = lanes.seat(book, user).turns
+  local at = turn_at(turns, priority) or #turns + 1
+  turns[at], turns[at + 1], turns[at + 2] = priority, turns[at + 1] or 0, (turns[at + 2] or 0) + 1
+end
+
+-- Forget the turns for which nobody waits.
+function lanes.drop_turns(seat)
+  local kept = {}
+  for at = 1, #seat.turns, 3 do
+    if seat.turns[at + 2] > 0 then
+      local next_one = #kept + 1
+      kept[next_one], kept[next_one + 1], kept[next_one + 2] = unpack(seat.turns, at, at + 2)
+    end
+  end
+  seat.turns = kept
 end
 
 local function pace_of(book, priority)
@@ -217,58 +247,78 @@ local function pace_of(book, priority)
   return pace
 end
 
--- Return the turn of whoever a run is of, to be changed. That of nobody is in the pace of its priority.
-function lanes.turn(book, of)
-  if not of.user then
-    return book.paces[of.priority]
+lanes.pace = pace_of
+
+-- Give so many first-time runs, which stand behind one another, their tags; return the first one's. A turn that was just
+-- taken is never ahead of those that wait. `seat` is their user's, if they have one.
+local function first_tag(pace, seat, priority, count)
+  local v = pace.v
+  if not seat then
+    local tag = max(v, min(pace.last, v + pace.waiting)) + 1
+    pace.last, pace.waiting = tag + count - 1, pace.waiting + count
+    return tag
   end
-  local turns, field = book.turns_ or lanes.turns(book), turn_field(of.user, of.priority)
-  return turns.kept[field] or turns:get(field)
+  local turns = seat.turns
+  local at = turn_at(turns, priority)
+  if not at then
+    at = #turns + 1
+    turns[at], turns[at + 1], turns[at + 2] = priority, v + count, count
+    return v + 1
+  end
+  local last, waiting, tag = turns[at + 1], turns[at + 2], v
+  if last > v then
+    tag = last < v + waiting and last or v + waiting
+  end
+  turns[at + 1], turns[at + 2] = tag + count, waiting + count
+  return tag + 1
 end
 
-local function first_tag(book, run, v)
-  local turn = lanes.turn(book, run)
-  local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
-  turn.last = tag
-  turn.waiting = turn.waiting + 1
-  return tag
-end
-
--- Give the run its place in the ready order: sets `run.rank`.
-function lanes.enter(book, run)
-  local pace = pace_of(book, run.priority)
-  pace.ready = pace.ready + 1
-  local tag = run.kind == FRESH and first_tag(book, run, pace.v) or pace.v + 1
-  run.rank = tag - HEAD_START * run.priority
-end
-
--- Give so many first-time runs of a user their places in the ready order; return the first one's rank, from which on
--- they are consecutive: a turn that was just taken is never ahead of those that wait.
-function lanes.enter_fresh(book, user, priority, count)
+-- Give a run of that kind its place in the ready order; return its rank. `seat` is its user's, if it has one.
+function lanes.enter(book, priority, kind, seat)
   local pace = pace_of(book, priority)
-  local turn, v = user and lanes.turns(book):get(turn_field(user, priority)) or pace, pace.v
-  local tag = math.max(v, math.min(turn.last, v + turn.waiting)) + 1
-  turn.last, turn.waiting, pace.ready = tag + count - 1, turn.waiting + count, pace.ready + count
+  pace.ready = pace.ready + 1
+  local tag = kind == FRESH and first_tag(pace, seat, priority, 1) or pace.v + 1
   return tag - HEAD_START * priority
 end
 
--- Give a first-time run its place in its user's parked set: sets `run.rank`.
-function lanes.enter_parked(book, run)
-  local pace = pace_of(book, run.priority)
-  run.rank = first_tag(book, run, pace.v) - HEAD_START * run.priority
+-- Give so many first-time runs of a user their places in the ready order; return the first one's rank, from which on
+-- they are consecutive.
+function lanes.enter_fresh(book, user, priority, count)
+  local pace = pace_of(book, priority)
+  pace.ready = pace.ready + count
+  return first_tag(pace, user and lanes.seat(book, user), priority, count) - HEAD_START * priority
 end
 
--- Take the run out of the ready order, for whatever reason.
-function lanes.leave(book, run)
-  local pace = book.paces[run.priority]
+-- Give a first-time run its place in its user's parked set; return its rank.
+function lanes.enter_parked(book, priority, seat)
+  local pace, turns = book.paces[priority], seat.turns
+  if not pace or pace.ready == 0 then
+    pace = pace_of(book, priority)
+  end
+  for at = 1, #turns, 3 do
+    if turns[at] == priority then
+      local tag, last, waiting = pace.v, turns[at + 1], turns[at + 2]
+      if last > tag then
+        tag = last < tag + waiting and last or tag + waiting
+      end
+      turns[at + 1], turns[at + 2] = tag + 1, waiting + 1
+      return tag + 1 - HEAD_START * priority
+    end
+  end
+  return first_tag(pace, seat, priority, 1) - HEAD_START * priority
+end
+
+-- Take a run out of the ready order, for whatever reason: one of that kind, `of` tells whose it is.
+function lanes.leave(book, of, kind)
+  local pace = book.paces[of.priority]
   pace.ready = pace.ready - 1
-  if has(run.kind, BACK) and run.user then
-    lanes.seat(book, run.user).out = 0
+  if has(kind, BACK) and of.user then
+    lanes.seat(book, of.user).out = 0
   end
 end
 
 function lanes.set_aside(book, run)
-  lanes.leave(book, run)
+  lanes.leave(book, run, run.kind)
   run.kind = with(without(run.kind, BACK), ASIDE)
 end
 
@@ -278,55 +328,61 @@ function lanes.set_back(book, run)
   pace.ready = pace.ready + 1
 end
 
--- Move so many runs that are alike from the ready order to active: `of` tells whose they are, `rank` is the last's.
-function lanes.start(book, of, kind, rank, count)
-  local priority, user = of.priority, of.user
-  local pace = book.paces[priority]
-  pace.ready = pace.ready - count
-  pace.v = math.max(pace.v, rank + HEAD_START * priority)
-  book.active = book.active + count
-  book.pending = book.pending - count
-  if not has(kind, AGAIN) then
-    lanes.wait_no_more(book, of, count)
+-- Count so many first-time runs as not waiting any more.
+local function wait_no_more(book, priority, seat, count)
+  if not seat then
+    local pace = book.paces[priority]
+    pace.waiting = pace.waiting - count
+    if pace.waiting == 0 then
+      pace.last = 0
+    end
+    return
   end
-  if user then
-    local seat = lanes.seat(book, user)
+  local turns = seat.turns
+  local size = #turns
+  for at = 1, size, 3 do
+    if turns[at] == priority then
+      local waiting = turns[at + 2] - count
+      if waiting > 0 then
+        turns[at + 2] = waiting
+        return
+      elseif at < size - 2 then  -- the last of them takes its place
+        turns[at], turns[at + 1], turns[at + 2] = turns[size - 2], turns[size - 1], turns[size]
+      end
+      turns[size - 2], turns[size - 1], turns[size] = nil, nil, nil
+      return
+    end
+  end
+end
+
+lanes.wait_no_more = wait_no_more
+
+-- Move so many runs that are alike from the ready order to active: they have that priority and their user that seat, if
+-- they have one. `rank` is the last's.
+function lanes.start(book, priority, seat, kind, rank, count)
+  local pace, tag = book.paces[priority], rank + HEAD_START * priority
+  pace.ready = pace.ready - count
+  if tag > pace.v then
+    pace.v = tag
+  end
+  book.active, book.pending = book.active + count, book.pending - count
+  if kind % 2 < AGAIN then
+    wait_no_more(book, priority, seat, count)
+  end
+  if seat then
     seat.active = seat.active + count
-    if has(kind, BACK) then
+    if kind % 4 >= BACK then
       seat.out = 0
     end
   end
 end
 
--- Free the lane's and the user's slots of so many runs that are executed no more; `of` tells whose they are.
-function lanes.stop(book, of, count)
-  book.active = book.active - count
-  if of.user then
-    local seat = lanes.seat(book, of.user)
-    seat.active = seat.active - count
-  end
-end
-
--- Count so many first-time runs as not waiting any more.
-function lanes.wait_no_more(book, of, count)
-  local turn = lanes.turn(book, of)
-  turn.waiting = turn.waiting - count
-  if turn.waiting == 0 then
-    turn.last = 0
-    if of.user then
-      lanes.turns(book):drop(turn_field(of.user, of.priority))
-    end
-  end
-end
-
--- Tell whether its user keeps a run from starting: at the cap, or with runs that were parked before it.
-function lanes.must_park(book, of, kind)
-  if not of.user then
-    return false
-  end
-  local seat, cap = lanes.seat(book, of.user), lanes.cap(book, of.user)
+-- Tell whether its user keeps a run of that priority and kind from starting: at the cap, or with runs that were parked
+-- before it.
+function lanes.must_park(book, user, seat, priority, kind)
+  local cap = book.uncapped and book.per_user or lanes.cap(book, user)
   if cap and seat.active >= cap then
     return true
   end
-  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + of.priority)
+  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + priority)
 end

@@ -120,7 +120,7 @@ local function settle(run, value, settlement)
     end
   end
   if run.session then
-    run.read = run.messages and math.min(given.read or 0, run.steered or 0) or nil
+    run.read = run.messages and min(given.read or 0, run.steered or 0) or nil
     if given.throttled ~= nil then
       flow.throttle(run.session, given.throttled)
     end

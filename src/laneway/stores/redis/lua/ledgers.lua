@@ -5,13 +5,15 @@ local ledgers = {}
 local PIECE = 1000  -- fields in one variadic command: Lua's stack has an end
 local known, passing = {}, 0  -- by name; how many of them are one of many
 local MOST_PASSING = 100  -- before those are forgotten
+local MOST_REMEMBERED = 20000  -- values that were remembered by a ledger, before they are forgotten
 local touched = {}  -- those of which something was read or written in this call
 local Ledger = {}
 Ledger.__index = Ledger
 
 -- Return the ledger of a hash. `make(field)` gives a new value; without it what is missing is nil. `write(value)` gives
 -- what is packed, nil if it need not be kept; `read(packed, field)` gives the value again. Both may be left out. A
--- ledger that has `to_text(value)` and `of_text(text, field)` packs by them instead.
+-- ledger that has `to_text(value)` and `of_text(text, field)` packs by them instead; one that has `complete()` is told
+-- so before it is written.
 function ledgers.at(name, make, write, read)
   local ledger = known[name]
   if not ledger then
@@ -37,6 +39,9 @@ base.at_begin(function()
     local ledger = touched[i]
     ledger.key, ledger.kept, ledger.texts, ledger.is_whole = nil, {}, {}, false
     ledger.rewritten, ledger.offered = {}, {}
+    if ledger.remembered and ledger.remembered > MOST_REMEMBERED then
+      ledger.memory, ledger.remembered = {}, 0
+    end
   end
   touched = {}
   if passing > MOST_PASSING then
@@ -55,11 +60,24 @@ function Ledger:touch()
   end
 end
 
+-- Let a ledger remember from one call to the next what its texts say. It is asked by the whole text, so that whoever
+-- has changed a text has changed the question. What is asked for is forgotten: two fields may have the same text, and
+-- each needs a value of its own. A value that has `own` is not remembered.
+function Ledger:remember()
+  self.memory, self.remembered = self.memory or {}, self.remembered or 0
+end
+
 function Ledger:take_in(field, text)
   local of_text = self.of_text
   self.texts[field] = text
   if text and of_text then
-    local value = of_text(text, field)
+    local memory = self.memory
+    local value = memory and memory[text]
+    if value then
+      memory[text] = nil
+    else
+      value = of_text(text, field)
+    end
     self.kept[field] = value
     return value
   end
@@ -112,11 +130,6 @@ function Ledger:add(field, value)
   self.kept[field] = value
 end
 
--- Put a text under a field, in place of the value that was read.
-function Ledger:rewrite(field, text)
-  self.kept[field], self.rewritten[field] = nil, text
-end
-
 function Ledger:drop(field)
   self:put(field, false)
 end
@@ -133,7 +146,7 @@ function Ledger:load(fields)
     end
   end
   for first = 1, count, PIECE do
-    local last = math.min(first + PIECE - 1, count)
+    local last = min(first + PIECE - 1, count)
     local texts = call('HMGET', self.key, unpack(missing, first, last))
     for i = first, last do
       local field = missing[i]
@@ -150,7 +163,7 @@ function Ledger:untouched(fields)
   self:touch()
   local found, kept = {}, next(self.kept) ~= nil and self.kept
   for first = 1, #fields, PIECE do
-    local last = math.min(first + PIECE - 1, #fields)
+    local last = min(first + PIECE - 1, #fields)
     local texts = call('HMGET', self.key, unpack(fields, first, last))
     if first == 1 then
       found = texts
@@ -166,6 +179,26 @@ function Ledger:untouched(fields)
     end
   end
   return found
+end
+
+-- Read the texts of these fields, unless that was done, and leave them in `offered`.
+function Ledger:offer(fields)
+  local missing, count, kept, rewritten, offered = {}, 0, self.kept, self.rewritten, self.offered
+  self:touch()
+  for i = 1, #fields do
+    local field = fields[i]
+    if not offered[field] and kept[field] == nil and not rewritten[field] then
+      count = count + 1
+      missing[count] = field
+    end
+  end
+  for first = 1, count, PIECE do
+    local last = min(first + PIECE - 1, count)
+    local texts = call('HMGET', self.key, unpack(missing, first, last))
+    for i = first, last do
+      offered[missing[i]] = texts[i - first + 1] or nil
+    end
+  end
 end
 
 -- Read everything, once.
@@ -210,8 +243,11 @@ end
 local MANY = 64  -- values that are set at once, from which on it is worth while to make a hash quick to search
 
 local function write_ledger(ledger)
-  local sets, gone, at = {}, {}, 1
-  local texts, to_text = ledger.texts, ledger.to_text or packer(ledger.write)
+  if ledger.complete then
+    ledger:complete()
+  end
+  local sets, gone, at, remembered = {}, {}, 1, ledger.remembered
+  local texts, to_text, memory = ledger.texts, ledger.to_text or packer(ledger.write), ledger.memory
   for field, text in pairs(ledger.rewritten) do
     sets[at], sets[at + 1] = field, text
     at = at + 2
@@ -219,6 +255,10 @@ local function write_ledger(ledger)
   for field, value in pairs(ledger.kept) do
     local text, before = value and to_text(value), texts[field]
     if text then
+      if memory and not value.own then
+        memory[text] = value
+        remembered = remembered + 1
+      end
       if text ~= before then
         sets[at], sets[at + 1] = field, text
         at = at + 2
@@ -227,6 +267,7 @@ local function write_ledger(ledger)
       gone[#gone + 1] = field
     end
   end
+  ledger.remembered = remembered
   if #gone > 0 then
     base.send('HDEL', ledger.key, gone)
   end

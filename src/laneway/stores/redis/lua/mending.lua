@@ -18,7 +18,7 @@ local function take_out(number, place)
     workers.move(place[2], {field}, false)
   elseif BESIDE[shelf] then
     call_later('SREM', shelf .. '_runs', field)
-  elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' then
+  elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' and not shelves.drop_from_book(place, number) then
     orders.at(key_of(place)):remove(number)
   end
 end
@@ -166,7 +166,7 @@ end
 local function drop_orphans()
   for _, orphan in ipairs(places.orphans) do
     local name, field, number = orphan[1], orphan[2], base.digits(orphan[3])
-    if string.sub(name, 1, 6) == 'ended:' then
+    if sub(name, 1, 6) == 'ended:' then
       call_later('ZREM', name, field)
     else
       base.set_text(name, field, false)

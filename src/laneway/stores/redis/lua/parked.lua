@@ -1,11 +1,31 @@
 -- needs: base, lanes
 -- gives: parked_sets
--- What is parked where, for those who only look.
+-- What is parked and held where, for those who only look.
 
 local parked_sets = {}
 
 function parked_sets.key(lane, gate)
   return PREFIX .. 'parked:' .. #lane .. ':' .. lane .. ':' .. gate
+end
+
+-- Return the runs that stand in a session's book, which is given as it is kept: the first that it holds.
+function parked_sets.heads_in(text)
+  local _, _, _, _, _, _, taken, heads = unpack(unpacked(text), 1, 8)
+  local found, nth = {}, 0
+  for member in gmatch(heads, '(%d+) %-?%d+') do
+    nth = nth + 1
+    found[#found + 1] = nth > taken and tonumber(member) or nil
+  end
+  return found
+end
+
+-- Return them of all sessions, by name.
+function parked_sets.heads()
+  local books, found = call('HGETALL', PREFIX .. 'sessions'), {}
+  for i = 1, #books, 2 do
+    found[books[i]] = parked_sets.heads_in(books[i + 1])
+  end
+  return found
 end
 
 -- Go through the gates of tasks, breakers and paused sessions that have parked sets: call `visit(lane, gate, name)`,

@@ -66,7 +66,7 @@ local function picture()
   end
   return replies.list({
     pack(places.all), places.records(), pack(totals), pack(places.deep), pack(counted), pack(places.orphans),
-    replies.hash('lanes'), of_lanes('seats'), of_lanes('turns'), caps(), replies.hash('sessions'), gates('aside'),
+    replies.hash('lanes'), of_lanes('seats'), caps(), replies.hash('sessions'), gates('aside'),
     gates('broken'), replies.hash('circuits'), replies.members('open'), replies.members('working'),
     pack(call('HKEYS', PREFIX .. 'workers')), busy(),
     pack(call('ZRANGE', PREFIX .. 'deadlines', 0, -1, 'WITHSCORES')), pack(due_jobs()),

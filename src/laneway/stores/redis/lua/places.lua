@@ -28,23 +28,34 @@ local function members_of(key)
   return call('ZRANGE', key, 0, -1)
 end
 
+local function joined(one, other)
+  for i = 1, #other do
+    one[#one + 1] = other[i]
+  end
+  return one
+end
+
 -- Find the places by what is kept of lanes, sessions and incarnations.
 local function list()
   for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
     note('ready', lane, false, members_of(PREFIX .. 'ready:' .. lane))
     local seats = call('HGETALL', PREFIX .. 'seats:' .. lane)
     for i = 1, #seats, 2 do
-      if unpacked(seats[i + 1])[2] > 0 then
-        local gate = 'user:' .. seats[i]
-        note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
+      local _, parked, _, line = unpack(unpacked(seats[i + 1]), 1, 4)
+      if parked > 0 then
+        local gate, numbers = 'user:' .. seats[i], {}
+        for at = 2, line and #line or 0, 3 do
+          numbers[#numbers + 1] = line[at]
+        end
+        note('parked', lane, gate, joined(numbers, members_of(parked_sets.key(lane, gate))))
       end
     end
   end
   parked_sets.each(function(lane, gate)
     note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
   end)
-  for _, session in ipairs(call('HKEYS', PREFIX .. 'sessions')) do
-    note('held', session, false, members_of(PREFIX .. 'held:' .. session))
+  for session, numbers in pairs(parked_sets.heads()) do
+    note('held', session, false, joined(numbers, members_of(PREFIX .. 'held:' .. session)))
   end
   note('due', '', false, members_of(PREFIX .. 'due'))
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
@@ -132,9 +143,9 @@ local function search()
     end
     seen[field] = true
     local packed, number = unpacked(text), tonumber(field)
-    local id, state, block = packed[22], packed[3], base.digits(math.floor(number / 1000))
+    local id, state, block = packed[21], packed[3], base.digits(math.floor(number / 1000))
     counted[state] = (counted[state] or 0) + 1
-    long_args = long_args + (packed[25] and 0 or 1)
+    long_args = long_args + (packed[24] and 0 or 1)
     blocks[block] = (blocks[block] or 0) + 1
     local lost = TERMINAL[state] and not call('ZSCORE', PREFIX .. 'ended:' .. state, base.member(number))
     if lost or call('HGET', PREFIX .. 'ids', id) ~= field then
@@ -187,7 +198,7 @@ function places.records()
   end
   for first = 1, #numbers, 1000 do
     local fields = {}
-    for i = first, math.min(first + 999, #numbers) do
+    for i = first, min(first + 999, #numbers) do
       fields[#fields + 1] = base.digits(numbers[i])
     end
     local texts = call('HMGET', PREFIX .. 'runs', unpack(fields))

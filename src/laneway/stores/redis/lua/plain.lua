@@ -8,22 +8,20 @@
 local plain = {}
 local LAST = 2147483647  -- the greatest number that may be written by '%d' wherever a server runs
 
--- Read all turns and seats at once that the stretches need.
+-- Read all seats at once that the stretches need.
 local function load(stretches)
-  local turns, users = {}, {}
+  local users = {}
   for i = 1, #stretches do
-    local _, _, _, lane, user, priority = unpack(stretches[i], 1, 6)
-    turns[lane], users[lane] = turns[lane] or {}, users[lane] or {}
+    local lane, user = stretches[i][4], stretches[i][5]
     if user then
-      table.insert(turns[lane], turn_field(user, priority))
+      users[lane] = users[lane] or {}
       table.insert(users[lane], user)
     end
   end
-  for lane, fields in pairs(turns) do
+  for lane, names in pairs(users) do
     local book = lanes.find(lane)
-    if book and #fields > 0 then
-      lanes.turns(book):load(fields)
-      lanes.seats(book):load(users[lane])
+    if book then
+      lanes.seats(book):load(names)
     end
   end
 end
@@ -52,7 +50,7 @@ end
 
 local function is_known(key, ids)
   for first = 1, #ids, MOST_MOVES do
-    local found = call('HMGET', PREFIX .. key, unpack(ids, first, math.min(first + MOST_MOVES - 1, #ids)))
+    local found = call('HMGET', PREFIX .. key, unpack(ids, first, min(first + MOST_MOVES - 1, #ids)))
     for i = 1, #found do
       if found[i] then
         return true
@@ -75,7 +73,7 @@ local function namer()
     elseif block ~= number - at then
       block = number - at
       before = base.digits(block / 1000)
-      zeros = string.sub(base.member(number), 1, -4 - #before)
+      zeros = sub(base.member(number), 1, -4 - #before)
     end
     local last = thousand[at]
     if not last then
@@ -108,7 +106,7 @@ local function write(stretches, number)
         long[#long + 1], long[#long + 2] = field, given
         before, given, tail = '', '', ELSEWHERE
       end
-      written[at], written[at + 1] = field, front .. pack(rank) .. heads[#id] .. id .. times .. before .. given .. tail
+      written[at], written[at + 1] = field, front .. heads[#id] .. id .. times .. before .. given .. tail
       numbers[at], numbers[at + 1] = id, field
       places[place], places[place + 1] = rank, member
       at, place, rank = at + 2, place + 2, rank + 1

@@ -5,7 +5,7 @@
 --
 --   its state    state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare
 --   whose it is  task, lane, user, session, priority: never change
---   its own      rank, id, accepted_at, due_at, and at the end (its `tail`) arguments and result, JSON texts
+--   its own      id, accepted_at, due_at, and at the end (its `tail`) arguments and result, JSON texts
 --
 -- Before them stand the lengths of the first two, so that a part can be compared or replaced without a look at the
 -- others: many runs have the same state, and what a batch is moved by is one state text in place of another.
@@ -58,7 +58,17 @@ local function rare_of(run)
   return rare or false
 end
 
+-- What small whole numbers are packed as.
+records.ints = setmetatable({}, {__index = function(ints, number)
+  local text = pack(number)
+  if number >= 0 and number < 10000 then
+    ints[number] = text
+  end
+  return text
+end})
+
 local INLINE = 1000  -- bytes of arguments or of a result that stand in the record
+records.INLINE = INLINE
 local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
 local states, leads, known = {}, {}, 0  -- what states say, by text; what stands before them, by length
 local whoses, owners = {}, 0  -- what texts say of whose runs are
@@ -114,31 +124,33 @@ end
 local FIRST = 13  -- bytes before the first part
 
 local function size(length)
-  return string.char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
+  return char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
 end
 
--- Return what stands before the parts: how many bytes are before the last one, and before the second.
+-- Return what stands before parts of these lengths: how many bytes are before the last one, and before the second.
 local function lead(state, whose)
-  local key = #state * 16777216 + #whose
+  local key = state * 16777216 + whose
   local text = leads[key]
   if not text then
-    text = string.char(0xdc, 0, 26) .. size(FIRST + #state + #whose) .. size(FIRST + #state)
+    text = char(0xdc, 0, 25) .. size(FIRST + state + whose) .. size(FIRST + state)
     leads[key], known = text, known + 1
   end
   return text
 end
 
+records.lead = lead
+
 -- Return all of a record before its last part, and where that begins.
 function records.own_at(text)
-  local a, b, c = string.byte(text, 6, 8)
+  local a, b, c = byte(text, 6, 8)
   local at = a * 65536 + b * 256 + c
-  return string.sub(text, 1, at), at + 1
+  return sub(text, 1, at), at + 1
 end
 
 local function first_two(text)
-  local a, b, c, _, _, d, e, f = string.byte(text, 6, 13)
+  local a, b, c, _, _, d, e, f = byte(text, 6, 13)
   local second, first = a * 65536 + b * 256 + c, d * 65536 + e * 256 + f
-  return string.sub(text, FIRST + 1, first), string.sub(text, first + 1, second), second
+  return sub(text, FIRST + 1, first), sub(text, first + 1, second), second
 end
 
 -- Parts ---------------------------------------------------------------------------------------------------------------
@@ -148,11 +160,11 @@ function records.state_of(text)
   local found = states[text]
   if not found then
     local _, state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare =
-      cmsgpack.unpack_limit(text, 13)
+      unpack_limit(text, 13)
     found = {
       state = state, kind = kind, shelf = shelf, fence = fence, attempt = attempt, crashes = crashes,
       started_at = started_at, ended_at = ended_at, worker = worker, holder = holder, seq = seq, log = log,
-      rare = rare,
+      rare = rare, size = #text,
     }
     if not rare then  -- the tables in it are its run's own
       states[text], known = found, known + 1
@@ -176,8 +188,8 @@ end
 function records.whose_of(text)
   local found = whoses[text]
   if not found then
-    local _, task, lane, user, session, priority = cmsgpack.unpack_limit(text, 5)
-    found = {task = task, lane = lane, user = user, session = session, priority = priority}
+    local _, task, lane, user, session, priority = unpack_limit(text, 5)
+    found = {task = task, lane = lane, user = user, session = session, priority = priority, size = #text}
     whoses[text], owners = found, owners + 1
   end
   return found
@@ -191,7 +203,7 @@ end
 
 -- Return what stands before the last part of a record.
 function records.front(state, whose)
-  return lead(state, whose) .. state .. whose
+  return lead(#state, #whose) .. state .. whose
 end
 
 local function whose_text(task, lane, user, session, priority)
@@ -202,7 +214,7 @@ end
 
 -- What stands before a packed text, by its length.
 records.heads = setmetatable({}, {__index = function(heads, length)
-  local head = string.sub(pack(string.rep(' ', length)), 1, -length - 1)
+  local head = sub(pack(string.rep(' ', length)), 1, -length - 1)
   if length <= INLINE then
     heads[length] = head
   end
@@ -221,17 +233,17 @@ end
 
 -- Return a tail with a result: there was none, which is one byte.
 function records.with_result(tail, value)
-  return string.sub(tail, 1, -2) .. pack(value)
+  return sub(tail, 1, -2) .. pack(value)
 end
 
 -- Tell of a tail, or a record, whether the arguments are kept elsewhere. They are an object, so they end with a brace.
 function records.has_no_args(tail)
-  return string.byte(tail, -2) == 0xc2
+  return byte(tail, -2) == 0xc2
 end
 
 -- Return the last part, with another tail.
 function records.last(run, tail)
-  return pack(run.rank, run.id) .. packed(run.accepted_at) .. packed(run.due_at) .. tail
+  return pack(run.id) .. packed(run.accepted_at) .. packed(run.due_at) .. tail
 end
 
 -- Whole records -------------------------------------------------------------------------------------------------------
@@ -242,10 +254,10 @@ local Glance = {}
 
 local function fill(run)
   local text, is = run.text, run.is
-  local at, id, accepted_at, due_at = cmsgpack.unpack_limit(text, 3, run.own - 1)
+  local at, id, accepted_at, due_at = unpack_limit(text, 3, run.own - 1)
   setmetatable(run, nil)
-  run.text, run.is, run.own, run.was = nil, nil, nil, nil
-  run.id, run.accepted_at, run.due_at, run.tail = id, accepted_at, due_at, string.sub(text, at + 1)
+  run.text, run.is, run.own = nil, nil, nil
+  run.id, run.accepted_at, run.due_at, run.tail = id, accepted_at, due_at, sub(text, at + 1)
   run.fence, run.attempt, run.crashes, run.seq = is.fence, is.attempt, is.crashes, is.seq
   run.started_at, run.ended_at, run.worker, run.holder = is.started_at, is.ended_at, is.worker, is.holder
   run.log = {unpack(is.log)}
@@ -268,11 +280,10 @@ end
 function records.read(text, field)
   local state, whose, second = first_two(text)
   local is, of = records.state_of(state), records.whose_of(whose)
-  local at, rank = cmsgpack.unpack_limit(text, 1, second)
   return setmetatable({
     number = tonumber(field), task = of.task, lane = of.lane, user = of.user, session = of.session,
-    priority = of.priority, whose = whose, state = is.state, kind = is.kind, shelf = is.shelf, rank = rank,
-    is = is, text = text, own = at + 1, was = rank,
+    priority = of.priority, whose = whose, state = is.state, kind = is.kind, shelf = is.shelf, is = is,
+    text = text, own = second + 1,
   }, Glance)
 end
 
@@ -294,18 +305,32 @@ local function moved_text(is, kind, shelf)
   return by_kind[kind]
 end
 
--- Return the last part of a run that was only read, with its rank.
-function records.own(run)
-  return pack(run.rank) .. string.sub(run.text, run.own)
+-- Return what a record says of its run's state, and whose it is.
+function records.look(text)
+  local a, b, c, _, _, d, e, f = byte(text, 6, 13)
+  local first = d * 65536 + e * 256 + f
+  local state, whose = sub(text, FIRST + 1, first), sub(text, first + 1, a * 65536 + b * 256 + c)
+  return states[state] or records.state_of(state), whoses[whose] or records.whose_of(whose)
+end
+
+-- Return all of a record behind its state, which is known.
+function records.rest(text, is)
+  return sub(text, FIRST + 1 + is.size)
+end
+
+-- Return a record of a run that has nothing rare and is moved to that shelf, as that kind; what it says is known.
+function records.moved(text, is, of, shelf, kind)
+  local state = moved_text(is, kind, shelf)
+  return lead(#state, of.size) .. state .. sub(text, FIRST + 1 + is.size)
 end
 
 function records.write(run)
   local is = run.is
   if is and run.state == is.state then
-    if run.kind == is.kind and run.shelf == is.shelf and run.rank == run.was then
+    if run.kind == is.kind and run.shelf == is.shelf then
       return run.text
     elseif not is.rare then
-      return records.front(moved_text(is, run.kind, run.shelf), run.whose) .. records.own(run)
+      return records.front(moved_text(is, run.kind, run.shelf), run.whose) .. sub(run.text, run.own)
     end
   end
   local tail = run.tail  -- which fills it
@@ -321,14 +346,14 @@ function records.new(number, new, lane, due_at)
     task = new.task, lane = lane, user = user, session = session, priority = new.priority,
     state = 'pending', kind = 0, shelf = false, fence = 0, attempt = 1, crashes = 0,
     started_at = false, ended_at = false, worker = false, holder = false, seq = 0,
-    log = {}, accepted_at = NOW, due_at = due_at, rank = 0,
+    log = {}, accepted_at = NOW, due_at = due_at,
   }, Run)
   run.retry_of, run.ties = new.retry_of, new.ties
   return run
 end
 
--- Return what stands, in records of runs that are new and in the ready order of their lane, before the rank, and behind
--- the id.
+-- Return what stands, in records of runs that are new and in the ready order of their lane, before the id, and
+-- behind it.
 function records.fresh(task, lane, user, priority)
   local whose, now = whose_text(task, lane, user, false, priority), packed(NOW)
   local of = records.whose_of(whose)

@@ -10,9 +10,9 @@ local function empty(book)
   end
   for _, seat in pairs(lanes.seats(book):all()) do
     seat.active, seat.parked, seat.out = 0, 0, 0
-  end
-  for _, turn in pairs(lanes.turns(book):all()) do
-    turn.waiting = 0
+    for at = 3, #seat.turns, 3 do
+      seat.turns[at] = 0
+    end
   end
 end
 
@@ -20,7 +20,7 @@ local function ready_at(book, priority)
   if not book.paces[priority] then
     local most = 0
     for _, pace in pairs(book.paces) do
-      most = math.max(most, pace.v)
+      most = max(most, pace.v)
     end
     book.paces[priority] = {v = most, ready = 0, last = 0, waiting = 0}
   end
@@ -30,7 +30,7 @@ end
 local gates = {aside = {}, broken = {}}  -- by kind, then lane: a table of trues
 
 local function count_parked(book, run, gate)
-  local what, name = string.match(gate, '^(%a+):(.*)$')
+  local what, name = match(gate, '^(%a+):(.*)$')
   local kind = what == 'task' and 'aside' or what == 'breaker' and 'broken'
   if kind then
     gates[kind][book.name] = gates[kind][book.name] or {}
@@ -65,8 +65,7 @@ local function count_in_lane(run, shelf, gate)
   end
   if (shelf == 'ready' or shelf == 'parked') and not has(run.kind, AGAIN) and not has(run.kind, STILL) then
     ready_at(book, run.priority)
-    local turn = lanes.turn(book, run)
-    turn.waiting = turn.waiting + 1
+    lanes.count_waiting(book, run.user, run.priority)
   end
 end
 
@@ -82,10 +81,8 @@ local function set_lanes()
     for _, pace in pairs(book.paces) do
       pace.last = pace.waiting > 0 and pace.last or 0
     end
-    for field, turn in pairs(lanes.turns(book):all()) do
-      if turn.waiting == 0 then
-        lanes.turns(book):drop(field)
-      end
+    for _, seat in pairs(lanes.seats(book):all()) do
+      lanes.drop_turns(seat)
     end
   end
 end
@@ -161,8 +158,8 @@ local function list_again(name, book, found)
   book.unstarted, book.held, book.back = found.unstarted, found.held, found.back
   local key = PREFIX .. 'held:' .. name
   local first, last = call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
-  book.front = math.min(book.front, tonumber(first[2] or 0))
-  book.joined = math.max(book.joined, tonumber(last[2] or 0))
+  book.front = min(book.front, tonumber(first[2] or 0))
+  book.joined = max(book.joined, tonumber(last[2] or 0))
 end
 
 local function set_sessions()

@@ -8,9 +8,9 @@ local replies = {}
 function replies.list(parts, count)
   count = count or #parts
   if count < 16 then
-    return string.char(0x90 + count) .. table.concat(parts)
+    return char(0x90 + count) .. table.concat(parts)
   end
-  local header = string.char(
+  local header = char(
     0xdd, math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256,
     count % 256)
   return header .. table.concat(parts)

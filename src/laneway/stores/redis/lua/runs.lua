@@ -3,10 +3,125 @@
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 
 local runs = {}
-local HANDED = '\159'  -- the header of a run that is handed to a worker and has nothing rare
+local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
 
 local kept_runs = ledgers.at('runs')
-kept_runs.to_text, kept_runs.of_text = records.write, records.read
+
+-- Most that are moved from one shelf to another are never looked at: where they are put is noted here, by number, until
+-- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
+local kinds_of = {}
+local PARKED = 1000
+local any_read = false  -- somebody has read a run, and may have to be told
+
+-- What the records say whose texts were looked at, by number as text: state, and whose it is.
+local states_of, owners_of = {}, {}
+
+base.at_begin(function()
+  kinds_of, any_read = {}, false
+  states_of, owners_of = {}, {}
+end)
+
+local function noted(number)
+  local kind = kinds_of[number]
+  if kind < 0 then
+    return 'parked', kind + PARKED
+  end
+  return 'ready', kind
+end
+
+kept_runs.to_text = records.write
+
+function kept_runs.of_text(text, field)
+  local run = records.read(text, field)
+  local number = run.number
+  any_read = true
+  if kinds_of[number] then
+    run.shelf, run.kind = noted(number)
+    kinds_of[number] = nil
+  end
+  return run
+end
+
+local function look(field, text)
+  local is, of = records.look(text)
+  states_of[field], owners_of[field] = is, of
+  return is, of
+end
+
+-- Write where those are that nobody has read.
+function kept_runs:complete()
+  if next(kinds_of) == nil then
+    return
+  end
+  local fields, numbers, rewritten, offered = {}, {}, self.rewritten, self.offered
+  for number in pairs(kinds_of) do
+    fields[#fields + 1], numbers[#numbers + 1] = base.digits(number), number
+  end
+  self:offer(fields)
+  for i = 1, #fields do
+    local field = fields[i]
+    local is = states_of[field] or (offered[field] and look(field, offered[field]))
+    if is and not is.rare then
+      rewritten[field] = records.moved(offered[field], is, owners_of[field], noted(numbers[i]))
+    else
+      self:find(field)
+    end
+  end
+end
+
+-- Note that a run was put into the ready order of its lane (`parked`: behind its user), as that kind.
+function runs.place(number, parked, kind)
+  local field = any_read and base.digits(number)
+  local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
+  if run then
+    run.shelf, run.kind = parked and 'parked' or 'ready', kind
+    return
+  elseif not kept_runs.key then
+    kept_runs:touch()
+  end
+  kinds_of[number] = parked and kind - PARKED or kind
+end
+
+-- Read the records of these as texts, by their numbers as texts, unless they were read: they will be asked for.
+function runs.offer(fields)
+  kept_runs:offer(fields)
+end
+
+-- Return what is known of a run by its number as text: its state, and whose it is.
+function runs.glance(field)
+  local is = states_of[field]
+  if is and not any_read then
+    return is, owners_of[field]
+  end
+  local run = kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field))
+  if run then
+    return run, run
+  end
+  local offered = kept_runs.offered
+  if not offered[field] then
+    kept_runs:offer({field})
+  end
+  return look(field, offered[field])
+end
+
+-- Return of a run that was not read, by its number and that as text: its record, its state, whose it is, and as what kind
+-- it was put where it is, if that was by this call. Nil if it has to be read.
+function runs.unread(number, field)
+  local text = kept_runs.offered[field]
+  if not text or any_read and kept_runs.kept[field] ~= nil or kept_runs.rewritten[field] then
+    return nil
+  end
+  local is, of = states_of[field], owners_of[field]
+  if not is then
+    is, of = look(field, text)
+  end
+  return text, is, of, kinds_of[number]
+end
+
+-- Let a run start that was not read: this is its record then.
+function runs.start_as(number, field, text)
+  kept_runs.rewritten[field], kinds_of[number] = text, nil
+end
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
 local TERMINAL = {succeeded = true, failed = true, cancelled = true, dropped = true}
@@ -44,22 +159,15 @@ function runs.texts(fields)
   return kept_runs:untouched(fields), kept_runs.rewritten, kept_runs.offered
 end
 
--- Give a run another record, as text; return its number as text.
-function runs.rewrite(run, text)
-  local field = base.digits(run.number)
-  kept_runs:rewrite(field, text)
-  return field
-end
-
 -- Return the run's arguments, JSON text.
 function runs.args(run)
-  local _, args = cmsgpack.unpack_limit(run.tail, 1)
+  local _, args = unpack_limit(run.tail, 1)
   return args or base.text('args', base.digits(run.number))
 end
 
 -- Return the run's result, JSON text; false if it has none.
 function runs.result(run)
-  local _, _, result = cmsgpack.unpack_limit(run.tail, 2)
+  local _, _, result = unpack_limit(run.tail, 2)
   return result or base.text('results', base.digits(run.number)) or false
 end
 
@@ -93,7 +201,7 @@ function runs.handed(run)
     return HANDED .. text
   end
   local number = base.digits(run.number)
-  return '\220\0\22' .. text .. pack(
+  return '\220\0\21' .. text .. pack(
     run.lapsed or false, run.saved and base.text('saved', number) or false, run.timed_out or false, run.messages or 0,
     run.prepared and base.text('prepared', number) or false, run.ties and base.text('ties', number) or false,
     run.memos or 0)
@@ -148,6 +256,7 @@ function runs.make(new, lane, due_at)
   base.count('blocks', base.digits(math.floor(last_number / 1000)), 1)
   local run = records.new(last_number, new, lane, due_at)
   local field = base.digits(last_number)
+  any_read = true
   kept_runs:add(field, run)
   base.set_text('ids', new.id, field)
   if records.is_long(new.args) then
@@ -176,6 +285,7 @@ function runs.bring(facts)
     facts.accepted_at, facts.started_at or false, facts.ended_at or false
   base.count('blocks', base.digits(math.floor(facts.number / 1000)), 1)
   base.count('states', state, 1)
+  any_read = true
   kept_runs:add(field, run)
   base.set_text('ids', facts.id, field)
   if records.is_long(facts.args) then
@@ -202,7 +312,7 @@ function runs.count_in(count)
   local first = before + 1
   while first <= last_number do
     local block = math.floor(first / 1000)
-    local behind = math.min(last_number, block * 1000 + 999)
+    local behind = min(last_number, block * 1000 + 999)
     base.count('blocks', base.digits(block), behind - first + 1)
     first = behind + 1
   end
@@ -259,7 +369,7 @@ function runs.count_ended(state, fields)
     local field = fields[i]
     local zero = zeros[#field]
     if not zero then
-      zero = string.sub(base.member(field), 1, -#field - 1)
+      zero = sub(base.member(field), 1, -#field - 1)
       zeros[#field] = zero
     end
     ended[at + 1], ended[at + 2] = NOW, zero .. field

@@ -1,4 +1,4 @@
--- needs: base, ledgers
+-- needs: base, ledgers, records
 -- gives: sessions, kept_sessions
 -- Admission to a session: an ordered series of runs, at most `max_concurrent` of them active. This restates
 -- core/sessions.py, where the rules are explained; names are the same.
@@ -69,6 +69,7 @@ local function make(name)
     back = 0,  -- of the held, those that were started before: they are the first
     joined = 0,  -- the last place given
     front = 0,  -- the first place given to one that came back
+    heads = '', taken = 0,  -- the first of the held, as shelves.lua has them, and how many of these are held no more
     outside = {},  -- runs that were started and stepped out
     asking = {},  -- of all these, the ones that wait for an answer
     windows = {},  -- {task, user, number, until}
@@ -97,42 +98,60 @@ end)
 local function set(book, name, value)
   rawset(book, name, value)
   rawset(book, 'rest', nil)
+  rawset(book, 'simple', nil)
 end
 
 local function rest_of(text)
   local found = rests[text]
   if not found then
-    local _, outside, asking, windows, given, ruled, throttled, paused, alone = cmsgpack.unpack_limit(text, 8)
+    local _, outside, asking, windows, given, ruled, throttled, paused, alone = unpack_limit(text, 8)
     local view = {
       outside = outside, asking = asking, windows = windows, given = given, ruled = ruled, throttled = throttled,
       paused = paused, alone = alone,
     }
     sessions.judge(view)
     view.most = sessions.limit(view)
+    view.simple = #outside == 0 and #asking == 0 and #windows == 0 and not paused and not alone and view.most == 1
     found = {__index = view, __newindex = set}
     rests[text], rests_kept = found, rests_kept + 1
   end
   return found
 end
 
+local ints, text_heads = records.ints, records.heads
+
 local function write(book)
-  if sessions.is_idle(book) then
+  local admitted, unstarted, rest = book.admitted, book.unstarted, book.rest
+  if not admitted[1] and sessions.is_idle(book) then
     return nil
-  elseif book.rest then
-    return '\158' .. pack(book.admitted, book.unstarted, book.held, book.back, book.joined, book.front) .. book.rest
   end
-  return pack({
-    book.admitted, book.unstarted, book.held, book.back, book.joined, book.front, book.outside, book.asking,
-    book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
-  })
+  if not rest then
+    book.own = true
+    return pack({
+      admitted, unstarted, book.held, book.back, book.joined, book.front, book.taken, book.heads, book.outside,
+      book.asking, book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
+    })
+  end
+  local first, heads, before = admitted[1], book.heads, nil
+  if first and not admitted[2] and (unstarted == 0 or unstarted == first) then
+    local text = pack(first)
+    before = '\220\0\16\145' .. text .. (unstarted == 0 and '\0' or text)
+  else
+    before = '\220\0\16' .. pack(admitted, unstarted)
+  end
+  return before .. ints[book.held] .. ints[book.back] .. ints[book.joined] .. ints[book.front] .. ints[book.taken]
+    .. text_heads[#heads] .. heads .. rest
 end
 
+-- A book that is `simple` has nothing but one run that is admitted, and those that are held.
 local function read(text)
-  local at, admitted, unstarted, held, back, joined, front = cmsgpack.unpack_limit(text, 6, 1)
-  local rest = string.sub(text, at + 1)
+  local at, admitted, unstarted, held, back, joined, front, taken, heads = unpack_limit(text, 8, 3)
+  local rest = sub(text, at + 1)
+  local shared = rest_of(rest)
   return setmetatable({
-    admitted = admitted, unstarted = unstarted, held = held, back = back, joined = joined, front = front, rest = rest,
-  }, rest_of(rest))
+    admitted = admitted, unstarted = unstarted, held = held, back = back, joined = joined, front = front,
+    taken = taken, heads = heads, fields = false, numbers = false, rest = rest, simple = shared.__index.simple,
+  }, shared)
 end
 
 -- Return a list of a book, to be changed.
@@ -160,15 +179,17 @@ sessions.own_list = own_list
 
 local kept_sessions = ledgers.at('sessions', make)
 kept_sessions.to_text, kept_sessions.of_text = write, read
+kept_sessions:remember()
 
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
   return kept_sessions.kept[name] or kept_sessions:get(name)
 end
 
--- Read the books of several at once, because they will be asked for.
+-- Read the books of several at once, because they will be asked for; return all that were read, by name.
 function sessions.load(names)
   kept_sessions:load(names)
+  return kept_sessions.kept
 end
 
 -- Return the book of a session that is not idle, else nil.

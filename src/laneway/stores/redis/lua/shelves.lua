@@ -1,11 +1,13 @@
--- needs: base, orders, runs, lanes, circuits
+-- needs: base, orders, runs, lanes, sessions, circuits, holding
 -- gives: shelves, BREAKER
 -- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
 --
 --   due                       runs of the future, by due time
---   held:<session>            runs of a session that wait to be admitted, by place
+--   held:<session>            runs of a session that wait to be admitted, by place (holding.lua)
 --   ready:<lane>              runs that may start, by rank
 --   parked:<n>:<lane>:<gate>  runs a claim could not start, by rank (n: the length of the lane's name)
+-- The runs that a user keeps from starting stand in the user's seat (`line`) while they are few: rank, number, what it is
+-- brought back by (`ticket`), the next rank; else all of them are parked under the gate `user:<user>`.
 -- Sets `aside:<lane>` and `broken:<lane>` name the tasks and the keys of circuits that have parked sets there, sets
 -- `aside_lanes` and `broken_lanes` the lanes of which there is such a set.
 -- Sorted sets `later:<session>`: its runs that were never started and have not joined, by due time; `deadlines`: runs
@@ -32,7 +34,7 @@ end
 
 -- Remember whether a gate has a parked set in a lane, for those that a claim takes from.
 local function note_gate(lane, gate, there)
-  local what, name = string.match(gate, '^(%a+):(.*)$')
+  local what, name = match(gate, '^(%a+):(.*)$')
   local kind = what == 'task' and 'aside' or what == 'breaker' and 'broken'
   if kind then
     base.put_in(kind .. ':' .. lane, name, there)
@@ -49,56 +51,117 @@ function shelves.ready(lane)
   return orders.at('ready:' .. lane)
 end
 
-function shelves.put_ready(run)
-  run.shelf = 'ready'
-  shelves.ready(run.lane):put(run.rank, run.number)
+-- Put a run into the ready order of its lane.
+function shelves.put_ready(book, number, kind, rank)
+  local order = book.order_
+  if not order then
+    order = orders.at('ready:' .. book.name)
+    book.order_ = order
+  end
+  order:put(rank, number)
+  runs.place(number, false, kind)
 end
 
-function shelves.put_parked(run, gate)
+function shelves.put_parked(run, gate, rank)
   run.shelf = 'parked'
-  parked(run.lane, gate):put(run.rank, run.number)
+  parked(run.lane, gate):put(rank, run.number)
   note_gate(run.lane, gate, true)
 end
 
 function shelves.take_parked(lane, gate)
   local order = parked(lane, gate)
-  local run = runs.get(order:take())
-  run.shelf = false
+  local number, rank = order:take()
+  runs.get(number).shelf = false
   if order:is_empty() then
     note_gate(lane, gate, false)
   end
-  return run
+  return number, rank
 end
 
--- The same for those that their user keeps from starting.
-function shelves.put_users(run)
-  run.shelf = 'parked'
-  parked(run.lane, 'user:' .. run.user):put(run.rank, run.number)
+-- The same for those that their user keeps from starting ---------------------------------------------------------------
+
+local MOST_IN_LINE = 8
+
+-- What a run is brought back by: its priority, and whether it was started before.
+local function ticket_of(priority, kind)
+  return 2 * priority + kind % 2
 end
 
-function shelves.take_users(lane, user)
-  local run = runs.get(parked(lane, 'user:' .. user):take())
-  run.shelf = false
-  return run
+local function leave_line(lane, user, seat)
+  local line, order = seat.line, parked(lane, 'user:' .. user)
+  for at = seat.first, line and #line or 0, 3 do
+    order:put(line[at], line[at + 1])
+  end
+  seat.line = false
+  return order
 end
 
--- Those that wait to be admitted.
-function shelves.put_held(run, place)
-  run.shelf = 'held'
-  orders.at('held:' .. run.session):put(place, run.number)
+-- Park a run behind its user; `seat` counts it.
+function shelves.park(lane, user, seat, number, priority, kind, rank)
+  local line, count = seat.line, seat.parked
+  seat.parked = count + 1
+  runs.place(number, true, kind)
+  if count == 0 then
+    seat.line, seat.first = {rank, number, ticket_of(priority, kind)}, 1
+  elseif line and count < MOST_IN_LINE then
+    local at, first = #line - 2, seat.first
+    while at >= first and (line[at] > rank or (line[at] == rank and line[at + 1] > number)) do
+      line[at + 3], line[at + 4], line[at + 5] = line[at], line[at + 1], line[at + 2]
+      at = at - 3
+    end
+    line[at + 3], line[at + 4], line[at + 5] = rank, number, ticket_of(priority, kind)
+  else
+    leave_line(lane, user, seat):put(rank, number)
+  end
 end
 
-function shelves.take_held(session)
-  local order = orders.at('held:' .. session)
-  order.wanted = order.wanted or 1
-  local run = runs.get(order:take())
-  run.shelf = false
-  return run
+-- Take the first run that is parked behind a user; return its number and its ticket: twice its priority, one more if it
+-- was started before.
+function shelves.unpark(lane, user, seat)
+  local line, first = seat.line, seat.first
+  seat.parked = seat.parked - 1
+  if not line then
+    local run = runs.get(parked(lane, 'user:' .. user):take())
+    return run.number, ticket_of(run.priority, run.kind)
+  end
+  local number, ticket = line[first + 1], line[first + 2]
+  if line[first + 3] then
+    seat.first = first + 3
+  else
+    seat.line = false
+  end
+  return number, ticket
 end
 
--- Return the runs that a session holds back, in order.
-function shelves.held_by(session)
-  return runs.all_of(orders.at('held:' .. session):all())
+-- Take a run out of the line of its user, if it stands there; tell if so. Whoever does this counts it.
+local function step_out_of_line(lane, user, number)
+  local seat = lanes.seat(lanes.get(lane), user)
+  local line = seat.line
+  for at = seat.first, line and #line or 0, 3 do
+    if line[at + 1] == number then
+      for i = at, #line do
+        line[i] = line[i + 3]
+      end
+      seat.line = line[seat.first] and line or false
+      return true
+    end
+  end
+  return false
+end
+
+-- Return the rank of a run that is ready or parked, as it is kept.
+function shelves.rank_of(run)
+  if run.shelf == 'parked' and run.user and not (has(run.kind, STILL) or has(run.kind, ASIDE)) then
+    local seat = lanes.seat(lanes.get(run.lane), run.user)
+    for place = 1, seat.line and #seat.line or 0, 3 do
+      if seat.line[place + 1] == run.number then
+        return seat.line[place]
+      end
+    end
+  end
+  local key = run.shelf == 'ready' and 'ready:' .. run.lane
+    or 'parked:' .. #run.lane .. ':' .. run.lane .. ':' .. shelves.gate_of(run)
+  return tonumber(call('ZSCORE', PREFIX .. key, base.member(run.number)) or 0)
 end
 
 -- Tell of a run of a session that was never started whether it is still to join.
@@ -158,7 +221,7 @@ function shelves.next_due()
   end
   local due, late = orders.at('due'):first(), orders.at('deadlines'):first()
   if due and late then
-    return math.min(due, late)
+    return min(due, late)
   end
   return due or late
 end
@@ -167,7 +230,11 @@ end
 function shelves.remove(run)
   local shelf = run.shelf
   if shelf == 'held' then
-    orders.at('held:' .. run.session):remove(run.number)
+    holding.leave(run.session, sessions.get(run.session)):remove(run.number)
+  elseif shelf == 'parked' and not (has(run.kind, STILL) or has(run.kind, ASIDE)) then
+    if not step_out_of_line(run.lane, run.user, run.number) then
+      parked(run.lane, 'user:' .. run.user):remove(run.number)
+    end
   elseif shelf == 'parked' then
     local gate = shelves.gate_of(run)
     local order = parked(run.lane, gate)
@@ -184,8 +251,24 @@ function shelves.remove(run)
   run.shelf = false
 end
 
+-- Take a run out of a seat or the book of a session, if it stands there; tell if so. A place is as places.lua has it.
+function shelves.drop_from_book(place, number)
+  local shelf, owner, user = place[1], place[2], place[3] and match(place[3], '^user:(.*)$')
+  if shelf == 'parked' and user then
+    return step_out_of_line(owner, user, number)
+  end
+  local book = shelf == 'held' and sessions.find(owner)
+  local at = book and book.heads ~= '' and base.index_of(holding.first(owner, book), base.digits(number))
+  if not at or at <= book.taken then
+    return false
+  end
+  holding.leave(owner, book):remove(number)
+  return true
+end
+
 -- Return what takes, call by call, the first run of the lane's ready order and of the parked sets of `tasks` and
--- `gates` (tables of trues); one of `gates` may be taken away meanwhile.
+-- `gates` (tables of trues): its number and its rank. It is given the ready order. One of `gates` may be taken away
+-- meanwhile.
 function shelves.taking(lane, tasks, gates)
   local order = shelves.ready(lane)
   local aside = {}
@@ -195,15 +278,7 @@ function shelves.taking(lane, tasks, gates)
     end
   end
   if #aside == 0 and next(gates) == nil then
-    return function()
-      local number = order:take()
-      if not number then
-        return nil
-      end
-      local run = runs.get(number)
-      run.shelf = false
-      return run
-    end
+    return order.take
   end
   return function()
     local rank, number = order:first()
@@ -225,8 +300,6 @@ function shelves.taking(lane, tasks, gates)
     elseif not number then
       return nil
     end
-    local run = runs.get(order:take())
-    run.shelf = false
-    return run
+    return order:take()
   end
 end

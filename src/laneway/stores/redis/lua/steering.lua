@@ -1,4 +1,4 @@
--- needs: base, runs, logs, lanes, sessions, circuits, shelves, flow, memos, inboxes, endings, workers, waking
+-- needs: base, runs, logs, lanes, sessions, circuits, shelves, flow, memos, inboxes, endings, workers, waking, holding
 -- gives: steering, PAUSED
 -- Control of runs: what a cancel, a pause, a resume, a drop and an answer do; restates core/control.py and what the
 -- memory store does with it (stores/memory/steering.py).
@@ -24,7 +24,7 @@ function steering.queued(session)
     if book.unstarted > 0 then
       found[1] = runs.get(book.unstarted)
     end
-    for _, run in ipairs(book.held > 0 and shelves.held_by(session) or {}) do
+    for _, run in ipairs(book.held > 0 and holding.all(session) or {}) do
       if run.fence == 0 then
         found[#found + 1] = run
       end

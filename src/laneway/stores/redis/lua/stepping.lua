@@ -32,7 +32,7 @@ end
 
 local function fires_in(now)
   local soonest = jobs.soonest()
-  return soonest and math.max(0, soonest - now) or false
+  return soonest and max(0, soonest - now) or false
 end
 
 -- Return an answer as verbs/step.lua gives it; `to` is where the store's content goes if it is being moved, else false.
@@ -68,7 +68,7 @@ function stepping.take(worker, step, to)
   end
 
   local next_due = waking.next_due()
-  local due_in = next_due and math.max(0, next_due - NOW) or false
+  local due_in = next_due and max(0, next_due - NOW) or false
   local reply = stepping.answer(worker, to, numbers, handed, refused, due_in, more, NOW)
   worker.call, worker.short, worker.lent = step[2], step[9], false
   worker.reply = {numbers, started.fences, refused, due_in, more, NOW, messages}

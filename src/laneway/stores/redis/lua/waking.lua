@@ -83,7 +83,7 @@ local function startable(books)
     if room > 0 then
       local ready = lanes.ready(book)
       if ready > 0 then
-        left[#left + 1] = {book, math.min(ready, room)}
+        left[#left + 1] = {book, min(ready, room)}
       end
       local tasks = {}
       for task in pairs(shelves.gated('aside', name)) do

@@ -60,10 +60,10 @@ local function renewed(lease)
   local beat = heartbeat()
   local silence = beat[1] > 0 and NOW - beat[1] or 0
   if math.abs(silence) <= math.floor(lease / 2) then
-    beat[1] = math.max(NOW, beat[1])
+    beat[1] = max(NOW, beat[1])
   else
     -- After a step back the old end of a grace may be years ahead, so it must not be kept.
-    beat[1], beat[2] = NOW, silence < 0 and NOW + lease or math.max(NOW + lease, beat[2])
+    beat[1], beat[2] = NOW, silence < 0 and NOW + lease or max(NOW + lease, beat[2])
   end
 end
 
@@ -102,8 +102,10 @@ end
 local moved = {}  -- by incarnation, then number as text: true if it got that lease, false if it has it no more
 local busy = {}  -- by incarnation: by how much its counts grow
 
+local got, lost = {}, {}  -- the same of many: {key, numbers as texts}
+
 base.at_begin(function()
-  moved, busy = {}, {}
+  moved, busy, got, lost = {}, {}, {}, {}
 end)
 
 -- Return the numbers, as texts, of the runs whose leases a worker has; a table of trues.
@@ -132,6 +134,14 @@ function workers.move(id, numbers, there)
   local of = moved_of(id)
   for i = 1, #numbers do
     of[numbers[i]] = there
+  end
+end
+
+-- Do the same for many, that nobody asks about or hands on before this call ends.
+function workers.move_all(id, numbers, there)
+  local lists = there and got or lost
+  if #numbers > 0 then
+    lists[#lists + 1] = {PREFIX .. 'leases:' .. id, numbers}
   end
 end
 
@@ -166,6 +176,12 @@ function workers.hand(run, id, lapsed)
 end
 
 base.at_end(function()
+  for i = 1, #lost do
+    base.send('SREM', lost[i][1], lost[i][2])
+  end
+  for i = 1, #got do
+    base.send('SADD', got[i][1], got[i][2])
+  end
   for id, numbers in pairs(moved) do
     local here, gone, more, less = {}, {}, 0, 0
     for number, there in pairs(numbers) do

@@ -18,7 +18,7 @@ if not till then
   end
   call_later('SET', 'sweep:' .. id, base.digits(till), 'EX', 3600)
 end
-local last, numbers = math.min(till, after + PAGE), {}
+local last, numbers = min(till, after + PAGE), {}
 for number = after + 1, last do
   numbers[#numbers + 1] = number
 end

@@ -24,11 +24,11 @@ end
 local found, rows = {}, {}
 local due, first = call('ZCOUNT', key, '-inf', now), passed()
 if limit > 0 and first < due then
-  found = call('ZRANGE', key, first, math.min(first + limit, due) - 1)
+  found = call('ZRANGE', key, first, min(first + limit, due) - 1)
   jobbook.load(found)
 end
 for i = 1, #found do
   rows[i] = jobbook.shown(jobbook.find(found[i]))
 end
 local next_one = call('ZRANGE', key, due, due, 'WITHSCORES')
-return pack({NOW, rows, tonumber(next_one[2]) or false, math.max(0, jobbook.latest() - NOW)})
+return pack({NOW, rows, tonumber(next_one[2]) or false, max(0, jobbook.latest() - NOW)})

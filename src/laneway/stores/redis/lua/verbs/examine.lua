@@ -5,20 +5,20 @@
 local newest, set_back = 0, 0
 
 local function see(at)
-  newest = math.max(newest, tonumber(at) or 0)
+  newest = max(newest, tonumber(at) or 0)
 end
 
 local last = tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0)
 local fields = {}
-for number = math.max(1, last - 999), last do
+for number = max(1, last - 999), last do
   fields[#fields + 1] = base.digits(number)
 end
 local before
 for _, text in ipairs(#fields > 0 and call('HMGET', PREFIX .. 'runs', unpack(fields)) or {}) do
   if text then
-    local accepted_at = unpacked(text)[23]
+    local accepted_at = unpacked(text)[22]
     see(accepted_at)
-    set_back = math.max(set_back, (before or accepted_at) - accepted_at)
+    set_back = max(set_back, (before or accepted_at) - accepted_at)
     before = accepted_at
   end
 end

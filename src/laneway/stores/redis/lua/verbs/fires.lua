@@ -9,11 +9,11 @@ if not oldest or limit <= 0 then
   return pack({})
 end
 if before then  -- their numbers have no gaps
-  last = math.min(last, before - unpacked(oldest)[9] - 1)
+  last = min(last, before - unpacked(oldest)[9] - 1)
 end
 local rows = {}
 if last >= 0 then
-  local texts = call('LRANGE', key, math.max(0, last - limit + 1), last)
+  local texts = call('LRANGE', key, max(0, last - limit + 1), last)
   for i = 1, #texts do
     rows[i] = unpacked(texts[#texts + 1 - i])
   end

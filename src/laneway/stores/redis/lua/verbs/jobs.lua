@@ -29,7 +29,7 @@ end
 local index = PREFIX .. (owner and 'jobs_of:' .. owner or 'jobs_listed')
 local places, ids = call('ZRANGEBYLEX', index, first, last, 'LIMIT', 0, LOOKED_AT), {}
 for i = 1, #places do
-  ids[i] = string.match(places[i], '[^%z]*$')
+  ids[i] = match(places[i], '[^%z]*$')
 end
 jobbook.load(ids)
 local left = limit

@@ -6,7 +6,7 @@ base.allow_full()
 local args = unpacked(ARGV[2])
 local lane, after = args[1], args[2]
 local newest = tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0)
-local last, numbers, found = math.min(newest, after + 4000), {}, {}
+local last, numbers, found = min(newest, after + 4000), {}, {}
 for number = after + 1, last do
   numbers[#numbers + 1] = number
 end

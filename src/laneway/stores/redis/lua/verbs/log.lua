@@ -23,11 +23,11 @@ if rare.spilled then
     local holding = call('XREVRANGE', key, base.digits(after + 1) .. '-1', '-', 'COUNT', 1)[1]
     from = holding and holding[1] or '-'
   end
-  local most = math.max(1, math.min(MOST, limit))  -- each holds an event, at least
+  local most = max(1, min(MOST, limit))  -- each holds an event, at least
   local size, entries = 0, call('XRANGE', key, from, '+', 'COUNT', most)
   chunks = {}
   for i, entry in ipairs(entries) do
-    local first, text = tonumber(string.match(entry[1], '^%d+')), entry[2][2]
+    local first, text = tonumber(match(entry[1], '^%d+')), entry[2][2]
     chunks[2 * i - 1], chunks[2 * i] = first, text
     size = size + #text
     if i == most or (size > SIZE and i < #entries) then
@@ -36,4 +36,4 @@ if rare.spilled then
     end
   end
 end
-return pack({chunks, more, run[26] or call('HGET', PREFIX .. 'results', number)})
+return pack({chunks, more, run[25] or call('HGET', PREFIX .. 'results', number)})

@@ -7,7 +7,7 @@
 
 local MOST, KEPT, KEYS_MOST = 500, 24 * 3600 * 1000000, 1000
 local keep, limit = unpack(unpacked(ARGV[2]), 1, 2)
-limit = math.min(limit, MOST)
+limit = min(limit, MOST)
 
 local function outdated()
   local old = {}
@@ -78,10 +78,10 @@ local function delete(old)
   local rare = run and run[15] or {}
   remove('ZREM', 'ended:' .. old.state, old.member)
   if run then
-    remove('HDEL', 'ids', run[22])
+    remove('HDEL', 'ids', run[21])
     remove('ZREM', 'fresh:' .. run[17], old.member)
     base.count('states', old.state, -1)
-    base.count('counters', 'long_args', run[25] and 0 or -1)
+    base.count('counters', 'long_args', run[24] and 0 or -1)
     base.count('blocks', base.digits(math.floor(number / 1000)), -1)
   end
   for _, name in ipairs(BESIDE_RUN) do

@@ -8,7 +8,7 @@
 local LOOKS, MOST, FEW = 1000, 500, 5000
 local before, limit, wanted = unpack(unpacked(ARGV[2]), 1, 3)
 before = before or tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0) + 1
-limit = math.min(limit, MOST)
+limit = min(limit, MOST)
 
 local function fits(record)
   for i = 1, 5 do
@@ -82,11 +82,11 @@ local function named(state)
   return descending(members)
 end
 
-local piece = math.min(math.max(limit, 20), 500)
+local piece = min(max(limit, 20), 500)
 
 local function look_at(list)
   for first = 1, #list, piece do
-    local on = look({unpack(list, first, math.min(first + piece - 1, #list))})
+    local on = look({unpack(list, first, min(first + piece - 1, #list))})
     if on then
       return on
     end
@@ -98,9 +98,9 @@ end
 local function look_at_all()
   for _, block in ipairs(descending(call('HKEYS', PREFIX .. 'blocks'))) do
     local low = block * 1000
-    for first = math.min(low + 999, before - 1), low, -piece do
+    for first = min(low + 999, before - 1), low, -piece do
       local those = {}
-      for number = first, math.max(low, first - piece + 1), -1 do
+      for number = first, max(low, first - piece + 1), -1 do
         those[#those + 1] = number
       end
       local on = look(those)

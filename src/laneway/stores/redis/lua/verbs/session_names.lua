@@ -6,7 +6,7 @@ for _, found in ipairs({
   call('SMEMBERS', PREFIX .. 'paused_sessions'),
 }) do
   for _, name in ipairs(found) do
-    if string.sub(name, 1, #prefix) == prefix then
+    if sub(name, 1, #prefix) == prefix then
       names[#names + 1] = name
     end
   end

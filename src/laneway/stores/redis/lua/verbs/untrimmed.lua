@@ -6,6 +6,6 @@ local members = call(
 local found = {}
 for i, member in ipairs(members) do
   local text = call('HGET', PREFIX .. 'runs', base.digits(tonumber(member)))
-  found[i] = {tonumber(member), text and unpacked(text)[22] or false}
+  found[i] = {tonumber(member), text and unpacked(text)[21] or false}
 end
 return pack(found)

@@ -1,4 +1,4 @@
--- needs: base, replies, runs, lanes, circuits, present
+-- needs: base, replies, runs, lanes, shelves, circuits, present, parked
 -- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
 
 local id = unpacked(ARGV[2])[1]
@@ -37,9 +37,9 @@ local function in_session()
   if not text then
     return pack(false)
   end
-  local held = {}
-  for i, member in ipairs(call('ZRANGE', PREFIX .. 'held:' .. run.session, 0, -1)) do
-    held[i] = tonumber(member)
+  local held = parked_sets.heads_in(text)
+  for _, member in ipairs(call('ZRANGE', PREFIX .. 'held:' .. run.session, 0, -1)) do
+    held[#held + 1] = tonumber(member)
   end
   return replies.list({text, pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
 end
@@ -62,7 +62,7 @@ local function ahead()
   if run.shelf ~= 'ready' and run.shelf ~= 'parked' then
     return call('ZCARD', ready)
   end
-  local rank, member = base.digits(run.rank), base.member(run.number)
+  local rank, member = base.digits(shelves.rank_of(run)), base.member(run.number)
   local count = call('ZCOUNT', ready, '-inf', '(' .. rank)
   for _, other in ipairs(call('ZRANGEBYSCORE', ready, rank, rank)) do
     count = count + (other < member and 1 or 0)
