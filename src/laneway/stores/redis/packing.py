@@ -34,20 +34,21 @@ def _text(value: object) -> str:
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
     """Return submissions as `verbs/submit.lua` takes them: neighbours that could go straight in are put together."""
     items: list[list[Any]] = []
-    kind: tuple[Any, ...] | None = None
+    task = lane = user = priority = None
     ids: list[str] = []
     args: list[str] = []
     is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
     for new in news:
         if is_single or not is_plain(new):
-            kind = None
+            task = None
             items.append(submission(new))
-        elif kind == (new.task, new.lane, new.user, new.priority):
-            ids.append(new.id)
-            args.append(new.args)
-        else:
-            kind, ids, args = (new.task, new.lane, new.user, new.priority), [new.id], [new.args]
-            items.append([ids, args, *kind])
+            continue
+        if new.task != task or new.lane != lane or new.user != user or new.priority != priority:
+            task, lane, user, priority = new.task, new.lane, new.user, new.priority
+            ids, args = [], []
+            items.append([ids, args, task, lane, user, priority])
+        ids.append(new.id)
+        args.append(new.args)
     return items
 
 

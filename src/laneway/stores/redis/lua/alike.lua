@@ -7,7 +7,7 @@
 -- their users and sessions is for flow.lua to say.
 
 local alike = {}
-local INLINE = records.INLINE
+local INLINE, FIRST = records.INLINE, records.FIRST
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -36,7 +36,7 @@ local function started(is, worker)
   run.started_at, run.fence = NOW, run.fence + 1
   logs.say(run, told)
   return {
-    text = records.state_text(run), fence = run.fence, behind = pack(run.fence, run.attempt, run.crashes, worker.id),
+    text = records.state_text(run), fence = run.fence, fronts = {}, behind = pack(run.fence, run.attempt, run.crashes, worker.id),
   }
 end
 
@@ -57,7 +57,7 @@ local function succeeded(is, worker, told)
   local run = records.alone(is)
   run.state, run.ended_at, run.worker, run.holder, run.crashes = 'succeeded', NOW, false, false, 0
   logs.say(run, told)
-  return {text = records.state_text(run), fence = run.fence}
+  return {text = records.state_text(run), fence = run.fence, fronts = {}}
 end
 
 -- Return what it becomes by a success under this worker's lease; as above.
@@ -115,10 +115,10 @@ local function read_ahead(owners, count)
 end
 
 -- Return by place the forms of these records and where their own parts begin. Of those that have a user or a session, of
--- which few are alike: whose they are, and what they become; of their texts only what is behind the state is left.
+-- which few are alike: whose they are, what they become, and where what is behind the state begins.
 local function forms_of(texts, count, worker, told)
   local forms, ats, owners, afters = {}, {}, {}, {}
-  local own_at, look, rest, any = records.own_at, records.look, records.rest, false
+  local own_at, look, any = records.own_at, records.look, false
   for i = 1, count do
     local text = texts[i]
     local parts, at, form
@@ -140,7 +140,7 @@ local function forms_of(texts, count, worker, told)
       if after == nil then
         after = success_of(is, worker, told)
       end
-      owners[i], afters[i], texts[i] = of, after, rest(text, is)
+      owners[i], afters[i], ats[i] = of, after, FIRST + is.size
     else
       forms[i], ats[i] = form, at
     end
@@ -176,7 +176,7 @@ function alike.succeed(worker, fields, fences, values, more, told, settle)
   local texts, rewritten, offered = runs.texts(fields)
   local hushed_now = is_hushed()
   local forms, ats, owners, afters = forms_of(texts, #fields, worker, told)
-  local ended, by_lane, heads, lead, finish = {}, {}, records.heads, records.lead, flow.finish
+  local ended, by_lane, heads, before, finish = {}, {}, records.heads, records.before, flow.finish
   for i = 1, #fields do
     local field, text, value, form, of = fields[i], texts[i], values[i], forms[i], owners[i]
     local is_alike = hushed_now and not more[i] and not rewritten[field] and not (value and #value > INLINE)
@@ -186,16 +186,14 @@ function alike.succeed(worker, fields, fences, values, more, told, settle)
       form.count = form.count + 1
       ended[#ended + 1] = field
     elseif is_alike and of and afters[i] and afters[i].fence == fences[i] then
-      local after, lane = afters[i].text, of.lane
-      rewritten[field] = value and lead(#after, of.size) .. after .. sub(text, 1, -2) .. heads[#value] .. value
-        or lead(#after, of.size) .. after .. text
+      local after, lane, size = afters[i], of.lane, of.size
+      local front = after.fronts[size] or before(after, size)
+      rewritten[field] = value and front .. sub(text, ats[i], -2) .. heads[#value] .. value or front .. sub(text, ats[i])
       by_lane[lane] = (by_lane[lane] or 0) + 1
       ended[#ended + 1] = field
       finish(of, tonumber(field))
     else
-      if form then  -- of the others but the last part was kept, so who needs it reads it again
-        offered[field] = text or nil
-      end
+      offered[field] = text or nil
       settle(i)
     end
   end
@@ -308,9 +306,9 @@ end
 
 -- Write of such a run that it is started, and all else is done.
 function alike.start_as(number, field, text, is, of, after, found)
-  local numbers, state, rest = found.numbers, after.text, records.rest(text, is)
+  local numbers, size, rest = found.numbers, of.size, records.rest(text, is)
   local place = #numbers + 1
   numbers[place], found.fences[place], found.lanes[place] = number, after.fence, of.lane
   found.handed[place] = HANDED .. rest .. after.behind
-  runs.start_as(number, field, records.lead(#state, of.size) .. state .. rest)
+  runs.start_as(number, field, (after.fronts[size] or records.before(after, size)) .. rest)
 end

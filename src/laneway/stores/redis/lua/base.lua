@@ -315,6 +315,11 @@ function base.digits(number)
   return text
 end
 
+-- Take note of a number and its text, which somebody has both: others will ask for it.
+function base.note_digits(number, text)
+  digits[number] = text
+end
+
 -- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
 function base.member(number)
   local text = members[number]

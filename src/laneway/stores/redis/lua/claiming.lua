@@ -95,7 +95,7 @@ local function read_ahead(book, count)
     local line = seat and seat.line
     if line then
       local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
-      for at = seat.first + 1, min(#line, seat.first + 3 * room - 1), 3 do
+      for at = 2, min(#line, 3 * room), 3 do
         fields[#fields + 1] = base.digits(line[at])
       end
     end

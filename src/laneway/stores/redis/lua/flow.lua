@@ -18,7 +18,9 @@ local function bring_back(book, user, seat)
   local again = ticket % 2
   local priority, kind = (ticket - again) / 2, BACK + again
   seat.out = OUT + priority
-  shelves.put_ready(book, number, kind, lanes.enter(book, priority, kind, seat))
+  local pace = lanes.pace(book, priority)
+  pace.ready = pace.ready + 1
+  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority)
 end
 
 -- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
@@ -197,6 +199,7 @@ function flow.finish(of, number)
   local other, field = holding.take(session, roster)
   local is, other_of = runs.glance(field)
   admitted[1], roster.unstarted, roster.held = other, other, held - 1
+  base.note_digits(other, field)
   if is.state ~= 'pending' then
     runs.get(other).shelf = false
   elseif seat and seat.parked > 0 and other_of.user == user and other_of.lane == lane then

@@ -46,7 +46,7 @@ local function fill_heads(session, book)
   book.heads, book.taken = table.concat(page, ' '), 0
   local numbers, fields, digits, most = {}, {}, 1, 10
   for i = 1, #page, 2 do
-    local number, nth = tonumber(page[i]), (i + 1) / 2
+    local number, nth = page[i] + 0, (i + 1) / 2  -- Lua reads it as a number, without a call
     while number >= most do
       digits, most = digits + 1, 10 * most
     end

@@ -1,5 +1,5 @@
 -- needs: base, ledgers, records
--- gives: lanes, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
+-- gives: lanes, HEAD_START, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
 -- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/turns.py, where
 -- the rules are explained; names are the same.
 --
@@ -98,7 +98,7 @@ base.at_end(function()
 end)
 
 local function make_seat()
-  return {active = 0, parked = 0, out = 0, line = false, first = 1, turns = {}}
+  return {active = 0, parked = 0, out = 0, line = false, turns = {}}
 end
 
 local ints = records.ints
@@ -107,17 +107,12 @@ local function write_seat(seat)
   if seat.active == 0 and seat.parked == 0 and seat.out == 0 and #seat.turns == 0 then
     return nil
   end
-  local line, first = seat.line, seat.first
-  if line and first > 1 then
-    line = {unpack(line, first)}
-    seat.line, seat.first = line, 1
-  end
-  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. pack(line, seat.turns)
+  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. pack(seat.line, seat.turns)
 end
 
 local function read_seat(text)
   local _, active, parked, out, line, turns = unpack_limit(text, 5, 1)
-  return {active = active, parked = parked, out = out, line = line, first = 1, turns = turns}
+  return {active = active, parked = parked, out = out, line = line, turns = turns}
 end
 
 function lanes.seats(book)

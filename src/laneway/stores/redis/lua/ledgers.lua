@@ -145,13 +145,18 @@ function Ledger:load(fields)
       missing[count] = field
     end
   end
+  local memory, texts_of = self.memory, self.texts
   for first = 1, count, PIECE do
     local last = min(first + PIECE - 1, count)
     local texts = call('HMGET', self.key, unpack(missing, first, last))
     for i = first, last do
-      local field = missing[i]
-      if kept[field] == nil then  -- it may be there twice
-        self:take_in(field, texts[i - first + 1])
+      local field, text = missing[i], texts[i - first + 1]
+      local value = memory and text and memory[text]
+      if kept[field] ~= nil then  -- it may be there twice
+      elseif value then
+        memory[text], texts_of[field], kept[field] = nil, text, value
+      else
+        self:take_in(field, text)
       end
     end
   end

@@ -60,53 +60,58 @@ local function is_known(key, ids)
   return false
 end
 
--- Return what gives, for numbers that follow one another, their names as fields of hashes and as members of sorted
--- sets: in a thousand of them only the last three digits differ.
-local thousand = {}
+-- The last three digits of numbers: in a thousand of them only these differ.
+local thousand = setmetatable({}, {__index = function(known, last)
+  local text = string.format('%03d', last)
+  known[last] = text
+  return text
+end})
 
-local function namer()
-  local block, before, zeros
-  return function(number)
-    local at = number % 1000
-    if number < 1000 then
-      return base.digits(number), base.member(number)
-    elseif block ~= number - at then
-      block = number - at
-      before = base.digits(block / 1000)
-      zeros = sub(base.member(number), 1, -4 - #before)
-    end
-    local last = thousand[at]
-    if not last then
-      last = string.format('%03d', at)
-      thousand[at] = last
-    end
-    local field = before .. last
-    return field, zeros .. field
-  end
+-- Return what stands before those in the name of a number, as a field of hashes and as a member of sorted sets.
+local function before_last(number)
+  local field, member = base.digits(number), base.member(number)
+  return sub(field, 1, -4), sub(member, 1, -4)
 end
 
+local INLINE = records.INLINE
 local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
 local OFTEN = 64  -- runs, of which the first sees to it that ids are found quickly, however few there are
 
 local function write(stretches, number)
   local written, numbers, long, at = {}, {}, {}, 1
-  local ready, names, heads, is_nth = {}, namer(), records.heads, number % OFTEN == 0
+  local ready, heads, is_nth, front_of_field, front_of_member = {}, records.heads, number % OFTEN == 0, nil, nil
   for i = 1, #stretches do
     local ids, args, task, lane, user, priority = unpack(stretches[i], 1, 6)
     local front, times = records.fresh(task, lane, user or false, priority)
+    local betweens, id_size, front_of_id = {}, nil, nil  -- what stands between id and arguments, by their length
     local places = ready[lane] or {}
     ready[lane] = places
     local place, rank = #places + 1, lanes.enter_fresh(lanes.get(lane), user, priority, #ids)
     for j = 1, #ids do
       local id, given = ids[j], args[j]
-      local field, member = names(number + j)
-      local before, tail = heads[#given], NO_RESULT
-      if records.is_long(given) then
-        long[#long + 1], long[#long + 2] = field, given
-        before, given, tail = '', '', ELSEWHERE
+      local last = (number + j) % 1000
+      if last == 0 or not front_of_field then
+        front_of_field, front_of_member = before_last(number + j)
       end
-      written[at], written[at + 1] = field, front .. heads[#id] .. id .. times .. before .. given .. tail
+      local digits, size = thousand[last], #given
+      local field, member = front_of_field .. digits, front_of_member .. digits
+      if number + j < 1000 then
+        field = base.digits(number + j)
+      end
+      local between, tail = betweens[size], NO_RESULT
+      if size > INLINE then
+        long[#long + 1], long[#long + 2] = field, given
+        between, given, tail = times, '', ELSEWHERE
+      elseif not between then
+        between = times .. heads[size]
+        betweens[size] = between
+      end
+      if #id ~= id_size then
+        id_size = #id
+        front_of_id = front .. heads[id_size]
+      end
+      written[at], written[at + 1] = field, front_of_id .. id .. between .. given .. tail
       numbers[at], numbers[at + 1] = id, field
       places[place], places[place + 1] = rank, member
       at, place, rank = at + 2, place + 2, rank + 1

@@ -122,6 +122,7 @@ end
 -- The lengths ---------------------------------------------------------------------------------------------------------
 
 local FIRST = 13  -- bytes before the first part
+records.FIRST = FIRST + 1  -- where it begins
 
 local function size(length)
   return char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
@@ -138,7 +139,16 @@ local function lead(state, whose)
   return text
 end
 
-records.lead = lead
+-- Return what stands before the second part of a record, which is of that length, by what a state becomes: `after.text`.
+function records.before(after, whose)
+  local fronts = after.fronts
+  local text = fronts[whose]
+  if not text then
+    text = lead(#after.text, whose) .. after.text
+    fronts[whose] = text
+  end
+  return text
+end
 
 -- Return all of a record before its last part, and where that begins.
 function records.own_at(text)

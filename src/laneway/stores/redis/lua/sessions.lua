@@ -132,14 +132,14 @@ local function write(book)
       book.asking, book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
     })
   end
-  local first, heads, before = admitted[1], book.heads, nil
+  local first, heads, before, behind = admitted[1], book.heads, nil, nil
   if first and not admitted[2] and (unstarted == 0 or unstarted == first) then
-    local text = pack(first)
-    before = '\220\0\16\145' .. text .. (unstarted == 0 and '\0' or text)
+    before = pack(first)
+    before, behind = '\220\0\16\145' .. before, unstarted == 0 and '\0' or before
   else
-    before = '\220\0\16' .. pack(admitted, unstarted)
+    before, behind = '\220\0\16', pack(admitted, unstarted)
   end
-  return before .. ints[book.held] .. ints[book.back] .. ints[book.joined] .. ints[book.front] .. ints[book.taken]
+  return before .. behind .. ints[book.held] .. ints[book.back] .. ints[book.joined] .. ints[book.front] .. ints[book.taken]
     .. text_heads[#heads] .. heads .. rest
 end
 

@@ -89,7 +89,7 @@ end
 
 local function leave_line(lane, user, seat)
   local line, order = seat.line, parked(lane, 'user:' .. user)
-  for at = seat.first, line and #line or 0, 3 do
+  for at = 1, line and #line or 0, 3 do
     order:put(line[at], line[at + 1])
   end
   seat.line = false
@@ -102,31 +102,44 @@ function shelves.park(lane, user, seat, number, priority, kind, rank)
   seat.parked = count + 1
   runs.place(number, true, kind)
   if count == 0 then
-    seat.line, seat.first = {rank, number, ticket_of(priority, kind)}, 1
+    seat.line = {rank, number, ticket_of(priority, kind)}
   elseif line and count < MOST_IN_LINE then
-    local at, first = #line - 2, seat.first
-    while at >= first and (line[at] > rank or (line[at] == rank and line[at + 1] > number)) do
-      line[at + 3], line[at + 4], line[at + 5] = line[at], line[at + 1], line[at + 2]
+    local at = #line + 1
+    while at > 1 do
+      local other = line[at - 3]
+      if other < rank or (other == rank and line[at - 2] < number) then
+        break
+      end
+      line[at], line[at + 1], line[at + 2] = other, line[at - 2], line[at - 1]
       at = at - 3
     end
-    line[at + 3], line[at + 4], line[at + 5] = rank, number, ticket_of(priority, kind)
+    line[at], line[at + 1], line[at + 2] = rank, number, ticket_of(priority, kind)
   else
     leave_line(lane, user, seat):put(rank, number)
   end
 end
 
+-- Take out what stands in a line from that place on. The table keeps its size for what comes next.
+local function pull(line, at)
+  local last = #line
+  for i = at, last - 3 do
+    line[i] = line[i + 3]
+  end
+  line[last], line[last - 1], line[last - 2] = nil, nil, nil
+end
+
 -- Take the first run that is parked behind a user; return its number and its ticket: twice its priority, one more if it
 -- was started before.
 function shelves.unpark(lane, user, seat)
-  local line, first = seat.line, seat.first
+  local line = seat.line
   seat.parked = seat.parked - 1
   if not line then
     local run = runs.get(parked(lane, 'user:' .. user):take())
     return run.number, ticket_of(run.priority, run.kind)
   end
-  local number, ticket = line[first + 1], line[first + 2]
-  if line[first + 3] then
-    seat.first = first + 3
+  local number, ticket = line[2], line[3]
+  if line[4] then
+    pull(line, 1)
   else
     seat.line = false
   end
@@ -137,12 +150,10 @@ end
 local function step_out_of_line(lane, user, number)
   local seat = lanes.seat(lanes.get(lane), user)
   local line = seat.line
-  for at = seat.first, line and #line or 0, 3 do
+  for at = 1, line and #line or 0, 3 do
     if line[at + 1] == number then
-      for i = at, #line do
-        line[i] = line[i + 3]
-      end
-      seat.line = line[seat.first] and line or false
+      pull(line, at)
+      seat.line = line[1] and line or false
       return true
     end
   end
