@@ -1,5 +1,5 @@
 -- needs: base
--- The records of runs: what is kept of each, as text and as a table.
+-- The records of runs: what is kept of each, as text and as a table. Their ranks are kept by the orders they stand in.
 --
 -- Hash `runs`: number -> a packed array in three parts, of what changes together; records.py has the same.
 --
@@ -258,7 +258,7 @@ end
 
 -- Whole records -------------------------------------------------------------------------------------------------------
 
--- A run that was read knows what its state says it is, whose it is and its rank: who moves runs asks for no more. The
+-- A run that was read knows what its state says it is, and whose it is: who moves runs asks for no more. The
 -- rest is read when somebody asks for it, or sets it.
 local Glance = {}
 
