@@ -173,23 +173,20 @@ async def _answer_some(store: Store, clock: FakeClock) -> None:
 
 async def _open_all(store: Store) -> None:
     """Take back whatever an operator has closed, and touch nothing else: what would be stuck shall stay so."""
-    for lane in await store.lanes():
-        if lane.paused:
-            await store.hold(Held.LANE, lane.lane.name, held=False)
-        if lane.lane.worker_limit is not None:
-            await store.set_lane(msgspec.structs.replace(lane.lane, worker_limit=None))
-    for task in await store.tasks():
-        if task.paused:
-            await store.hold(Held.TASK, task.name, held=False)
-        for circuit in task.circuits:
-            await store.close_breaker(task.name, circuit.user)
-    for user in {user.user for user in await store.users(limit=10_000) if user.paused}:
-        await store.hold(Held.USER, user, held=False)
-    for session in await store.sessions(limit=10_000):
-        if session.paused:
-            await store.hold(Held.SESSION, session.name, held=False)
-        if session.ruled != NO_RULE:
-            await store.set_session(session.name, NO_RULE)
+    lanes, tasks, sessions = await store.lanes(), await store.tasks(), await store.sessions(limit=10_000)
+    users = await store.users(limit=10_000)
+    paused = {(Held.LANE, state.lane.name) for state in lanes if state.paused}
+    paused |= {(Held.TASK, state.name) for state in tasks if state.paused}
+    paused |= {(Held.USER, state.user) for state in users if state.paused}
+    paused |= {(Held.SESSION, state.name) for state in sessions if state.paused}
+    for what, name in sorted(paused):
+        await store.hold(what, name, held=False)
+    for lane in [state.lane for state in lanes if state.lane.worker_limit is not None]:
+        await store.set_lane(msgspec.structs.replace(lane, worker_limit=None))
+    for task, user in [(state.name, circuit.user) for state in tasks for circuit in state.circuits]:
+        await store.close_breaker(task, user)
+    for session in [state.name for state in sessions if state.ruled != NO_RULE]:
+        await store.set_session(session, NO_RULE)
 
 
 async def _run_all(heir: Hand, clock: FakeClock) -> None:
