@@ -1,0 +1,2 @@
+-- Nothing is changed but what a column means, which a laneway of before would misread: `session.unstarted` names the run
+-- that had not started when the row was written. It may have been since; then it is leased, or was.
