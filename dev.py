@@ -183,7 +183,8 @@ def check_all() -> int:
 
 def pytest(marks: str, arguments: list[str]) -> int:
     """Run pytest in parallel; it fails by itself, with status 5, when it finds no test to run."""
-    workers = str(max(2, os.cpu_count() or 1))
+    # One more than there are processors: a third of the time they wait for a server, a disk or a child.
+    workers = str(1 + max(2, os.cpu_count() or 1))
     head(f"pytest: {marks}")
     # Who has nothing left takes from the others: some tests take twenty seconds, most of them none.
     return run(PYTHON, "-m", "pytest", "-n", workers, "--dist", "worksteal", "-m", marks, *arguments)

@@ -79,11 +79,12 @@ async def memory(clock: FakeClock) -> AsyncIterator[Store]:
     yield MemoryStore(clock)
 
 
-# In parts, so that nobody waits for the last of them: some eight thousand commands together.
+# In parts, so that nobody waits for the last of them: some four thousand commands together, and in `make chaos` ten
+# times as many.
 in_parts = pytest.mark.parametrize("part", range(3))
 
 
-def compared(factory: StoreFactory, part: int, share: int = 8) -> int:
+def compared(factory: StoreFactory, part: int, share: int = 18) -> int:
     """Compare one part, of so many that the budget has; return how many commands that were."""
     examples = EXAMPLES * TIMES // share
     commands = compare_with_memory(factory, examples=examples, steps=STEPS, derandomize=TIMES == 1, part=part)
@@ -95,21 +96,21 @@ def compared(factory: StoreFactory, part: int, share: int = 8) -> int:
 @pytest.mark.timeout(900 * TIMES)  # it passes in a tenth of that; making a failure small takes longer
 @in_parts
 def test_sqlite_answers_random_commands_as_memory_does(tmp_path: Path, part: int) -> None:
-    assert compared(sqlite_in(tmp_path), part) >= 1_000 * TIMES
+    assert compared(sqlite_in(tmp_path), part) >= 450 * TIMES
 
 
 @pytest.mark.system
 @pytest.mark.timeout(900 * TIMES)
 @in_parts
 def test_redis_answers_random_commands_as_memory_does(redis_url: str, part: int) -> None:
-    assert compared(redis_at(redis_url), part) >= 1_000 * TIMES
+    assert compared(redis_at(redis_url), part) >= 450 * TIMES
 
 
 @pytest.mark.system
 @pytest.mark.timeout(900 * TIMES)
 @in_parts
 def test_postgres_answers_random_commands_as_memory_does(emptied_schema: Callable[[], str], part: int) -> None:
-    assert compared(postgres_in(emptied_schema), part, share=12) >= 650 * TIMES
+    assert compared(postgres_in(emptied_schema), part, share=27) >= 300 * TIMES
 
 
 def test_memory_keeps_its_own_invariants_under_random_commands() -> None:
