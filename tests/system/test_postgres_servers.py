@@ -92,7 +92,7 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
         stage.url = proxy.url_of("postgres")
         fleet, producer = await _fleet(stage), _producer(stage, random, 80 * kills)
         await stage.submitting(producer)
-        proxy.chance = 0.05
+        proxy.chance = 0.08
         for _ in range(kills):
             await stage.progress(random, 100)
             fleet.pop(random.randrange(2)).kill()
@@ -106,4 +106,4 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
     say(f"{proxy.cuts} of {proxy.calls} transactions cut off")
     assert (figures.failed, figures.kills) == (0, kills)
     assert figures.runs == 80 * kills
-    assert proxy.cuts > 10
+    assert proxy.cuts > 2 * kills  # the busier the machine, the fewer transactions do it all
