@@ -83,15 +83,22 @@ class Checking:
 
     def many(self, items: Iterable[Any]) -> list[NewRun]:
         """Return the submissions of `submit_many`, all of them checked."""
-        parts = [parts_of(item) for item in items]
-        batch = list[NewRun]()
-        known = same = None
-        tied = bool(carried.get())
-        for (task, args, options), new_id in zip(parts, new_run_id.many(len(parts)), strict=True):
+        given = list(items)
+        batch, limit, tied = list[NewRun](), self._limit, bool(carried.get())
+        known: Task[..., Any] | None = None
+        same: Any = None
+        for item, new_id in zip(given, new_run_id.many(len(given)), strict=True):
+            if type(item) is tuple and len(item) == 2:  # as most are; a call less
+                (task, args), options = item, _NO_OPTIONS
+            else:
+                task, args, options = parts_of(item)
             if known is None or task is not same:  # most are of one task
                 known, same = self._registry.known(task), task
-            new = checked(known, args, options, new_id, self._limit)
-            batch.append(self._finished(new, options) if options or tied else new)
+            if options or tied:
+                batch.append(self._finished(checked(known, args, options, new_id, limit), options))
+            else:
+                text = known.parameters.pack(args, limit)
+                batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
