@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -63,3 +64,27 @@ async def test_a_timer_wakes_within_less_than_a_loop_rounds_to() -> None:
         late.append(time.monotonic() - start - 0.0031)
     # The best of many: a machine may be busy. A loop by itself would be 0.9 ms late each time.
     assert min(late) < 0.0005
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such timers")
+async def test_a_sleep_ends_though_the_loop_takes_its_file_for_one_that_was_closed() -> None:
+    loop = asyncio.get_running_loop()
+    one, other = os.pipe()
+    loop.add_reader(one, lambda: None)
+    os.close(one)  # and the loop is not told, so the timer gets its number
+    try:
+        await asyncio.wait_for(SystemClock().sleep(0.001), 2)
+    finally:
+        loop.remove_reader(one)
+        os.close(other)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+async def test_many_who_sleep_take_few_files() -> None:
+    before = open_files()
+    sleeping = [asyncio.create_task(SystemClock().sleep(0.0019)) for _ in range(200)]
+    await asyncio.sleep(0)
+
+    assert open_files() - before <= clock._MOST
+    await asyncio.gather(*sleeping)
+    assert open_files() == before

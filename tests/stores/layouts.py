@@ -14,8 +14,10 @@ OLD = {
     ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
     ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
     ("session", "admitted"): "json_array_length(admitted)",
-    ("session", "unstarted"): "unstarted > 0",
+    ("session", "unstarted"): "unstarted_then > 0",
 }
+# What was renamed since.
+RENAMED = {("session", "unstarted"): "unstarted_then"}
 
 
 def as_layout(number: int, newest: Path, path: Path) -> None:
@@ -27,7 +29,7 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
         db.execute("ATTACH ? AS newest", (str(newest),))
         for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
             names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
-            old = OLD if number < 4 else {}
+            old = RENAMED | OLD if number < 4 else RENAMED
             values = ", ".join(old.get((table, name), f'"{name}"') for name in names)
             columns = ", ".join(f'"{name}"' for name in names)
             db.execute(f"DELETE FROM main.{table}")

@@ -178,6 +178,24 @@ async def test_an_admitted_run_that_was_lost_does_not_wait_for_itself(
     await check_drains(store, clock)
 
 
+async def test_parked_runs_that_are_not_counted_are_counted_again_and_keep_their_turns(
+    store: RedisStore, behind: Behind, clock: FakeClock
+) -> None:
+    hand = await Hand(store).register()
+    await store.declare_lanes([Lane("main", limit=10, per_user=1)])
+    await store.submit([new_run(f"ann-{n}", user="ann") for n in range(5)])
+    [first] = await hand.claim(5)
+    await behind.change("seats:main", "ann", lambda seat: seat.__setitem__(1, 0))
+
+    [finding] = await store.check(repair=True)
+
+    assert (finding.what, finding.wrong) == ("ann in lane main", "parked is 0, counted are 4")
+    assert await store.check() == []
+    [second] = (await hand.succeed(first, room=5)).claimed
+    assert second.id == "ann-1"
+    await check_drains(store, clock)
+
+
 async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_place(
     store: RedisStore, behind: Behind, clock: FakeClock
 ) -> None:

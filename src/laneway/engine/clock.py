@@ -9,13 +9,17 @@ socket. Where there is none, or the loop listens to no files, the loop's own tim
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import sys
 import time
 
 _LAST = 0.002  # seconds of a sleep that are left to the kernel's timer: more than a loop can be late by rounding
+_MOST = 16  # such timers at once: each is a file, and a process has not many
 _MONOTONIC, _NONBLOCK, _ABSOLUTE = 1, os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0), 1  # as Linux has them
+
+_timers = set[int]()  # the files of those who wait
 
 
 class _Timer(ctypes.Structure):
@@ -40,24 +44,35 @@ class SystemClock:
         at = time.monotonic() + seconds
         if seconds > _LAST:
             await asyncio.sleep(seconds - _LAST)
-        fd = _timer_at(at) if seconds > 0 else None
-        if fd is None:
-            await asyncio.sleep(max(0.0, at - time.monotonic()))
+        left = at - time.monotonic()
+        if left <= 0 or len(_timers) >= _MOST or (fd := _timer_at(at)) is None:
+            await asyncio.sleep(max(0.0, left))
             return
+        _timers.add(fd)
         try:
-            await _readable(fd)
+            await _readable(fd, left)
         finally:
+            _timers.discard(fd)
             os.close(fd)
 
 
-async def _readable(fd: int) -> None:
+async def _readable(fd: int, seconds: float) -> None:
+    """Wait until the file can be read, or for so many seconds, counted and rounded by the loop.
+
+    The loop may not hear of the file: there are loops that listen to none, and one that still listens to a file which
+    somebody has closed does not notice that another one has its number now.
+    """
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
-    loop.add_reader(fd, _tell, ready)
+    late = loop.call_later(seconds, _tell, ready)
     try:
+        with contextlib.suppress(NotImplementedError, OSError):
+            loop.add_reader(fd, _tell, ready)
         await ready
     finally:
-        loop.remove_reader(fd)
+        late.cancel()
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_reader(fd)
 
 
 def _tell(ready: asyncio.Future[None]) -> None:

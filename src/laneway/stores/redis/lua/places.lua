@@ -42,7 +42,7 @@ local function list()
     local seats = call('HGETALL', PREFIX .. 'seats:' .. lane)
     for i = 1, #seats, 2 do
       local _, parked, _, line = unpack(unpacked(seats[i + 1]), 1, 4)
-      if parked > 0 then
+      if parked > 0 or line then  -- the count may be what is wrong
         local gate, numbers = 'user:' .. seats[i], {}
         for at = 2, line and #line or 0, 3 do
           numbers[#numbers + 1] = line[at]
