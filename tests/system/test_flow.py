@@ -130,7 +130,9 @@ async def test_every_message_is_answered_or_it_is_known_why_not(stage: Stage) ->
         await ledger.fail_if(stage, store, accounts.books, account_rules.wrong(accounts))
     fates = _shown(accounts)
     assert fates.total() == PRODUCERS * traffic.each
-    assert fates.keys() >= USUAL
+    # Who is sent a part of the traffic may not meet the rarest of them.
+    missing = USUAL - fates.keys()
+    assert len(missing) <= (0 if traffic.each == MESSAGES // PRODUCERS else 2), missing
 
 
 def _shown(accounts: Accounts) -> Counter[str]:
