@@ -73,10 +73,11 @@ async def test_a_sleep_ends_though_the_loop_takes_its_file_for_one_that_was_clos
     loop.add_reader(one, lambda: None)
     os.close(one)  # and the loop is not told, so the timer gets its number
     try:
-        await asyncio.wait_for(SystemClock().sleep(0.001), 2)
+        done, _ = await asyncio.wait([asyncio.create_task(SystemClock().sleep(0.001))], timeout=2)
     finally:
         loop.remove_reader(one)
         os.close(other)
+    assert done
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
