@@ -132,21 +132,26 @@ def test_what_workers_ask_all_the_time_is_not_sorted(planner: Planner, name: str
     assert not kinds & {"Sort", "Incremental Sort", "Hash Join", "Merge Join"}
 
 
+def table_of(shelf: str) -> str:
+    """Return the table that a shelf's rows are in."""
+    return "held_row" if shelf == "held" else shelf
+
+
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
 def test_the_front_of_a_shelf_is_found_and_read_in_order(planner: Planner, name: str) -> None:
-    [shelf] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == name]
+    [shelf] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == table_of(name)]
     [run] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == "run"]
 
-    assert shelf.index == f"{name}_pkey"
+    assert shelf.index == f"{table_of(name)}_pkey"
     assert "rank <= $" in shelf.condition if name == "due" else "ROW(rank, number) > ROW(" in shelf.condition
     assert (run.index, run.condition) == ("run_pkey", "(number = shelf.number)")
 
 
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
 def test_what_was_taken_is_deleted_as_a_range(planner: Planner, name: str) -> None:
-    [shelf] = [scan for scan in planner.scans(f"shelves.drop_{name}") if scan.table == name]
+    [shelf] = [scan for scan in planner.scans(f"shelves.drop_{name}") if scan.table == table_of(name)]
 
-    assert shelf.index == f"{name}_pkey"
+    assert shelf.index == f"{table_of(name)}_pkey"
     assert "ROW(rank, number) <= ROW(" in shelf.condition
 
 
@@ -154,15 +159,15 @@ def test_what_was_taken_is_deleted_as_a_range(planner: Planner, name: str) -> No
 def test_a_run_is_taken_out_by_its_whole_key(planner: Planner, name: str) -> None:
     [shelf] = planner.scans(f"shelves.remove_{name}")
 
-    assert shelf.index == f"{name}_pkey"
+    assert shelf.index == f"{table_of(name)}_pkey"
     assert re.search(r"\(rank = \$\d\) AND \(number = \$\d\)", shelf.condition)
 
 
 def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_it(planner: Planner) -> None:
-    scans = planner.scans("shelves.find")
+    scans = [scan for scan in planner.scans("shelves.find") if scan.table != "session"]
 
     assert [scan.table for scan in scans] == [
-        *("due", "ready", "held", "parked", "parked", "held"),
+        *("due", "ready", "held_row", "parked", "parked", "held_row"),
         *("parked", "parked", "parked", "parked", "ready"),
     ]
     assert ["(number = $1)" in scan.condition for scan in scans[:5]] == [True] * 5

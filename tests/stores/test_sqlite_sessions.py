@@ -101,7 +101,7 @@ async def test_a_session_with_nothing_special_has_a_small_row_and_an_idle_one_ha
 ) -> None:
     hand = await Hand(store).register()
     await store.submit([message("a", "queue")])
-    assert rows(path, "SELECT * FROM session") == [("chat", "[1]", 1, 0, 0, 0, 0, None)]
+    assert rows(path, "SELECT * FROM session") == [("chat", "[1]", 1, 0, 0, 0, 0, None, 0)]
 
     await hand.succeed(*await hand.claim())
 

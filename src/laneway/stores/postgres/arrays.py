@@ -1,6 +1,7 @@
 """Arrays as PostgreSQL takes them in binary: what a statement for many rows is given, a column each.
 
-As text each value would be quoted here and unquoted there, which took as long as writing the rows.
+As text each value would be quoted here and unquoted there, which took as long as writing the rows. Many columns have
+one value all the way down: it is packed once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import psycopg
 _HEAD = Struct(">5i")  # dimensions, whether there are NULLs, the type of its values, how many, the number of the first
 _TEXT, _INT, _BIGINT = 25, 23, 20  # as the server numbers its types
 _LENGTH = Struct(">i").pack
+_SMALL, _BIG = Struct(">ii"), Struct(">iq")  # a value behind its length
 _NULL = _LENGTH(-1)
 
 
@@ -24,15 +26,14 @@ def texts(column: Sequence[str | None]) -> bytes:
     >>> texts(["ab", None])[-10:]
     b'\x00\x00\x00\x02ab\xff\xff\xff\xff'
     """
-    nulls = None in column
-    values = [b"" if text is None else text.encode() for text in column]
-    if b"\0" in b"".join(values):
-        raise psycopg.DataError("PostgreSQL keeps no text with a NUL in it")
-    lengths: Iterable[int] = map(len, values)
-    if nulls:
-        lengths = [-1 if text is None else length for text, length in zip(column, lengths, strict=True)]
-    body = b"".join(chain.from_iterable(zip(map(_LENGTH, lengths), values, strict=True)))
-    return _HEAD.pack(1, nulls, _TEXT, len(values), 1) + body
+    if _is_one(column):
+        return _array(_TEXT, len(column), _text(column[0]) * len(column), nulls=column[0] is None)
+    if None in column:
+        return _array(_TEXT, len(column), b"".join(map(_text, column)), nulls=True)
+    values = [text.encode() for text in column if text is not None]
+    _refuse_nul(b"".join(values))
+    pairs: Iterable[tuple[bytes, bytes]] = zip(map(_LENGTH, map(len, values)), values, strict=True)
+    return _array(_TEXT, len(values), b"".join(chain.from_iterable(pairs)))
 
 
 def ints(column: Sequence[int | None]) -> bytes:
@@ -41,20 +42,49 @@ def ints(column: Sequence[int | None]) -> bytes:
     >>> ints([1])[-8:]
     b'\x00\x00\x00\x04\x00\x00\x00\x01'
     """
-    return _numbers(column, _INT, 4, "i")
+    return _numbers(column, _INT, "i", _SMALL)
 
 
 def bigints(column: Sequence[int | None]) -> bytes:
-    """Return an array of bigint."""
-    return _numbers(column, _BIGINT, 8, "q")
+    r"""Return an array of bigint.
+
+    >>> bigints([1, 2]) == _array(_BIGINT, 2, b"".join(_BIG.pack(8, value) for value in (1, 2)))
+    True
+    """
+    return _numbers(column, _BIGINT, "q", _BIG)
 
 
 ARRAYS: dict[str, Callable[[Sequence[Any]], bytes]] = {"text": texts, "int": ints, "bigint": bigints}
 
 
-def _numbers(column: Sequence[int | None], kind: int, size: int, code: str) -> bytes:
+def _numbers(column: Sequence[int | None], kind: int, code: str, pair: Struct) -> bytes:
+    count, size = len(column), pair.size - 4
+    if _is_one(column):
+        first = column[0]
+        return _array(kind, count, (_NULL if first is None else pair.pack(size, first)) * count, nulls=first is None)
     if None in column:
-        values = b"".join([_NULL if each is None else pack(f">i{code}", size, each) for each in column])
-    else:
-        values = pack(">" + f"i{code}" * len(column), *chain.from_iterable(zip(repeat(size), column, strict=False)))
-    return _HEAD.pack(1, None in column, kind, len(column), 1) + values
+        values = b"".join([_NULL if each is None else pair.pack(size, each) for each in column])
+        return _array(kind, count, values, nulls=True)
+    pairs = zip(repeat(size), column, strict=False)
+    return _array(kind, count, pack(">" + f"i{code}" * count, *chain.from_iterable(pairs)))
+
+
+def _array(kind: int, count: int, values: bytes, *, nulls: bool = False) -> bytes:
+    return _HEAD.pack(1, nulls, kind, count, 1) + values
+
+
+def _is_one(column: Sequence[object]) -> bool:
+    return bool(column) and column.count(column[0]) == len(column)
+
+
+def _text(text: str | None) -> bytes:
+    if text is None:
+        return _NULL
+    value = text.encode()
+    _refuse_nul(value)
+    return _LENGTH(len(value)) + value
+
+
+def _refuse_nul(values: bytes) -> None:
+    if b"\0" in values:
+        raise psycopg.DataError("PostgreSQL keeps no text with a NUL in it")

@@ -256,7 +256,12 @@ class LaneBooks(dict[str, LaneBook]):
 
 
 class SessionBooks(StoredLedger[str, SessionBook]):
-    """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
+    """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions.
+
+    The last column of a session's row is the place that it has `passed`: the rows of what it held at a place from 1 to
+    there are of runs that it has let in, and will be deleted together. *Invariant*: a session that holds nothing has
+    no such rows, because without its row they would be taken for what is held.
+    """
 
     def __init__(self, db: Database, memory: Memory | None = None, *, ruled: bool = True) -> None:
         self._memory = memory or Memory()
@@ -264,13 +269,15 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
         self.started: Set[int] = frozenset()  # the runs that this transaction has leased
+        self.passing: dict[str, int] = {}  # what this transaction has changed of `passed`: 0 once the rows are deleted
 
     def made(self, key: str) -> SessionBook:
         """Return an idle session."""
         return self._as_ruled(key, SessionBook())
 
     def emptied(self, key: str) -> None:
-        """Begin anew, with what operators have set."""
+        """Begin anew, with what operators have set; its places count from 1 again."""
+        self._tidy(key)
         was, book = self[key], SessionBook()
         if was.paused or was.ruled != NO_RULE:
             rosters.ruled(book, was.ruled, paused=was.paused)
@@ -284,9 +291,13 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         """
         written: list[Row] = []
         gone: list[str] = []
-        rows, started = self._rows, self.started
+        rows, started, passing = self._rows, self.started, self.passing
         for name, book in self.items():
-            row, was = rosters.row_of(name, book), rows.get(name)
+            was = rows.get(name)
+            passed = passing.get(name, 0 if was is None else was[-1])
+            if passed and not book.held:
+                passed = self._tidy(name)
+            row = rosters.row_of(name, book, passed)
             if row is None:
                 if was is not None:
                     gone.append(name)
@@ -303,6 +314,20 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         written.sort()  # by name, as they stand in the table
         self._db.insert(_SQL["set_session"], written)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
+        self.passing.clear()
+
+    def passed(self, name: str) -> int:
+        """Return the place that a session has passed."""
+        self[name]  # its row is read
+        row = self._rows.get(name)
+        return self.passing.get(name, 0 if row is None else row[-1])
+
+    def _tidy(self, name: str) -> int:
+        """Delete the rows of what a session has let in; return what it has passed then."""
+        if passed := self.passed(name):
+            self._db.execute(_SQL["drop_passed"], (name, passed))
+            self.passing[name] = 0
+        return 0
 
     def _stored(self, names: set[str]) -> Callable[[], Iterator[tuple[str, SessionBook, Row]]]:
         self._memory.rows += len(names)
@@ -313,7 +338,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
                 self._ruled |= ruled_sessions(self._db, names)
             for row in sessions:
                 name = row[0]
-                yield name, self._as_ruled(name, rosters.opened(*row[1:])), row
+                yield name, self._as_ruled(name, rosters.opened(*row[1:-1])), row
 
         return rows
 

@@ -84,6 +84,7 @@ class Shelf:
         "pages",
         "read",
         "taken",
+        "taken_from",
         "taken_to",
     )
 
@@ -100,6 +101,7 @@ class Shelf:
         self.is_changed = False  # something was put here, and is still here
         self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it was asked for
         self.taken = 0  # how many were taken from the table
+        self.taken_from = 0  # the rank of the first of them
         self.taken_to: Key | None = None
 
     def put(self, run: Line) -> None:
@@ -137,6 +139,8 @@ class Shelf:
             if not read:
                 return None
         run = read.pop()
+        if not self.taken:
+            self.taken_from = run.rank
         self.taken += 1
         self.taken_to = run.rank, run.number
         return run

@@ -57,8 +57,13 @@ def runs(db: Database, wanted: RunFilter, limit: int, before: int | None) -> lis
     return [_run(*row) for row in db.execute(_SQL["by_numbers"], (numbers,))]
 
 
-# Where the runs of a state are found, but for those that have ended and those that are kept aside (paused).
-_SOURCES = {None: "any", RunState.PENDING: "pending", RunState.RUNNING: "running"}
+# Where the runs of a state are found, but for those that ended otherwise and those that are kept aside (paused).
+_SOURCES = {
+    None: "any",
+    RunState.PENDING: "pending",
+    RunState.RUNNING: "running",
+    RunState.SUCCEEDED: "succeeded",
+}
 
 
 def count(db: Database) -> dict[str, int]:

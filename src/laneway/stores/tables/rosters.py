@@ -26,8 +26,8 @@ _numbers = msgspec.json.Decoder(list[int]).decode
 _rest = msgspec.json.Decoder(Rest).decode
 
 
-def row_of(name: str, book: SessionBook) -> Row | None:
-    """Return what is stored of a session: nothing of one that is idle."""
+def row_of(name: str, book: SessionBook, passed: int = 0) -> Row | None:
+    """Return what is stored of a session that has passed that place: nothing of one that is idle."""
     admitted, held, given = book.admitted, book.held, book.given
     if not admitted and book.idle:
         return None
@@ -37,7 +37,7 @@ def row_of(name: str, book: SessionBook) -> Row | None:
     elif given is not NO_RULE or book.throttled or book.alone:
         rest = _short(given, book.throttled, book.alone)
     places = f"[{admitted[0]}]" if len(admitted) == 1 else as_json(admitted)
-    return name, places, book.unstarted, held, book.back, book.joined, book.front, rest
+    return name, places, book.unstarted, held, book.back, book.joined, book.front, rest, passed
 
 
 def opened(

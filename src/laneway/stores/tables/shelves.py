@@ -28,6 +28,7 @@ from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("shelves")
 _DEEPEST = 16  # runs to read ahead of one parked set
+_TOGETHER = 16  # rows of held runs that are deleted at once
 # What stands before rank and number in the key of a shelf's table.
 _SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
     core.Shelf.READY: lambda run, _: (run.lane,),
@@ -195,9 +196,13 @@ class Shelves:
 
     # Writing back
 
-    def write(self) -> None:
-        """Write the net effect; first what was taken, then what was put."""
-        self._delete_taken()
+    def write(self, *, last: bool) -> None:
+        """Write the net effect; first what was taken, then what was put.
+
+        What sessions held is not always deleted at once when it is taken, if this is the `last` that is written before
+        their books are: see `_drop_held`.
+        """
+        self._delete_taken(last=last)
         db = self._db
         ready = [run for shelf in self._ready.values() for run in shelf.left()]
         db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
@@ -209,17 +214,38 @@ class Shelves:
         self._write_asides()
         self._sets.write()
         for shelf in chain(self._parked.values(), self._held.values()):
-            shelf.written()
+            if shelf.is_changed or shelf.taken:
+                shelf.written()
         self._memory.parked |= self._parked
         self._memory.held |= self._held
 
-    def _delete_taken(self) -> None:
+    def _delete_taken(self, *, last: bool) -> None:
         db = self._db
         db.each(_SQL["drop_ready"], [(lane, *s.taken_to) for lane, s in self._ready.items() if s.taken_to])
-        self._drop("parked", self._parked.values())
-        self._drop("held", self._held.values())
+        self._drop_parked()
+        self._drop_held(last=last)
 
-    def _drop(self, name: str, shelves: Iterable[Shelf]) -> None:
+    def _drop_held(self, *, last: bool) -> None:
+        """Delete what sessions have let in, or leave it where it is: their books tell how far they have come.
+
+        Such rows lie far apart, so one by one they cost a page each. They are deleted once a place is passed that can
+        be divided by sixteen, or nothing is held any more.
+        """
+        sessions, gone = self._books.sessions, list[Row]()
+        for name, shelf in self._held.items():
+            if shelf.taken_to is not None:
+                first, place = shelf.taken_from, shelf.taken_to[0]
+                # Where something was put, too, the session may have begun anew.
+                may = last and not shelf.is_changed and first >= 1 and (first - 1) // _TOGETHER == place // _TOGETHER
+                if may and sessions[name].held:
+                    sessions.passing[name] = place
+                    continue
+                gone.append((name, *shelf.taken_to))
+                if place >= sessions.passed(name):  # what came back to the front is deleted alone
+                    sessions.passing[name] = 0
+        self._db.each(_SQL["drop_held"], gone)
+
+    def _drop_parked(self) -> None:
         """Delete what was taken: mostly one run, which is found sooner by its key than as a range.
 
         Where each statement is sent to a server, one for all is better.
@@ -227,11 +253,11 @@ class Shelves:
         one: list[Row] = []
         more: list[Row] = []
         fewest = 1 if self._db.ahead else 2
-        for shelf in shelves:
+        for shelf in self._parked.values():
             if shelf.taken_to is not None:
                 (one if shelf.taken < fewest else more).append((*shelf.key, *shelf.taken_to))
-        self._db.each(_SQL[f"remove_{name}"], one)
-        self._db.each(_SQL[f"drop_{name}"], more)
+        self._db.each(_SQL["remove_parked"], one)
+        self._db.each(_SQL["drop_parked"], more)
 
     def _write_asides(self) -> None:
         if self._aside_changed:
@@ -288,7 +314,7 @@ class Shelves:
                 # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
-                    place = (*shelf.key, *after)
+                    place = (*shelf.key, *after, sessions.passed(name))
                     shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
@@ -342,9 +368,9 @@ class Shelves:
 
     def _read_held(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
         # Of those behind the first, one is admitted now and then, mostly of a user who is known: no need to look ahead.
-        return self._read("held", shelf, after, page)
+        return self._read("held", shelf, (*after, self._books.sessions.passed(*shelf.key)), page)
 
-    def _read(self, statement: str, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
+    def _read(self, statement: str, shelf: Shelf, after: Row, page: int) -> tuple[list[Line], bool]:
         if shelf.coming is not None:
             (rows, more), shelf.coming = shelf.coming(), None
         else:

@@ -98,14 +98,14 @@ class Transaction:
 
     def write(self) -> None:
         """Write back what the rules changed."""
-        self.shelves.write()
+        self.shelves.write(last=True)
         self.books.write()
         self.circuits.write()
         self.jobs.write()
 
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
-        self.shelves.write()
+        self.shelves.write(last=False)
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
         self.shelves = self._shelves(None, aside=True, resumed=True, counted=False)
         self.memory, self.forgot = Memory(), True

@@ -120,7 +120,7 @@ DELETE FROM parked WHERE number = $1::bigint;
 
 -- name: unhold
 -- It reads the shelf.
-DELETE FROM held WHERE number = $1::bigint;
+DELETE FROM held_row WHERE number = $1::bigint;
 
 -- name: undue
 -- It reads the shelf.

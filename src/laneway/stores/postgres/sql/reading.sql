@@ -35,9 +35,19 @@ WHERE lease.number < :before
 ORDER BY lease.number DESC LIMIT :limit;
 
 -- name: ended
--- Find runs that ended in a state, newest first. Index: outcome_ended, from its end.
+-- Find runs that ended in a state other than `succeeded`, newest first. Index: outcome_unlucky, from its end.
 SELECT outcome.number FROM outcome LEFT JOIN run ON run.number = outcome.number
-WHERE state = :state::text AND ended_at IS NOT NULL AND outcome.number < :before
+WHERE state = :state::text AND state <> 'succeeded' AND ended_at IS NOT NULL AND outcome.number < :before
+    AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
+    AND (:user::text IS NULL OR "user" = :user::text)
+    AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
+ORDER BY outcome.number DESC LIMIT :limit;
+
+-- name: succeeded
+-- Find runs that have succeeded, newest first. Index: the primary key of outcome, from its end: few of the runs that
+-- were settled came to anything else.
+SELECT outcome.number FROM outcome LEFT JOIN run ON run.number = outcome.number
+WHERE state = :state::text AND outcome.number < :before
     AND (:task::text IS NULL OR task = :task::text) AND (:lane::text IS NULL OR lane = :lane::text)
     AND (:user::text IS NULL OR "user" = :user::text)
     AND (:session::text IS NULL OR coalesce(session, ties::json ->> 'session') = :session::text)
@@ -66,7 +76,7 @@ WHERE shelf.number < :before
 ORDER BY shelf.number DESC LIMIT :limit;
 
 -- name: count
--- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_ended.
+-- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_age.
 SELECT 'pending', (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)
     + (SELECT count(*) FROM held WHERE paused = 0) + (SELECT count(*) FROM due)
 UNION ALL SELECT 'running', count(*) FROM lease

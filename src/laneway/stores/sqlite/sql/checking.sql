@@ -118,7 +118,7 @@ DELETE FROM parked WHERE number = ?;
 
 -- name: unhold
 -- It reads the shelf.
-DELETE FROM held WHERE number = ?;
+DELETE FROM held_row WHERE number = ?;
 
 -- name: undue
 -- It reads the shelf.

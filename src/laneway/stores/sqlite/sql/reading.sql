@@ -32,9 +32,18 @@ WHERE lease.number < :before
 ORDER BY lease.number DESC LIMIT :limit;
 
 -- name: ended
--- Find runs that ended in a state, newest first. Index: outcome_ended, from its end.
-SELECT outcome.number FROM outcome INDEXED BY outcome_ended CROSS JOIN run ON run.number = outcome.number
-WHERE state = :state AND ended_at IS NOT NULL AND outcome.number < :before
+-- Find runs that ended in a state other than `succeeded`, newest first. Index: outcome_unlucky, from its end.
+SELECT outcome.number FROM outcome INDEXED BY outcome_unlucky CROSS JOIN run ON run.number = outcome.number
+WHERE state = :state AND state <> 'succeeded' AND ended_at IS NOT NULL AND outcome.number < :before
+    AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
+    AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
+ORDER BY outcome.number DESC LIMIT :limit;
+
+-- name: succeeded
+-- Find runs that have succeeded, newest first. Index: the unique number of outcome, from its end: few of the runs that
+-- were settled came to anything else.
+SELECT outcome.number FROM outcome INDEXED BY sqlite_autoindex_outcome_1 CROSS JOIN run ON run.number = outcome.number
+WHERE state = :state AND outcome.number < :before
     AND (:task IS NULL OR task = :task) AND (:lane IS NULL OR lane = :lane)
     AND (:user IS NULL OR user = :user) AND (:session IS NULL OR coalesce(session, ties ->> '$.session') = :session)
 ORDER BY outcome.number DESC LIMIT :limit;
@@ -60,13 +69,13 @@ WHERE shelf.number < :before
 ORDER BY shelf.number DESC LIMIT :limit;
 
 -- name: count
--- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_ended.
+-- Count the runs by state. It reads the shelves, the leases and the indexes outcome_kept and outcome_age.
 SELECT 'pending', (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)
     + (SELECT count(*) FROM held WHERE NOT paused) + (SELECT count(*) FROM due)
 UNION ALL SELECT 'running', count(*) FROM lease
 UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_kept WHERE ended_at IS NULL AND state <> 'pending'
 GROUP BY state
-UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_ended WHERE ended_at IS NOT NULL GROUP BY state;
+UNION ALL SELECT state, count(*) FROM outcome INDEXED BY outcome_age WHERE ended_at IS NOT NULL GROUP BY state;
 
 -- name: session_names
 -- Name the sessions that begin so and come behind a name, in order. Index: the primary key, as a range.

@@ -1,0 +1,176 @@
+"""What a session has let in is deleted later, many rows at once: nobody takes such a row for what is held."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import psycopg
+import pytest
+
+from laneway.core.arrivals import Stopped
+from laneway.core.policy import SessionPolicy
+from laneway.core.run import Claimed, RunFilter
+from laneway.core.states import RunState
+from laneway.errors import WrongState
+from laneway.ports.store import Store
+from laneway.stores.memory import MemoryStore
+from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.address import Address
+from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.tables import shelves
+from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from tests.stores.behind import edit, rows
+from tests.stores.postgres_tools import opened
+
+LEFT, HELD = ("SELECT count(*) FROM held_row", "SELECT count(*) FROM held")
+
+
+async def test_rows_are_deleted_together_and_none_is_held_twice(store: SQLiteStore, path: Path) -> None:
+    hand = await Hand(store).register()
+    await store.submit(new_runs(50, "run", session="chat"))
+    left: list[int] = []
+    for nth in range(50):
+        [run] = await hand.claim()
+        assert run.id == f"run-{nth:05}"
+        assert rows(path, HELD) == [(49 - nth,)]
+        left += [int(str(count)) - 49 + nth for (count,) in rows(path, LEFT)]
+        await check_invariants(store)
+        await hand.succeed(run)
+
+    assert left == [*range(16), *range(16), *range(16), 0, 0]
+
+
+async def test_what_is_cancelled_last_leaves_nothing_behind(store: SQLiteStore, path: Path, clock: FakeClock) -> None:
+    hand = await Hand(store).register()
+    await store.submit(new_runs(5, "run", session="chat"))
+    for _ in range(3):
+        await hand.succeed(*await hand.claim())
+    assert rows(path, LEFT) == [(4,)]
+
+    [run] = await hand.claim()
+    await store.cancel("c", "run-00004")
+
+    assert rows(path, LEFT) == [(0,)]
+    await hand.succeed(run)
+    assert rows(path, "SELECT * FROM session") == []
+    await store.submit(new_runs(3, "new", session="chat"))
+    await check_drains(store, clock)
+
+
+async def test_a_session_that_begins_anew_in_the_same_breath_counts_from_one(
+    store: SQLiteStore, path: Path, clock: FakeClock
+) -> None:
+    hand = await Hand(store).register()
+    await store.submit(new_runs(6, "run", session="chat"))
+    for _ in range(3):
+        await hand.succeed(*await hand.claim())
+    [run] = await hand.claim()
+    for nth in (4, 5):
+        await store.cancel(f"c{nth}", f"run-{nth:05}")
+
+    await hand.succeed(run, leaving=new_runs(4, "new", session="chat"))
+
+    assert rows(path, HELD) == rows(path, LEFT) == [(3,)]
+    await check_invariants(store)
+    await check_drains(store, clock)
+
+
+async def test_a_row_that_was_left_behind_is_not_moved_listed_or_cancelled(store: SQLiteStore, path: Path) -> None:
+    hand = await Hand(store).register()
+    await store.submit(new_runs(6, "run", session="chat"))
+    for _ in range(3):
+        await hand.succeed(*await hand.claim())
+    assert rows(path, LEFT) == [(5,)]
+
+    assert [run.id for run in await store.runs(RunFilter(state=RunState.PENDING), limit=9)] == [
+        f"run-{nth:05}" for nth in (5, 4, 3)
+    ]
+    stopped = await store.stop_all("s", "chat")
+
+    assert stopped == Stopped((), tuple(f"run-{nth:05}" for nth in (3, 4, 5)))
+    assert rows(path, LEFT) == [(0,)]
+    assert await store.count() == {"succeeded": 3, "dropped": 3}
+
+
+class Life:
+    """Random work in two long sessions, from which runs step out and to which they come back. The same for a seed."""
+
+    def __init__(self, store: Store, clock: FakeClock, seed: int) -> None:
+        self._store, self._clock, self._random = store, clock, Random(seed)
+        self._hand, self._claimed, self._number = Hand(store, "hand"), list[Claimed](), 0
+        self.seen: list[object] = []
+
+    async def begin(self) -> None:
+        await self._hand.register()
+        await self._submit(30)
+
+    async def go_on(self) -> None:
+        act = self._random.randrange(20)
+        if act < 11 and self._claimed:
+            await self._settle(self._claimed.pop(self._random.randrange(len(self._claimed))), act)
+        elif act < 16:
+            self._claimed += await self._hand.claim(self._random.randrange(1, 4))
+            self.seen.append([run.id for run in self._claimed])
+        elif act < 18:
+            run_id = f"run-{self._random.randrange(self._number):04}"
+            with contextlib.suppress(WrongState):
+                self.seen.append((await self._store.cancel(f"c{len(self.seen)}", run_id)).state)
+        elif act == 18:
+            await self._submit(self._random.randrange(1, 9))
+        else:
+            self._clock.step(1)
+
+    async def _settle(self, run: Claimed, act: int) -> None:
+        if act < 8:
+            await self._hand.succeed(run)
+        elif act < 10:
+            await self._hand.snooze(run, delay=self._random.randrange(3))
+        else:
+            await self._hand.release(run)
+
+    async def _submit(self, count: int) -> None:
+        for _ in range(count):
+            session = self._random.choice("ab")
+            policy = SessionPolicy(pass_on_retry=session == "b", max_concurrent=1 + (session == "b"), cap=1000)
+            await self._store.submit([new_run(f"run-{self._number:04}", session=session, policy=policy)])
+            self._number += 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_long_life_goes_as_in_the_memory_store(
+    kind: str, seed: int, path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelves, "_TOGETHER", 3)
+    clocks = FakeClock(), FakeClock()
+    store: Store = SQLiteStore(path, clocks[0]) if kind == "sqlite" else PostgresStore(postgres_url, clocks[0])
+    await store.open()
+    ours, theirs = Life(store, clocks[0], seed), Life(MemoryStore(clocks[1]), clocks[1], seed)
+    await ours.begin()
+    await theirs.begin()
+    for _ in range(150):
+        await ours.go_on()
+        await theirs.go_on()
+        assert ours.seen == theirs.seen
+    await check_invariants(store)
+    await check_drains(store, clocks[0])
+    await store.close()
+
+
+async def test_a_process_of_an_older_laneway_cannot_write_what_is_held(store: SQLiteStore, path: Path) -> None:
+    await store.submit(new_runs(2, "run", session="chat"))
+
+    with pytest.raises(sqlite3.OperationalError, match="cannot modify held because it is a view"):
+        edit(path, "DELETE FROM held WHERE session = 'chat'")
+
+
+async def test_nor_can_it_on_postgres(postgres_url: str, postgres_database: str) -> None:
+    async with opened(postgres_url) as store:
+        await store.submit(new_runs(2, "run", session="chat"))
+
+    statement = f"DELETE FROM {Address.parse(postgres_url).schema}.held"
+    with psycopg.connect(postgres_database) as link, pytest.raises(psycopg.Error, match="cannot delete from view"):
+        link.execute(statement.encode())
