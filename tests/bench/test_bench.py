@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import __main__ as command
-from bench import idle, peers, report
+from bench import idle, pages, peers, report, throughput
 from bench.plan import ROOT, Plan, working_folder
 from bench.rows import Experiment, Result, Round, Row, Verdict, percentile
+from bench.subjects import WIDE, submissions
+from bench.throughput import CAPPED
+from laneway.stores.sqlite.checkpoints import Checkpointer
 
 RATE = Row(name="rate", title="a rate", unit="/s", must=0.35, aim=0.5)
 COST = Row(name="cost", title="a cost", unit="us", better="less", must=1.3, aim=1.1)
@@ -203,3 +206,15 @@ def test_every_row_is_explained_in_the_documentation() -> None:
 
     rows = [row for experiment in (*command.EXPERIMENTS, *peers.EXPERIMENTS) for row in experiment.rows]
     assert [row.name for row in rows if f"`{row.name}`" not in text] == []
+
+
+def test_pages_of_the_log_are_counted_by_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Checkpointer, "after_commit", lambda *_: None)
+
+    counted, commits = asyncio.run(pages.drain(tmp_path / "plain.db", WIDE, submissions(1_000)))
+    limited, steps = asyncio.run(pages.drain(tmp_path / "limited.db", CAPPED, throughput.limited(1_000)))
+
+    assert {"outcome", "lease", "ready", "worker"} <= counted.keys()
+    assert not counted.keys() & {"held_row", "session"}
+    assert {"held_row", "session", "parked"} <= limited.keys()
+    assert counted.total() / commits < limited.total() / steps < 2 * counted.total() / commits
