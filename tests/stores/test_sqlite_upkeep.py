@@ -49,9 +49,14 @@ def layout(path: Path) -> int:
 
 
 def everything(path: Path) -> dict[str, list[dict[str, object]]]:
-    """Return all rows of all tables, by column."""
+    """Return all rows of all tables, by column, and of the view that stands where a table was."""
     with closing(sqlite3.connect(path)) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+        tables = [
+            name
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' OR name = 'held' ORDER BY name"
+            )
+        ]
         db.row_factory = sqlite3.Row
         return {name: [dict(row) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')] for name in tables}
 
@@ -218,7 +223,7 @@ COUNTS = [
 PLACES = [
     ("DELETE FROM ready", "it is pending, but in no place"),
     ("DELETE FROM due", "run later: it is pending, but in no place"),
-    ("DELETE FROM held", "it is pending, but in no place"),
+    ("DELETE FROM held_row", "it is pending, but in no place"),
     ("DELETE FROM parked", "it is pending, but in no place"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM ready", "it is in several places"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM lease", "it is in several places"),
