@@ -122,3 +122,14 @@ async def test_a_step_is_not_done_for_a_worker_that_has_made_it_in_a_lost_moment
         await until(lambda: hand.woken > 0)
 
         assert [run.id for run in await hand.claim()] == ["a"]
+
+
+async def test_behind_a_pooler_no_step_is_done_for_another(primary: PostgresServer) -> None:
+    async with opened(primary.url, "pooled=yes") as store:
+        hand = await Hand(store).register()
+        await hand.lend()
+        await store.submit([new_run("a")])
+
+        assert await hand.hears()
+        assert primary.execute("SELECT call, (SELECT count(*) FROM laneway.lease) FROM laneway.worker") == [(1, 0)]
+        assert [run.id for run in await hand.claim()] == ["a"]
