@@ -96,7 +96,7 @@ class PostgresWriter(Writer):
             self._try(batch)
         except LanewayError as error:
             # What a server says of one piece of work is said of that alone; all fail only where the server does.
-            if isinstance(error.__cause__, (psycopg.OperationalError, psycopg.InterfaceError)):
+            if isinstance(error, StoreUnavailable) or isinstance(error.__cause__, psycopg.OperationalError):
                 raise
             self._one_by_one(batch)
         except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
