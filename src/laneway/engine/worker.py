@@ -41,7 +41,7 @@ from laneway.core.liveness import Incarnation
 from laneway.core.memos import Recall
 from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
-from laneway.core.step import Result, Step, StepReply, has_lent, named_in
+from laneway.core.step import Result, Step, StepReply, has_lent
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions
 from laneway.engine.filewatch import FileWatch
@@ -345,7 +345,7 @@ class Worker:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
-        self._hear(reply, results, said=bool(named_in(step)))
+        self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
         executions.saves.told(saves)
         return reply
 
