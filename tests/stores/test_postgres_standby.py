@@ -9,6 +9,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import BadSetting, StoreUnavailable
+from laneway.stores.postgres import PostgresStore
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.examining import examine
 from laneway.testing import new_run
@@ -39,6 +40,11 @@ async def caught_up(primary: PostgresServer) -> None:
     await until(lambda: primary.execute(behind) == [])
 
 
+async def listens(store: PostgresStore) -> None:
+    """Wait until it hears what others say."""
+    await until(lambda: store._here.hears)
+
+
 def at(*ports: int, more: str = "") -> str:
     hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
     return f"postgresql://postgres:secret@{hosts}/postgres{more}"
@@ -52,7 +58,7 @@ async def test_of_two_servers_the_primary_is_used_wherever_it_stands(
             await store.submit([new_run(f"r{nth}")])
             assert (await store.count())["pending"] == nth + 1
             store.watch(lambda: None)
-            await until(lambda store=store: store._here.hears)  # type: ignore[misc]
+            await listens(store)
 
 
 @pytest.mark.parametrize("more", ["", "?target_session_attrs=read-write", "?target_session_attrs=primary"])
