@@ -231,6 +231,7 @@ async def test_who_knows_only_a_server_that_becomes_a_standby_is_told_so_and_goe
                 with pytest.raises(StoreUnavailable, match="cannot be written: it is a standby") as refusal:
                     await store.submit([])
                 state = (await client.get(early)).state
+                await stage.said(worker, "read only")  # between two tries it waits for some seconds
                 submitting = [asyncio.create_task(client.submit(stroll)) for _ in range(20)]
                 await asyncio.sleep(1.5)  # so that they are refused at least once
                 assert not any(task.done() for task in submitting)
@@ -241,7 +242,6 @@ async def test_who_knows_only_a_server_that_becomes_a_standby_is_told_so_and_goe
                     await client.result(receipt, timeout=30)
                 await stage.stop(worker)
                 figures = await ledger.check(stage, client)
-    assert "read only" in worker.talk
     assert not refusal.value.maybe_done
     assert state.value == "succeeded", "what only reads is answered"
     assert (figures.runs, figures.attempts, figures.taken_over) == (21, 21, 0)
