@@ -148,6 +148,27 @@ async def test_a_submission_starts_the_run_of_a_resting_worker_without_asking_it
     assert to_claim == []
 
 
+async def test_a_step_names_the_last_one_in_which_anything_was_said_or_given(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started(app)
+    sent = steps_of(app, monkeypatch)
+    async with app.running():
+        for number in range(2):
+            await at_rest(app)
+            await app.wait(await app.submit("note", {"number": number}))
+        (await at_rest(app))()
+        await until(lambda: len(sent) == 4)
+        (await at_rest(app))()
+        await until(lambda: len(sent) == 5)
+        await at_rest(app)
+        said = [(step.call, step.last, len(step.results)) for step in sent]
+    await app.aclose()
+
+    # The second and the fourth were lent, and done by who submitted a run.
+    assert said == [(1, 0, 0), (3, 2, 1), (5, 4, 1), (6, 5, 0), (7, 5, 0)]
+
+
 async def test_a_lost_answer_is_asked_for(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     noted = await started(app)
     sent = steps_of(app, monkeypatch)

@@ -30,7 +30,10 @@ SCHEMAS = (
         ("postgresql://ann@host", "postgresql://host/ann"),
         ("postgresql:///shop?host=/run/postgresql&port=5433", "postgresql:///run/postgresql/shop"),
         ("postgresql://[::1]:7000/shop", "postgresql://::1:7000/shop"),
-        ("postgresql://a,b:7000/shop", "postgresql://a,b:,7000/shop"),
+        ("postgresql://a,b:7000/shop", "postgresql://a,b:7000/shop"),
+        ("postgresql://ann:pw@a:6000,b:7000/shop", "postgresql://a:6000,b:7000/shop"),
+        ("postgresql:///shop?host=a,b&port=7000", "postgresql://a:7000,b:7000/shop"),
+        ("postgresql:///shop?host=/run/a,b&port=6000,7000", "postgresql:///run/a,b:7000/shop"),
         ("postgresql://host/shop?schema=jobs&timeout=1", "postgresql://host/shop?schema=jobs"),
     ],
 )
@@ -106,6 +109,10 @@ def test_a_bad_address_gets_one_clear_line(url: str, message: str) -> None:
         "postgresql://ann:secret@host/d?zzz=1",
         "postgresql://host/d?password=secret",
         "postgresql://host/d?user=ann&password=secret&sslpassword=secret",
+        "postgresql://ann:secret@one:6000,two:7000/d?target_session_attrs=read-write",
+        "postgresql://ann:secret@one:6000,two:port/d",
+        "postgresql://ann:sec/ret@one:6000,two:7000/d",
+        "postgresql://ann:sec@ret@one:6000,two:7000/d",
     ],
 )
 def test_what_is_said_of_an_address_never_holds_its_password(url: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from laneway.errors import StoreUnavailable
 from laneway.stores.postgres import PostgresStore, writer
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
+from laneway.stores.postgres.connection import Link, connect, connect_bare
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
@@ -113,6 +113,32 @@ async def test_a_transaction_that_is_cut_has_not_happened_and_its_callers_hear_o
         assert await store.count() == {"pending": 1}
         await store.submit([new_run("a"), new_run("b")])
         assert await store.count() == {"pending": 3}
+
+
+async def test_many_calls_that_a_server_refuses_because_it_cannot_be_written_are_refused_at_once(
+    own: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected = list[Address]()
+
+    def counting(address: Address, *, again: bool = False) -> Link:
+        connected.append(address)
+        return connect(address, again=again)
+
+    monkeypatch.setattr(writer, "connect", counting)
+    async with opened(url) as store:
+        database = url.rpartition("/")[2]
+        own.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only TO on')
+        cut(own)
+        connected.clear()
+        calls = (store.submit([new_run(f"r{nth}")]) for nth in range(20))
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+
+        assert {type(answer) for answer in answers} == {StoreUnavailable}
+        assert len({id(answer) for answer in answers}) == 20
+        assert len(connected) <= 3, "not one for each of them"
+        own.execute(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
+        await store.submit([new_run("a")])
+        assert await store.count() == {"pending": 1}
 
 
 async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(

@@ -62,7 +62,8 @@ class Step(msgspec.Struct, frozen=True):
     has room for more. It `lends` its next step if it executes nothing: whoever would wake it may do that step, with the
     same room and nothing else in it (`WorkerStore.step`). `saved` are checkpoints, `overdue` names the leases whose
     time-out was decided, by run number and fence: whoever ends such an attempt settles it as timed out. `short` says
-    that it takes none for lack of memory.
+    that it takes none for lack of memory. `last` is the number of the newest step before this one in which it said
+    anything, or was given anything: a store that does not know that step has lost it.
     """
 
     incarnation: str
@@ -75,6 +76,7 @@ class Step(msgspec.Struct, frozen=True):
     overdue: list[tuple[int, int]] = []
     short: bool = False
     lends: bool = False
+    last: int = 0
 
 
 class StepReply(msgspec.Struct, frozen=True):

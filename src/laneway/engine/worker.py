@@ -120,7 +120,7 @@ class Worker:
         self._answered_at = 0  # the same moment, by the store's clock
         self._may_lend = False
         self._incarnation = ""
-        self._call = 0
+        self._call = self._last = 0  # of the last step, and of the last in which anything was said or given
         self._stopping = False  # claim nothing more
         self._moved: str | None = None  # where the store's content is now
         self._gave_up = asyncio.Event()  # what still runs could not be stopped
@@ -241,7 +241,7 @@ class Worker:
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
-        me, self._call = self._incarnation, 0
+        me, self._call, self._last = self._incarnation, 0, 0
         # Who drains leaves as soon as nothing is due.
         self._may_lend = not until_drained
         lost = partial(self._hear_of_loss, me)
@@ -335,7 +335,9 @@ class Worker:
         room, short = self._room, self._memory.short
         self._call += 1
         more = ([saved for _, saved, _ in saves], executions.take_overdue())
-        step = Step(self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room))
+        step = Step(
+            self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room), self._last
+        )
         self._asked_at = self._clock.monotonic()
         try:
             reply = await self._ask(step)
@@ -343,7 +345,7 @@ class Worker:
             executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         executions.settled(results)
-        self._hear(reply, results)
+        self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
         executions.saves.told(saves)
         return reply
 
@@ -356,13 +358,13 @@ class Worker:
             room, short = self._room, self._memory.short
             lends = self._lends(room)
             reply = await self._ask(
-                Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends)
+                Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends, last=self._last)
             )
         # It may have been done long before: between two answers as much time went by here as there, unless a clock
         # was set meanwhile.
         passed = (reply.now - self._answered_at) / SECOND
         self._asked_at = min(self._asked_at + max(0.0, passed), at)
-        self._hear(reply, [])
+        self._hear(reply, [], said=False)
         return reply
 
     def _lends(self, room: int) -> bool:
@@ -379,8 +381,10 @@ class Worker:
             self._rest.lend(step.call + 1)
         return reply
 
-    def _hear(self, reply: StepReply, results: list[Result]) -> None:
+    def _hear(self, reply: StepReply, results: list[Result], *, said: bool) -> None:
         self._answered_at = reply.now
+        if said or reply.claimed:
+            self._last = self._call
         if reply.fires_in is not None:
             self._ticker.hear(reply.fires_in, self._asked_at)
         if self._telling.waiting:

@@ -65,8 +65,8 @@ class WorkerStore(Protocol):
         Repeatable by `step.call`: the same number again returns the same answer, claims included, but for runs that
         were cancelled out of the worker's hands since, and with `requests` as they stand then.
         Raises LeaseLost if the incarnation is not known (any more). A store that can lose what it has answered, as a
-        server can in a fail-over, raises it too when a number is left out: steps of this incarnation are gone, and what
-        it holds is taken over.
+        server can in a fail-over, raises it too when it does not know `step.last`, or any step before this one: then
+        steps of this incarnation are gone, and what it holds is taken over.
         """
         ...
 

@@ -15,7 +15,7 @@ from laneway.core.memos import Memo, Question
 from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
 from laneway.core.policy import MAIN, SessionPolicy, TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun, Ties
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply
+from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply, named_in
 from laneway.ports.store import Store
 from laneway.testing.waiting import waits
 
@@ -114,7 +114,7 @@ class Hand:
         self.incarnation = Incarnation(id=name, host="host", process=mark, tasks=frozenset(tasks), lease=lease)
         self.woken = 0
         self._rung = threading.Event()
-        self.last = Step(name, 0)
+        self.last, self._last = Step(name, 0), 0
 
     async def register(self) -> Hand:
         """Register with the store; return the hand itself."""
@@ -147,12 +147,16 @@ class Hand:
     ) -> StepReply:
         """Make a new step and return the answer."""
         call, going_on = self.last.call + 1, (list(saved), list(overdue))
-        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on, lends=lends)
-        return await self.store.step(self.last)
+        last = self._last
+        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on, lends=lends, last=last)
+        return await self.repeat_last()
 
     async def repeat_last(self) -> StepReply:
         """Send the last step again, as a worker does that got no answer."""
-        return await self.store.step(self.last)
+        reply = await self.store.step(self.last)
+        if reply.claimed or named_in(self.last):
+            self._last = self.last.call
+        return reply
 
     async def claim(self, room: int = 1) -> list[Claimed]:
         """Claim up to `room` runs."""

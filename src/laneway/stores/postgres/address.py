@@ -2,7 +2,7 @@
 
 ```
 postgresql://user:password@host:5432/database?schema=laneway     postgres:// is another word for it
-postgresql://host1,host2/database                                 whichever of them can be written
+postgresql://host1:5432,host2:5432/database                       whichever of them can be written
 postgresql:///database?host=/run/postgresql                       through a socket
 ```
 
@@ -126,11 +126,14 @@ def _refuse_unknown(words: dict[str, str]) -> None:
 
 
 def _shown(parts: Mapping[str, object], schema: str) -> str:
-    host = str(parts.get("host") or parts.get("hostaddr") or "")
-    port = f":{parts['port']}" if parts.get("port") and not host.startswith("/") else ""
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)  # one is for all, as libpq has it
+    pairs = zip(hosts, ports, strict=True)
+    where = ",".join(f"{host}:{port}" if port and not host.startswith("/") else host for host, port in pairs)
     name = parts.get("dbname") or parts.get("user") or ""
     more = "" if schema == "laneway" else f"?schema={schema}"
-    return f"postgresql://{host}{port}/{name}{more}"
+    return f"postgresql://{where}/{name}{more}"
 
 
 def _schema(text: str) -> str:

@@ -102,11 +102,29 @@ def _kept(link: Link) -> str:
         return "a crash of the machine may lose or damage everything (fsync is off)"
     if _setting(link, "synchronous_commit") == "off":
         return "a crash may lose what was acknowledged in the last moments (synchronous_commit is off)"
+    if _standbys(link) and (unwaited := _unwaited(link)):
+        return f"everything that was acknowledged; a fail-over to a standby may lose the last moments ({unwaited})"
     return "everything that was acknowledged"
+
+
+def _standbys(link: Link) -> int:
+    [[standbys]] = link.execute("SELECT count(*) FROM pg_catalog.pg_stat_replication").fetchall()
+    return int(standbys)
+
+
+def _unwaited(link: Link) -> str:
+    """Return the setting by which no commit waits for a standby, if there is one."""
+    if not _setting(link, "synchronous_standby_names"):
+        return "synchronous_standby_names is empty"
+    return "synchronous_commit is local" if _setting(link, "synchronous_commit") == "local" else ""
 
 
 def _warnings(link: Link, address: Address) -> list[str]:
     found = []
+    if link.execute("SELECT pg_is_in_recovery()").fetchall() == [(True,)]:
+        found.append("it is a standby, which can only be read: name the primary, or all hosts, one,two, in the address")
+    elif _setting(link, "synchronous_standby_names") and not (_standbys(link) or _unwaited(link)):
+        found.append("every commit waits for a standby (synchronous_standby_names), and none is connected")
     if _setting(link, "fsync") == "off":
         found.append("fsync is off: turn it on, or a power cut may damage the database")
     if _setting(link, "full_page_writes") == "off":

@@ -21,7 +21,7 @@ from psycopg import sql
 from laneway.errors import LanewayError
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect_bare
-from laneway.stores.postgres.session import NOW, set_up
+from laneway.stores.postgres.session import NOW, lend_nothing, set_up
 from laneway.stores.tables.forking import Holder
 
 LOOK = 1.0  # seconds between two looks
@@ -136,6 +136,8 @@ class Hearing(Holder):
         if not self._address.pooled:
             for channel in (self.channel, self._address.news):
                 link.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            if self._begun.is_set():
+                link.execute(lend_nothing(self._address, self.channel).encode())
             # As long as it listens: who would do a step for one of our workers sees by it that this process lives.
             link.execute(_LIVES.encode() % self.channel.encode())
             self.hears = True

@@ -117,5 +117,7 @@ def _meant(error: Exception) -> Exception:
     if "current transaction is aborted" in str(cause):
         return BadSetting("connection is in a transaction that is aborted already; roll it back first")
     if "in a read-only transaction" in str(cause):
-        return BadSetting("connection is in a transaction that is read only; nothing can be submitted in it")
+        return BadSetting(
+            "connection is in a transaction that is read only, or leads to a standby; nothing can be submitted in it"
+        )
     return error

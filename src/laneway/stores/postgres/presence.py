@@ -22,7 +22,7 @@ class PostgresPresence(Presence):
 
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__()
-        channel = f"laneway_{uuid4().hex}"
+        self._pooled, channel = address.pooled, f"laneway_{uuid4().hex}"
         self._hearing = Hearing(address, channel, self.hear, self.tell_watchers, self._missed)
         self.writer = PostgresWriter(
             address, now, self._wake_here, self.tell_watchers, self.is_there, self._far, channel
@@ -50,6 +50,14 @@ class PostgresPresence(Presence):
     def fall_silent(self) -> None:
         """Listen no more."""
         self._hearing.stop()
+
+    def is_there(self, lender: Lender) -> bool:
+        """Tell whether a worker is seen to live, and what it lends is known to be so.
+
+        A pooler keeps a connection through the end of the server behind it, so that nobody would take back what a lost
+        step had lent (`session.LEND_NOTHING`).
+        """
+        return not self._pooled and super().is_there(lender)
 
     def reaches(self, lender: Lender) -> bool:
         """Tell whether the worker's process listens: then it has a lock (`sql/waking.sql`)."""

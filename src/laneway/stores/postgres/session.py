@@ -73,6 +73,18 @@ def begin_to_write(address: Address) -> list[str]:
     return [*begun, lock, f"SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"]
 
 
+# A server that failed may have lost a worker's last steps, and believe that it lends one that it has made: what it were
+# given in that, it would never hear of. So who connects again lets nobody do the steps of its process's workers. They
+# lend again when they rest again.
+LEND_NOTHING = "UPDATE worker SET room = NULL WHERE socket = {} AND room IS NOT NULL"
+
+
+def lend_nothing(address: Address, channel: str) -> str:
+    """Return the statements that do so by themselves, alone with the tables. The channel is ours."""
+    lock, ours = f"SELECT pg_advisory_xact_lock({address.lock})", LEND_NOTHING.format(f"'{channel}'")
+    return f"BEGIN; {lock}; SELECT nextval('writes'); {ours}; COMMIT"
+
+
 def cut_off_frozen(address: Address) -> str:
     """Return the statement that ends the connection of a process which has the lock and stands still.
 

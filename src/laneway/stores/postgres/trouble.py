@@ -61,6 +61,10 @@ def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayEr
         if re.search(sign, said):
             # Who was let in before need not change its address: somebody is changing the server.
             return StoreUnavailable(f"{address.shown} {text}") if again else BadURL(f"{address.shown} {text}")
+    if re.search(_NOT_WRITABLE, said):
+        return StoreUnavailable(
+            f"{address.shown} has no server that can be written now: whoever answers is a standby, or set to read only"
+        )
     return meant(error, address)
 
 
@@ -78,6 +82,10 @@ _UNAVAILABLE: dict[type[Exception], str] = {
     pg.IdleInTransactionSessionTimeout: "ended a transaction in which this process did nothing for too long",
 }
 
+# What libpq says of a server that is not the one it was told to look for.
+_NOT_WRITABLE = "session is read-only|server is in hot standby mode"
+_EACH = re.compile(r"^- host: .*, hostaddr: (?:'[^']*'|None): (.*)$", re.MULTILINE)  # psycopg's line for each host
+
 _REFUSALS = {
     "password authentication failed": "does not take this user and password",
     "no password supplied": "wants a password, and the address has none: postgresql://user:password@host/database",
@@ -92,6 +100,7 @@ _REFUSALS = {
 
 
 def _line(error: psycopg.Error) -> str:
-    """Return what was said, in one line; the lines after it are hints, or the same of another host."""
+    """Return what was said, in one line: of several hosts what each of them said, and without the hints after it."""
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return said[0] if said else type(error).__name__
+    each = list(dict.fromkeys(_EACH.findall(str(error))))
+    return "; ".join(each) or (said[0] if said else type(error).__name__)

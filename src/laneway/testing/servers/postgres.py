@@ -6,9 +6,10 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from laneway.testing.servers.binaries import NoServer
@@ -18,6 +19,7 @@ from laneway.testing.servers.postgres_programs import Programs, programs_for
 from laneway.testing.servers.single import HOST, LEASH, TAIL, TRIES, PortTaken, free_port, start_on_leash, wait_until
 
 Setting = str | int | float | bool
+S = TypeVar("S", bound="PostgresServer")
 
 USER = "postgres"
 IPC_RMID = 0
@@ -36,7 +38,7 @@ class PostgresServer:
     """
 
     def __init__(self, programs: Programs, port: int, directory: Path, password: str | None) -> None:
-        self.port, self.directory, self._programs = port, directory, programs
+        self.port, self.directory, self.programs, self.password = port, directory, programs, password
         who = USER + (f":{quote(password, safe='')}" if password else "")
         self.url = f"postgresql://{who}@{HOST}:{port}/postgres"
         self.socket_url = f"postgresql://{who}@/postgres?host={quote(str(directory), safe='')}&port={port}"
@@ -115,8 +117,8 @@ class PostgresServer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         said_before = self._log.stat().st_size if self._log.exists() else 0
-        user, group, environment = self._programs.user, self._programs.group, self._programs.environment
-        command = (self._programs.folder / "postgres", "-D", self._data, "-p", str(self.port))
+        user, group, environment = self.programs.user, self.programs.group, self.programs.environment
+        command = (self.programs.folder / "postgres", "-D", self._data, "-p", str(self.port))
         process = start_on_leash(self._log, *command, user=user, group=group, environment=environment)
         try:
             wait_until(lambda: process.poll() is not None or self._is_ready(process.pid), "the server is ready")
@@ -139,7 +141,7 @@ class PostgresServer:
         said = self._log.read_bytes()[said_before:].decode(errors="replace")
         if "Address already in use" in said:
             return PortTaken(f"port {self.port} is taken")
-        return NoServer(f"{self._programs.folder / 'postgres'} {what} on {HOST}:{self.port}; it says:\n{said[-TAIL:]}")
+        return NoServer(f"{self.programs.folder / 'postgres'} {what} on {HOST}:{self.port}; it says:\n{said[-TAIL:]}")
 
 
 def release_memory(data: Path) -> None:
@@ -166,9 +168,14 @@ def start_postgres(
     """Start a server, on a free port if none is named. Raises NoServer."""
     programs = programs_for(directory)
     _make_files(programs, directory, password, {**PRIVATE, "unix_socket_directories": str(directory), **settings})
+    return on_some_port(port, lambda port: PostgresServer(programs, port, directory, password))
+
+
+def on_some_port(port: int | None, start: Callable[[int], S]) -> S:
+    """Start a server on this port, or on a free one if none is named. Raises NoServer."""
     for _ in range(TRIES):
         try:
-            return PostgresServer(programs, port or free_port(), directory, password)
+            return start(port or free_port())
         except PortTaken as error:
             # Race: a port that was free when we looked may be another's by the time the server asks for it.
             if port:
@@ -189,10 +196,15 @@ def _make_files(programs: Programs, directory: Path, password: str | None, setti
     programs.run("initdb", "-D", directory / "data", *words)
     secret.unlink(missing_ok=True)
     with (directory / "data" / "postgresql.conf").open("a", encoding="utf-8") as file:
-        file.writelines(f"{name} = {_written(value)}\n" for name, value in settings.items())
+        file.writelines(written(settings))
 
 
-def _written(value: Setting) -> str:
+def written(settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Return settings as lines of a file that the server reads."""
+    return (f"{name} = {_quoted(value)}\n" for name, value in settings.items())
+
+
+def _quoted(value: Setting) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"
