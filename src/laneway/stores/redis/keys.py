@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 2  # the numbered form of all this
+LAYOUT = 3  # the numbered form of all this
 
 
 class Goes(StrEnum):

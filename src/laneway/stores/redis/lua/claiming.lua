@@ -56,9 +56,9 @@ local function start(book, of, seat, kind, rank)
   if seat and kind % 4 >= BACK and seat.parked > 0 then
     bring_back(book, of.user, seat)
   end
-  if of.session and kind % 2 < AGAIN then
+  if kind < LONE and of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)
-    session.unstarted = 0
+    session.unstarted_then = 0
     if session.held > 0 and #session.admitted < sessions.limit(session) then
       admit(of.session, session)
     end
@@ -88,18 +88,25 @@ local function start_run(book, run, rank, asker, gates, started)
 end
 
 -- Read ahead what is going to be started: what comes in the ready order, and the first of those that users who have
--- room keep in line.
+-- room keep in line. Of those whose sessions are to hear of it, the sessions too.
 local function read_ahead(book, count)
-  local fields = shelves.ready(book.name):coming(count)
+  local fields, numbers = shelves.ready(book.name):coming(count)
+  local lone = {}
+  for i = 1, min(#numbers, count) do
+    local list = runs.is_lone(numbers[i]) and lone or fields
+    list[#list + 1] = base.digits(numbers[i])
+  end
   for user, seat in pairs(lanes.seats(book).kept) do
     local line = seat and seat.line
     if line then
       local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
       for at = 2, min(#line, 3 * room), 3 do
-        fields[#fields + 1] = base.digits(line[at])
+        local list = line[at + 1] >= LONE_TICKET and lone or fields
+        list[#list + 1] = base.digits(line[at])
       end
     end
   end
+  runs.offer(lone)
   runs.offer(fields)
   local named, known, glance = {}, sessions.load({}), runs.glance
   for i = 1, #fields do

@@ -14,9 +14,7 @@ local function bring_back(book, user, seat)
   if cap and seat.active >= cap then
     return
   end
-  local number, ticket = shelves.unpark(book.name, user, seat)
-  local again = ticket % 2
-  local priority, kind = (ticket - again) / 2, BACK + again
+  local number, priority, kind = shelves.unpark(book.name, user, seat)
   seat.out = OUT + priority
   local pace = lanes.pace(book, priority)
   pace.ready = pace.ready + 1
@@ -146,7 +144,7 @@ function flow.is_admitted(run)
   end
   local book = sessions.get(run.session)
   sessions.empty_if_idle(run.session, book)
-  return book.unstarted == run.number
+  return book.unstarted_then == run.number
 end
 
 -- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
@@ -192,19 +190,19 @@ function flow.finish(of, number)
     return
   end
   local held, admitted = roster.held, roster.admitted
-  if not roster.simple or held == 0 or roster.unstarted > 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
+  if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
     flow.ended(of, number)
     return
   end
   local other, field = holding.take(session, roster)
   local is, other_of = runs.glance(field)
-  admitted[1], roster.unstarted, roster.held = other, other, held - 1
+  admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
   base.note_digits(other, field)
   if is.state ~= 'pending' then
     runs.get(other).shelf = false
   elseif seat and seat.parked > 0 and other_of.user == user and other_of.lane == lane then
     local priority = other_of.priority
-    shelves.park(lane, user, seat, other, priority, FRESH, lanes.enter_parked(book, priority, seat))
+    shelves.park_lone(lane, user, seat, other, priority, lanes.enter_parked(book, priority, seat))
   else
     enter_lane(other, other_of, FRESH)
   end
@@ -271,7 +269,7 @@ end
 function flow.throttle(session, throttled)
   local book = sessions.get(session)
   if book.throttled ~= throttled then
-    book.throttled = throttled
+    sessions.throttle(book, throttled)
     admit(session, book)
   end
 end

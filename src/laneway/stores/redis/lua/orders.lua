@@ -170,7 +170,7 @@ function Order:settle()
   end
 end
 
--- Return the numbers, as texts, of up to `count` of those that were read and not taken yet, and as many of those that
+-- Return the numbers, as texts, of up to `count` of those that were read and not taken yet, and the numbers of those that
 -- were put, for who wants to read ahead.
 function Order:coming(count)
   local found = {}
@@ -182,11 +182,7 @@ function Order:coming(count)
     end
   end
   local _, numbers = self:puts()
-  local at = #found
-  for i = 1, min(#numbers, count) do
-    found[at + i] = base.digits(numbers[i])
-  end
-  return found
+  return found, numbers
 end
 
 -- Return members and ranks, in turns, up to `count` of them from the front, and where in the list they begin, for

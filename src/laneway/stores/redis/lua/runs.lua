@@ -1,6 +1,9 @@
--- needs: base, ledgers, records
--- gives: runs, TERMINAL, BESIDE, HANDED
+-- needs: base, ledgers, records, sessions
+-- gives: runs, TERMINAL, BESIDE, HANDED, LONE
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
+--
+-- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the
+-- run is parked behind its user (`runs.park`). Only who reads records as they are kept has to know.
 
 local runs = {}
 local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
@@ -11,6 +14,7 @@ local kept_runs = ledgers.at('runs')
 -- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
 local kinds_of = {}
 local PARKED = 1000
+local LONE = 64  -- added to the kind of one whose start lets nobody into its session; no record has it
 local any_read = false  -- somebody has read a run, and may have to be told
 
 -- What the records say whose texts were looked at, by number as text: state, and whose it is.
@@ -24,9 +28,9 @@ end)
 local function noted(number)
   local kind = kinds_of[number]
   if kind < 0 then
-    return 'parked', kind + PARKED
+    return 'parked', (kind + PARKED) % LONE
   end
-  return 'ready', kind
+  return 'ready', kind % LONE
 end
 
 kept_runs.to_text = records.write
@@ -38,6 +42,11 @@ function kept_runs.of_text(text, field)
   if kinds_of[number] then
     run.shelf, run.kind = noted(number)
     kinds_of[number] = nil
+  elseif run.shelf == 'held' and run.state == 'pending' and run.is.fence == 0 then
+    local book = sessions.find(run.session)
+    if book and book.unstarted_then == number then
+      run.shelf = 'parked'
+    end
   end
   return run
 end
@@ -74,12 +83,46 @@ function runs.place(number, parked, kind)
   local field = any_read and base.digits(number)
   local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
   if run then
-    run.shelf, run.kind = parked and 'parked' or 'ready', kind
+    run.shelf, run.kind = parked and 'parked' or 'ready', kind % LONE
     return
   elseif not kept_runs.key then
     kept_runs:touch()
   end
   kinds_of[number] = parked and kind - PARKED or kind
+end
+
+-- Note that a run that was held and never started was parked behind its user, and that its session's book has it as
+-- admitted: its record, which nobody has to read, stays as it is.
+function runs.park(number)
+  local run = any_read and kept_runs.kept[base.digits(number)]
+  if run then
+    run.shelf = 'parked'
+  end
+end
+
+-- Tell whether a run, which was put into the ready order by this call, lets nobody into its session by its start.
+function runs.is_lone(number)
+  local kind = kinds_of[number]
+  return kind and kind >= LONE
+end
+
+-- Tell whether a run was ever started, whatever its session's book says.
+function sessions.has_started(number)
+  local field = base.digits(number)
+  if kept_runs.rewritten[field] then
+    return true  -- nobody else's text is written as it is
+  end
+  local run = kept_runs.kept[field]
+  if run ~= nil then
+    return run and run.fence > 0
+  end
+  local is = states_of[field]
+  if not is then
+    kept_runs:offer({field})
+    local text = kept_runs.offered[field]
+    is = text and look(field, text)
+  end
+  return is ~= nil and is.fence > 0
 end
 
 -- Read the records of these as texts, by their numbers as texts, unless they were read: they will be asked for.

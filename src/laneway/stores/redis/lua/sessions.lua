@@ -64,7 +64,7 @@ local function make(name)
   end
   local book = {
     admitted = {},  -- runs that hold a place, by admission
-    unstarted = 0,  -- the one of them that has not started, if any
+    unstarted_then = 0,  -- the one of them that had not started when this was written, if any (`sessions.unstarted`)
     held = 0,
     back = 0,  -- of the held, those that were started before: they are the first
     joined = 0,  -- the last place given
@@ -98,7 +98,7 @@ end)
 local function set(book, name, value)
   rawset(book, name, value)
   rawset(book, 'rest', nil)
-  rawset(book, 'simple', nil)
+  rawset(book, 'simple', false)
 end
 
 local function rest_of(text)
@@ -121,7 +121,7 @@ end
 local ints, text_heads = records.ints, records.heads
 
 local function write(book)
-  local admitted, unstarted, rest = book.admitted, book.unstarted, book.rest
+  local admitted, unstarted, rest = book.admitted, book.unstarted_then, book.rest
   if not admitted[1] and sessions.is_idle(book) then
     return nil
   end
@@ -149,7 +149,7 @@ local function read(text)
   local rest = sub(text, at + 1)
   local shared = rest_of(rest)
   return setmetatable({
-    admitted = admitted, unstarted = unstarted, held = held, back = back, joined = joined, front = front,
+    admitted = admitted, unstarted_then = unstarted, held = held, back = back, joined = joined, front = front,
     taken = taken, heads = heads, fields = false, numbers = false, rest = rest, simple = shared.__index.simple,
   }, shared)
 end
@@ -212,34 +212,76 @@ function sessions.limit(book)
   return book.rest and book.most or book.throttled and 1 or book.rule.max_concurrent or 1
 end
 
+-- Return the run that is admitted and has not started, 0 if there is none. A start that lets nobody in is not written to
+-- the book (claiming.lua), so its record tells.
+function sessions.unstarted(book)
+  local number = book.unstarted_then
+  if number > 0 and sessions.has_started(number) then
+    book.unstarted_then, number = 0, 0
+  end
+  return number
+end
+
+-- Return the text of a book with all starts written, for who does not know of them.
+function sessions.shown(text)
+  local book = read(text)
+  return book.unstarted_then > 0 and sessions.unstarted(book) == 0 and write(book) or text
+end
+
+-- Let the start of the run that is admitted be looked at, if that may let in others now.
+local function look_at_start(book)
+  if book.unstarted_then > 0 and sessions.limit(book) > 1 then
+    sessions.expect_start(book.unstarted_then)
+  end
+end
+
 -- How many runs have joined and were never started.
 function sessions.queued(book)
-  return book.held - book.back + (book.unstarted > 0 and 1 or 0)
+  return book.held - book.back + (sessions.unstarted(book) > 0 and 1 or 0)
+end
+
+-- The same without a look at who has started: at most one more.
+function sessions.queued_at_most(book)
+  return book.held - book.back + (book.unstarted_then > 0 and 1 or 0)
 end
 
 -- The runs that were started and have not ended: those that stepped out, then by admission.
 function sessions.active(book)
-  local active = {}
+  local active, unstarted = {}, sessions.unstarted(book)
   for _, number in ipairs(book.outside) do
     active[#active + 1] = number
   end
   for _, number in ipairs(book.admitted) do
-    if number ~= book.unstarted then
+    if number ~= unstarted then
       active[#active + 1] = number
     end
   end
   return active
 end
 
+-- Lower the session to one run at a time, or not any more.
+function sessions.throttle(book, throttled)
+  book.throttled = throttled
+  look_at_start(book)
+end
+
+-- Set what an operator says of the session.
+function sessions.rule(book, ruled)
+  book.ruled = ruled
+  sessions.judge(book)
+  look_at_start(book)
+end
+
 -- Take note of what a message says of the session; what it does not say stays.
 function sessions.take(book, arrival)
   if arrival.throttled ~= nil and arrival.throttled ~= book.throttled then
-    book.throttled = arrival.throttled
+    sessions.throttle(book, arrival.throttled)
   end
   for name, value in pairs(arrival.rule or {}) do
     if book.given[name] ~= value then
       book.given = over(arrival.rule, book.given)
       sessions.judge(book)
+      look_at_start(book)
       return
     end
   end
@@ -251,7 +293,7 @@ function sessions.admits(book)
   if book.paused or (admitted > 0 and (book.alone or admitted >= sessions.limit(book))) then
     return false
   end
-  return book.back > 0 or book.unstarted == 0
+  return book.back > 0 or sessions.unstarted(book) == 0
 end
 
 function sessions.place(book)
@@ -273,7 +315,7 @@ function sessions.place_in_front(book)
 end
 
 local function begin(book, number)
-  book.unstarted = number
+  book.unstarted_then = number
   if book.alone then
     book.alone = false
   end
@@ -314,8 +356,8 @@ function sessions.ended(book, number)
   elseif not base.remove_from(admitted, number) then
     remove(book, 'outside', number)
   end
-  if number == book.unstarted then
-    book.unstarted = 0
+  if number == book.unstarted_then then
+    book.unstarted_then = 0
   end
   remove(book, 'asking', number)
 end

@@ -21,8 +21,9 @@ local PAUSED, RESUMED = {'"paused"', '{}'}, {'"resumed"', '{}'}
 function steering.queued(session)
   local book, found = sessions.find(session), {}
   if book then
-    if book.unstarted > 0 then
-      found[1] = runs.get(book.unstarted)
+    local unstarted = sessions.unstarted(book)
+    if unstarted > 0 then
+      found[1] = runs.get(unstarted)
     end
     for _, run in ipairs(book.held > 0 and holding.all(session) or {}) do
       if run.fence == 0 then
