@@ -81,7 +81,7 @@ KEYS = (
         "zset",
         "holding",
         _SETTLED,
-        "runs that wait to be admitted, by place; the first: in `sessions`",
+        "runs that wait to be admitted, by place, with their priorities; the first: in `sessions`",
     ),
     Key(
         "later:<session>", "zset", "shelves", _SETTLED, "runs that were never started and have not joined, by due time"

@@ -52,9 +52,13 @@ end
 
 -- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
 local function start(book, of, seat, kind, rank)
-  lanes.start(book, of.priority, seat, kind, rank, 1)
-  if seat and kind % 4 >= BACK and seat.parked > 0 then
-    bring_back(book, of.user, seat)
+  if seat then
+    lanes.start_one(book, of.priority, seat, kind, rank)
+    if seat.parked > 0 and kind % 4 >= BACK and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
+      bring_back(book, of.user, seat)
+    end
+  else
+    lanes.start(book, of.priority, seat, kind, rank, 1)
   end
   if kind < LONE and of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)
@@ -138,7 +142,8 @@ local function claim_from(lane, share, asker, started, moves)
   end
   read_ahead(book, goal - #numbers)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of = alike.starter(asker.worker, asker.free)
+  local start_of, start_as = alike.starter(asker.worker, asker.free, started)
+  local seats = lanes.seats(book).kept
   while #numbers < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
@@ -150,14 +155,14 @@ local function claim_from(lane, share, asker, started, moves)
       moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
     else
       local user = of.user
-      local seat = user and lanes.seat(book, user)
+      local seat = user and (seats[user] or lanes.seat(book, user))
       if seat and lanes.must_park(book, user, seat, of.priority, kind) then
         park(book, number, of, kind, rank)
         moves = moves - 1
       else
         start(book, of, seat, kind, rank)
         lent[#lent + 1] = field
-        alike.start_as(number, field, text, is, of, after, started)
+        start_as(number, field, text, is, of, after)
       end
     end
   end

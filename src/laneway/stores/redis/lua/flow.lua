@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, circuits, shelves, holding
+-- needs: base, records, runs, lanes, sessions, circuits, shelves, holding
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
@@ -16,7 +16,10 @@ local function bring_back(book, user, seat)
   end
   local number, priority, kind = shelves.unpark(book.name, user, seat)
   seat.out = OUT + priority
-  local pace = lanes.pace(book, priority)
+  local pace = book.paces[priority]
+  if not pace or pace.ready == 0 then
+    pace = lanes.pace(book, priority)
+  end
   pace.ready = pace.ready + 1
   shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority)
 end
@@ -175,7 +178,8 @@ end
 
 -- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
 -- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
-function flow.finish(of, number)
+-- `rosters` are the books that were loaded.
+function flow.finish(of, number, rosters)
   local user, session, lane = of.user, of.session, of.lane
   local book = lanes.get(lane)
   local seat = user and lanes.seat(book, user)
@@ -185,26 +189,29 @@ function flow.finish(of, number)
       bring_back(book, user, seat)
     end
   end
-  local roster = session and sessions.get(session)
-  if not roster then
+  if not session then
     return
   end
+  local roster = rosters[session] or sessions.get(session)
   local held, admitted = roster.held, roster.admitted
   if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
     flow.ended(of, number)
     return
   end
-  local other, field = holding.take(session, roster)
-  local is, other_of = runs.glance(field)
+  local other, field, priority = holding.take(session, roster)
   admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
   base.note_digits(other, field)
-  if is.state ~= 'pending' then
-    runs.get(other).shelf = false
-  elseif seat and seat.parked > 0 and other_of.user == user and other_of.lane == lane then
-    local priority = other_of.priority
+  if roster.held_of ~= (of.key or records.key_of(of)) then
+    local is, other_of = runs.glance(field)
+    if is.state ~= 'pending' then
+      runs.get(other).shelf = false
+    else
+      enter_lane(other, other_of, FRESH)
+    end
+  elseif seat and seat.parked > 0 then
     shelves.park_lone(lane, user, seat, other, priority, lanes.enter_parked(book, priority, seat))
   else
-    enter_lane(other, other_of, FRESH)
+    shelves.put_ready(book, other, FRESH, lanes.enter(book, priority, FRESH, seat))
   end
 end
 

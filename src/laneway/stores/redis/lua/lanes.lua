@@ -372,6 +372,29 @@ function lanes.start(book, priority, seat, kind, rank, count)
   end
 end
 
+-- Do the same for one run of a user.
+function lanes.start_one(book, priority, seat, kind, rank)
+  local pace, tag = book.paces[priority], rank + HEAD_START * priority
+  pace.ready = pace.ready - 1
+  if tag > pace.v then
+    pace.v = tag
+  end
+  book.active, book.pending, seat.active = book.active + 1, book.pending - 1, seat.active + 1
+  if kind % 4 >= BACK then
+    seat.out = 0
+  end
+  if kind % 2 < AGAIN then
+    local turns = seat.turns
+    for at = 1, #turns, 3 do
+      if turns[at] == priority and turns[at + 2] > 1 then
+        turns[at + 2] = turns[at + 2] - 1
+        return
+      end
+    end
+    wait_no_more(book, priority, seat, 1)
+  end
+end
+
 -- Tell whether its user keeps a run of that priority and kind from starting: at the cap, or with runs that were parked
 -- before it.
 function lanes.must_park(book, user, seat, priority, kind)

@@ -17,11 +17,14 @@ local PARKED = 1000
 local LONE = 64  -- added to the kind of one whose start lets nobody into its session; no record has it
 local any_read = false  -- somebody has read a run, and may have to be told
 
+-- The same table for those who are in a hurry, as long as nobody has read a run: then it is `runs.place` that notes.
+runs.kinds = nil
+
 -- What the records say whose texts were looked at, by number as text: state, and whose it is.
 local states_of, owners_of = {}, {}
 
 base.at_begin(function()
-  kinds_of, any_read = {}, false
+  kinds_of, any_read, runs.kinds = {}, false, nil
   states_of, owners_of = {}, {}
 end)
 
@@ -38,7 +41,7 @@ kept_runs.to_text = records.write
 function kept_runs.of_text(text, field)
   local run = records.read(text, field)
   local number = run.number
-  any_read = true
+  any_read, runs.kinds = true, nil
   if kinds_of[number] then
     run.shelf, run.kind = noted(number)
     kinds_of[number] = nil
@@ -147,23 +150,12 @@ function runs.glance(field)
   return look(field, offered[field])
 end
 
--- Return of a run that was not read, by its number and that as text: its record, its state, whose it is, and as what kind
--- it was put where it is, if that was by this call. Nil if it has to be read.
-function runs.unread(number, field)
-  local text = kept_runs.offered[field]
-  if not text or any_read and kept_runs.kept[field] ~= nil or kept_runs.rewritten[field] then
-    return nil
-  end
-  local is, of = states_of[field], owners_of[field]
-  if not is then
-    is, of = look(field, text)
-  end
-  return text, is, of, kinds_of[number]
-end
-
--- Let a run start that was not read: this is its record then.
-function runs.start_as(number, field, text)
-  kept_runs.rewritten[field], kinds_of[number] = text, nil
+-- Return what is known of runs that nobody may have read, by their numbers as texts: tables of records that are to be
+-- written, of such as were read, and of runs made of these; by their numbers, as what kinds they were put where they are;
+-- and, of those that were looked at, by their numbers as texts, their states, and whose they are.
+function runs.unread()
+  kept_runs:touch()
+  return kept_runs.rewritten, kept_runs.offered, kept_runs.kept, kinds_of, states_of, owners_of
 end
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
@@ -196,10 +188,12 @@ function runs.all_of(numbers)
   return found
 end
 
--- Return the records of these as texts, nil for one that this call has read, and two tables, by number as text: to put
--- other texts into that are written in their place, and to leave those in that are to be read after all.
+-- Return the records of these as texts, nil for one that this call has read, and three tables, by number as text: to put
+-- other texts into that are written in their place, to leave those in that are to be read after all, and those read.
 function runs.texts(fields)
-  return kept_runs:untouched(fields), kept_runs.rewritten, kept_runs.offered
+  local texts = kept_runs:untouched(fields)
+  runs.kinds = not any_read and kinds_of or nil
+  return texts, kept_runs.rewritten, kept_runs.offered, kept_runs.kept
 end
 
 -- Return the run's arguments, JSON text.
@@ -299,7 +293,7 @@ function runs.make(new, lane, due_at)
   base.count('blocks', base.digits(math.floor(last_number / 1000)), 1)
   local run = records.new(last_number, new, lane, due_at)
   local field = base.digits(last_number)
-  any_read = true
+  any_read, runs.kinds = true, nil
   kept_runs:add(field, run)
   base.set_text('ids', new.id, field)
   if records.is_long(new.args) then
@@ -328,7 +322,7 @@ function runs.bring(facts)
     facts.accepted_at, facts.started_at or false, facts.ended_at or false
   base.count('blocks', base.digits(math.floor(facts.number / 1000)), 1)
   base.count('states', state, 1)
-  any_read = true
+  any_read, runs.kinds = true, nil
   kept_runs:add(field, run)
   base.set_text('ids', facts.id, field)
   if records.is_long(facts.args) then

@@ -9,6 +9,8 @@
 
 local sessions = {}
 
+local NOBODY = pack(false)
+sessions.NOBODY = NOBODY
 local RULE = {'max_concurrent', 'cap', 'drop', 'while_waiting', 'pass_on_retry'}
 local DEFAULT_RULE = {max_concurrent = 1, cap = 10, drop = 'old', while_waiting = 'cancel', pass_on_retry = false}
 
@@ -69,7 +71,8 @@ local function make(name)
     back = 0,  -- of the held, those that were started before: they are the first
     joined = 0,  -- the last place given
     front = 0,  -- the first place given to one that came back
-    heads = '', taken = 0,  -- the first of the held, as shelves.lua has them, and how many of these are held no more
+    heads = '', taken = 0,  -- the first of the held, as holding.lua has them, and how many of these are held no more
+    held_of = NOBODY,  -- whose the held are (`records.key_of`), if all are the same's, pending, and were never started
     outside = {},  -- runs that were started and stepped out
     asking = {},  -- of all these, the ones that wait for an answer
     windows = {},  -- {task, user, number, until}
@@ -85,7 +88,8 @@ end
 
 -- What seldom changes of a book stands behind what changes all the time, and is the same text of many sessions: it is
 -- read once for all of them, and must not be changed in place (`own_list`). Assigning any of it makes a book forget the
--- text (`rest`).
+-- text (`rest`). So the text of all behind what the end of a run changes is kept, too (`tail`), until somebody asks for
+-- the book to change more.
 local rests, rests_kept = {}, 0  -- by text: the metatable of books that have it
 local MOST_RESTS = 100
 
@@ -128,29 +132,33 @@ local function write(book)
   if not rest then
     book.own = true
     return pack({
-      admitted, unstarted, book.held, book.back, book.joined, book.front, book.taken, book.heads, book.outside,
-      book.asking, book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
+      admitted, unstarted, book.held, book.taken, book.back, book.joined, book.front, book.heads,
+      unpacked(book.held_of), book.outside, book.asking, book.windows, book.given, book.ruled, book.throttled,
+      book.paused, book.alone,
     })
   end
-  local first, heads, before, behind = admitted[1], book.heads, nil, nil
-  if first and not admitted[2] and (unstarted == 0 or unstarted == first) then
-    before = pack(first)
-    before, behind = '\220\0\16\145' .. before, unstarted == 0 and '\0' or before
-  else
-    before, behind = '\220\0\16', pack(admitted, unstarted)
+  local first, tail = admitted[1], book.tail
+  if not tail then
+    local heads = book.heads
+    tail = ints[book.back] .. ints[book.joined] .. ints[book.front] .. text_heads[#heads] .. heads .. book.held_of .. rest
+    book.tail = tail
   end
-  return before .. behind .. ints[book.held] .. ints[book.back] .. ints[book.joined] .. ints[book.front] .. ints[book.taken]
-    .. text_heads[#heads] .. heads .. rest
+  if first and not admitted[2] and (unstarted == first or unstarted == 0) then
+    local number = pack(first)
+    return '\220\0\17\145' .. number .. (unstarted == 0 and '\0' or number) .. ints[book.held] .. ints[book.taken] .. tail
+  end
+  return '\220\0\17' .. pack(admitted, unstarted) .. ints[book.held] .. ints[book.taken] .. tail
 end
 
 -- A book that is `simple` has nothing but one run that is admitted, and those that are held.
 local function read(text)
-  local at, admitted, unstarted, held, back, joined, front, taken, heads = unpack_limit(text, 8, 3)
+  local at, admitted, unstarted, held, taken, back, joined, front, heads, held_of = unpack_limit(text, 9, 3)
   local rest = sub(text, at + 1)
   local shared = rest_of(rest)
   return setmetatable({
     admitted = admitted, unstarted_then = unstarted, held = held, back = back, joined = joined, front = front,
-    taken = taken, heads = heads, fields = false, numbers = false, rest = rest, simple = shared.__index.simple,
+    taken = taken, heads = heads, fields = false, numbers = false, codes = false, held_of = pack(held_of), rest = rest,
+    tail = false, simple = shared.__index.simple,
   }, shared)
 end
 
@@ -183,10 +191,13 @@ kept_sessions:remember()
 
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
-  return kept_sessions.kept[name] or kept_sessions:get(name)
+  local book = kept_sessions:get(name)
+  book.tail = false
+  return book
 end
 
--- Read the books of several at once, because they will be asked for; return all that were read, by name.
+-- Read the books of several at once, because they will be asked for; return all that were read, by name. Of these may be
+-- changed who is admitted, how many are held and how many of those in the book are not any more; for more, ask for one.
 function sessions.load(names)
   kept_sessions:load(names)
   return kept_sessions.kept
@@ -194,7 +205,11 @@ end
 
 -- Return the book of a session that is not idle, else nil.
 function sessions.find(name)
-  return kept_sessions:find(name)
+  local book = kept_sessions:find(name)
+  if book then
+    book.tail = false
+  end
+  return book
 end
 
 function sessions.put(name, book)

@@ -59,7 +59,12 @@ function shelves.put_ready(book, number, kind, rank)
     book.order_ = order
   end
   order:put(rank, number)
-  runs.place(number, false, kind)
+  local kinds = runs.kinds
+  if kinds then
+    kinds[number] = kind
+  else
+    runs.place(number, false, kind)
+  end
 end
 
 function shelves.put_parked(run, gate, rank)
@@ -100,13 +105,13 @@ local function put_in_line(lane, user, seat, number, rank, ticket)
   if count == 0 then
     seat.line = {rank, number, ticket}
   elseif line and count < MOST_IN_LINE then
-    local at = #line + 1
+    local at = 3 * count + 1
     while at > 1 do
-      local other = line[at - 3]
-      if other < rank or (other == rank and line[at - 2] < number) then
+      local other, other_number = line[at - 3], line[at - 2]
+      if other < rank or (other == rank and other_number < number) then
         break
       end
-      line[at], line[at + 1], line[at + 2] = other, line[at - 2], line[at - 1]
+      line[at], line[at + 1], line[at + 2] = other, other_number, line[at - 1]
       at = at - 3
     end
     line[at], line[at + 1], line[at + 2] = rank, number, ticket
@@ -123,7 +128,9 @@ end
 
 -- Do so with one that its session has just admitted, as the only one it lets in.
 function shelves.park_lone(lane, user, seat, number, priority, rank)
-  runs.park(number)
+  if not runs.kinds then
+    runs.park(number)
+  end
   put_in_line(lane, user, seat, number, rank, LONE_TICKET + 2 * priority)
 end
 
@@ -144,9 +151,12 @@ function shelves.unpark(lane, user, seat)
     local run = runs.get(parked(lane, 'user:' .. user):take())
     return run.number, run.priority, BACK + run.kind % 2
   end
-  local number, ticket, kind = line[2], line[3], BACK
-  if line[4] then
-    pull(line, 1)
+  local number, ticket, kind, size = line[2], line[3], BACK, #line
+  if size > 3 then
+    for at = 4, size, 3 do
+      line[at - 3], line[at - 2], line[at - 1] = line[at], line[at + 1], line[at + 2]
+    end
+    line[size], line[size - 1], line[size - 2] = nil, nil, nil
   else
     seat.line = false
   end

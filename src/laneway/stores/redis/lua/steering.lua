@@ -127,6 +127,8 @@ function steering.apply(run, change)
       if shelf == 'due' then
         shelves.note_later(run, true)
       end
+    else
+      sessions.get(run.session).held_of = sessions.NOBODY
     end
     flow.set_down(run, shelf)
   elseif change.state == 'pending' then
