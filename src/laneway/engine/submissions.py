@@ -87,6 +87,7 @@ class Checking:
         batch, limit, tied = list[NewRun](), self._limit, bool(carried.get())
         known: Task[..., Any] | None = None
         same: Any = None
+        name = lane = ""
         for item, new_id in zip(given, new_run_id.many(len(given)), strict=True):
             if type(item) is tuple and len(item) == 2:  # as most are; a call less
                 (task, args), options = item, _NO_OPTIONS
@@ -94,11 +95,11 @@ class Checking:
                 task, args, options = parts_of(item)
             if known is None or task is not same:  # most are of one task
                 known, same = self._registry.known(task), task
+                name, lane, pack = known.name, known.policy.lane, known.parameters.pack
             if options or tied:
                 batch.append(self._finished(checked(known, args, options, new_id, limit), options))
             else:
-                text = known.parameters.pack(args, limit)
-                batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
+                batch.append(NewRun(id=new_id, task=name, args=pack(args, limit), lane=lane))
         return batch
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
