@@ -61,7 +61,7 @@ def to_json(value: object, what: str, limit: int, plural: bool = True) -> str:
 
 
 def flat_json(value: dict[str, Any], what: str, limit: int) -> str:
-    """Do the same for names and values that are whole numbers, texts, and true or false: nothing in it is unreal or deep.
+    """Do the same for values that are whole numbers, texts, true or false: nothing in them is unreal or deep.
 
     >>> flat_json({"doc": "null"}, "the arguments", 100)
     '{"doc":"null"}'
@@ -71,7 +71,7 @@ def flat_json(value: dict[str, Any], what: str, limit: int) -> str:
     """
     try:
         data = _encode(value)
-    except Exception:
+    except (ValueError, OverflowError, msgspec.MsgspecError):
         return to_json(value, what, limit)  # which says what is wrong
     return data.decode() if len(data) <= limit else to_json(value, what, limit)
 

@@ -8,7 +8,7 @@ converted; a parameter without an annotation takes any JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -61,6 +61,23 @@ class Parameters:
         if not self._all_plain or len(args) != len(self._plain):
             self.check(text)
         return text
+
+    def pack_all(self, many: Iterable[Mapping[str, Any]], limit: int) -> list[str]:
+        """Return what `pack` returns of each of these."""
+        if not self._flat:
+            return [self.pack(args, limit) for args in many]
+        plain, count, flat_json, what = self._plain, len(self._plain), codec.flat_json, self._what
+        texts = []
+        for args in many:
+            if type(args) is dict and len(args) == count:
+                for name, wanted in plain:
+                    if type(args.get(name)) is not wanted:
+                        break
+                else:
+                    texts.append(flat_json(args, what, limit))
+                    continue
+            texts.append(self.pack(args, limit))
+        return texts
 
     def _pack_with_care(self, args: Mapping[str, Any], limit: int) -> str:
         # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.

@@ -38,11 +38,7 @@ class Broken(Exception):
 
 
 def packed(*parts: Part) -> bytes:
-    """Return a command as it is sent.
-
-    >>> packed("GET", "key") == b"*2\\r\\n$3\\r\\nGET\\r\\n$3\\r\\nkey\\r\\n"
-    True
-    """
+    """Return a command as it is sent."""
     last = parts[-1]
     if type(last) is bytes and len(last) > LONG:
         head = hiredis.pack_command((*parts[:-1], b""))  # type: ignore[arg-type]
