@@ -143,7 +143,7 @@ local function claim_from(lane, share, asker, started, moves)
   read_ahead(book, goal - #numbers)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
   local start_of, start_as = alike.starter(asker.worker, asker.free, started)
-  local seats = lanes.seats(book).kept
+  local seats, start_one, cap = lanes.seats(book).kept, lanes.start_one, lanes.common_cap(book)
   while #numbers < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
@@ -156,7 +156,14 @@ local function claim_from(lane, share, asker, started, moves)
     else
       local user = of.user
       local seat = user and (seats[user] or lanes.seat(book, user))
-      if seat and lanes.must_park(book, user, seat, of.priority, kind) then
+      if kind >= LONE and cap and seat.active < cap then  -- as most that were parked are
+        start_one(book, of.priority, seat, kind, rank)
+        lent[#lent + 1] = field
+        start_as(number, field, text, is, of, after)
+        if seat.parked > 0 and seat.active < cap then
+          bring_back(book, user, seat)
+        end
+      elseif seat and lanes.must_park(book, user, seat, of.priority, kind) then
         park(book, number, of, kind, rank)
         moves = moves - 1
       else

@@ -182,7 +182,7 @@ end
 function flow.finish(of, number, rosters)
   local user, session, lane = of.user, of.session, of.lane
   local book = lanes.get(lane)
-  local seat = user and lanes.seat(book, user)
+  local seat = user and (book.seats_.kept[user] or lanes.seat(book, user))
   if seat then
     seat.active = seat.active - 1
     if seat.parked > 0 and seat.out == 0 then

@@ -180,6 +180,15 @@ function lanes.cap(book, user)
   return known[user] or book.per_user
 end
 
+-- Return the cap that all users of a lane have; nil if some have their own, false if there is none.
+function lanes.common_cap(book)
+  lanes.cap(book, '')
+  if book.uncapped then
+    return book.per_user
+  end
+  return nil
+end
+
 -- Set a user's own cap in a lane, as it is judged now; false takes it back.
 function lanes.set_cap(book, user, cap)
   if not caps[book.name] then

@@ -1,4 +1,4 @@
--- needs: base, records, runs, lanes
+-- needs: base, records, making, lanes
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
@@ -165,7 +165,7 @@ local function write(stretches, numbers, members)
       at, nth, place, rank = at + 2, nth + 1, place + 2, rank + 1
     end
   end
-  runs.keep_long(long)
+  making.keep_long(long)
   base.at_this_end(function()
     base.send('HSET', PREFIX .. 'runs', written)
     for lane, places in pairs(ready) do
@@ -188,7 +188,7 @@ function plain.accept(stretches)
       return nil
     end
   end
-  local ids, before = ids_of(stretches), runs.last()
+  local ids, before = ids_of(stretches), making.last()
   if (not base.is_absent('takers') and is_known('takers', ids)) or before + #ids > LAST then
     return nil
   end
@@ -202,7 +202,7 @@ function plain.accept(stretches)
     ahead[i] = book.pending
     book.pending = book.pending + count
   end
-  runs.count_in(#ids)
+  making.count_in(#ids)
   write(stretches, numbers, members)
   return ahead
 end
