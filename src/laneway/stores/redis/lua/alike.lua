@@ -148,16 +148,26 @@ local function forms_of(texts, count, worker, told)
       owners[i], afters[i], rests[i], any = flown_of[place], after, flown_rest[place], true
       flying[text], flown_rest[place] = nil, nil
     elseif text then
-      local parts, own = own_at(text)
-      local form = successes[parts]
-      if not form then
-        form = success_form(parts, worker, told)
-        if form.plain then
-          successes[parts] = form
-        else
-          local is, of = look(text)
-          form, owners[i], afters[i], own, any = nil, of, success_of(is, worker, told), FIRST + is.size, true
+      local parts, own, form
+      if not any then
+        parts, own = own_at(text)
+        form = successes[parts]
+        if not form then
+          form = success_form(parts, worker, told)
+          if form.plain then
+            successes[parts] = form
+          else
+            form, any = nil, true
+          end
         end
+      end
+      if not form then
+        local is, of = look(text)
+        local after = ended_states[is]
+        if after == nil then
+          after = success_of(is, worker, told)
+        end
+        owners[i], afters[i], own = of, after, FIRST + is.size
       end
       forms[i], rests[i] = form, sub(text, own, -2)
     end

@@ -126,7 +126,7 @@ local function numbered(ids, before)
     end
     first = last + 1
   end
-  if before % OFTEN == 0 then
+  if count > 0 and before % OFTEN == 0 then
     base.quicken(numbers)
   end
   return numbers, members
