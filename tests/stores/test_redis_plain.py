@@ -11,6 +11,7 @@ from laneway.core.run import NewRun, Receipt
 from laneway.stores.redis import RedisStore, packing
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
+from laneway.testing.servers import valkey_server
 from tests.stores.redis_tools import linked
 
 MAIN = Lane("main", limit=3, per_user=1)
@@ -75,6 +76,31 @@ async def test_a_repeated_batch_gets_its_receipts_again_and_changes_nothing(
 
     assert twice == once
     assert [receipt.run_id for receipt in receipts] == [new.id for new in BATCHES[name]]
+
+
+async def test_a_batch_of_which_the_last_is_known_changes_nothing_but_by_the_others(
+    redis_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [new_run("known")], [*new_runs(2_100, "run"), new_run("known")]  # more than are set in one command
+    straight = await contents(f"{redis_url}-straight", clock, *batches)
+
+    monkeypatch.setattr(packing, "is_plain", lambda new: False)
+    around = await contents(f"{redis_url}-around", clock, *batches)
+
+    assert straight == around
+
+
+async def test_it_is_the_same_where_ids_cannot_be_set_unless_they_are_known(clock: FakeClock) -> None:
+    batches = new_runs(70, "run"), [*new_runs(3, "more"), new_run("run-00000")]
+    found = []
+    for is_forbidden in (False, True):
+        with valkey_server() as server:
+            knows = server.command("COMMAND", "INFO", "hsetex") != [None]
+            words = ["+@all", "-hsetex"] if is_forbidden and knows else ["+@all"]
+            server.command("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", *words)
+            found.append(await contents(f"redis://ann:pw@127.0.0.1:{server.port}/0?namespace=plain", clock, *batches))
+
+    assert found[0] == found[1]
 
 
 def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:

@@ -91,7 +91,7 @@ COUNTS: dict[str, tuple[Damage, str]] = {
     "session admitted": (of_session(0, []), "session chat: admitted is 0"),
     "session held": (of_session(2, 9), "session chat: held is 9"),
     "session unstarted": (of_session(1, 3), "session chat: unstarted is 1, counted are 0"),
-    "session outside": (of_session(8, [1, 2]), "session chat: outside is 2"),
+    "session outside": (of_session(9, [1, 2]), "session chat: outside is 2"),
     "no sessions": (gone("sessions"), "session chat: admitted is 0"),
     "no aside": (gone("aside:main"), "task other in lane main: runs is 0, counted are 1"),
     "no states": (gone("states"), "the store: pending is 0, counted are"),

@@ -60,6 +60,22 @@ def to_json(value: object, what: str, limit: int, plural: bool = True) -> str:
     return text
 
 
+def flat_json(value: dict[str, Any], what: str, limit: int) -> str:
+    """Do the same for values that are whole numbers, texts, true or false: nothing in them is unreal or deep.
+
+    >>> flat_json({"doc": "null"}, "the arguments", 100)
+    '{"doc":"null"}'
+    >>> flat_json({"doc": "x" * 100}, "the arguments", 100)
+    Traceback (most recent call last):
+    laneway.errors.BadArguments: the arguments take 110 bytes as JSON; at most 100 are allowed
+    """
+    try:
+        data = _encode(value)
+    except (ValueError, OverflowError, msgspec.MsgspecError):
+        return to_json(value, what, limit)  # which says what is wrong
+    return data.decode() if len(data) <= limit else to_json(value, what, limit)
+
+
 from_json: Callable[[str], Any] = msgspec.json.Decoder().decode
 """Return the value that JSON text stands for."""
 

@@ -22,6 +22,7 @@ from laneway.ports.store import Store
 T = TypeVar("T")
 REPEAT_AFTER = (1.0, 3.0, 8.0)  # seconds between the tries of a call
 BATCH = 1000  # runs one call to the store submits at most
+LANE_WAIT = Why.LANE_WAIT  # looking up an enum's member costs more than comparing it
 
 Waiting = list[tuple[NewRun, "asyncio.Future[Receipt]"]]
 
@@ -56,7 +57,7 @@ class Client:
     async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
         """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
         receipts = await self.submit_all(batch)
-        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == Why.LANE_WAIT]
+        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == LANE_WAIT]
         if not waiting:
             return receipts
         deadline = self._clock.monotonic() + seconds
@@ -70,7 +71,7 @@ class Client:
                 answers = [await self.submit(again[0])] if len(again) == 1 else await self.submit_all(again)
                 for index, receipt in zip(waiting, answers, strict=True):
                     receipts[index] = receipt
-                waiting = [index for index in waiting if receipts[index].reason == Why.LANE_WAIT]
+                waiting = [index for index in waiting if receipts[index].reason == LANE_WAIT]
         return receipts
 
     async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:

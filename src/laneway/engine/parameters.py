@@ -8,7 +8,7 @@ converted; a parameter without an annotation takes any JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -42,6 +42,7 @@ class Parameters:
         self._decode = msgspec.json.Decoder(self._form(), dec_hook=_convert).decode
         self._plain = tuple((name, type_) for name, type_ in self.types.items() if type_ in _PLAIN)
         self._all_plain = len(self._plain) == len(self.names)
+        self._flat = self._all_plain and all(type_ is not float for _, type_ in self._plain)
         native = all(is_native(type_) for type_ in self.types.values() if type_ not in _NUMBERS)
         # Text that was checked when it was submitted needs no second check unless values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
@@ -53,11 +54,30 @@ class Parameters:
         for name, wanted in self._plain:
             if type(args.get(name)) is not wanted:
                 return self._pack_with_care(args, limit)
+        if self._flat and len(args) == len(self._plain):
+            return codec.flat_json(args, self._what, limit)
         text = codec.to_json(args, self._what, limit)
         # Each plain one is of its very type. If there are no others, and none is unknown, the text cannot but fit.
         if not self._all_plain or len(args) != len(self._plain):
             self.check(text)
         return text
+
+    def pack_all(self, many: Iterable[Mapping[str, Any]], limit: int) -> list[str]:
+        """Return what `pack` returns of each of these."""
+        if not self._flat:
+            return [self.pack(args, limit) for args in many]
+        plain, count, flat_json, what = self._plain, len(self._plain), codec.flat_json, self._what
+        texts = []
+        for args in many:
+            if type(args) is dict and len(args) == count:
+                for name, wanted in plain:
+                    if type(args.get(name)) is not wanted:
+                        break
+                else:
+                    texts.append(flat_json(args, what, limit))
+                    continue
+            texts.append(self.pack(args, limit))
+        return texts
 
     def _pack_with_care(self, args: Mapping[str, Any], limit: int) -> str:
         # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.

@@ -56,6 +56,14 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
+def _are_alike(items: list[Any]) -> bool:
+    """Tell whether all items are pairs with the same task."""
+    if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
+        return False
+    task = items[0][0]
+    return all(other is task for other, _ in items)
+
+
 class Checking:
     """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
@@ -85,6 +93,8 @@ class Checking:
         """Return the submissions of `submit_many`, all of them checked."""
         given = list(items)
         batch, limit, tied = list[NewRun](), self._limit, bool(carried.get())
+        if not tied and given and _are_alike(given):  # as most are
+            return self._alike(self._registry.known(given[0][0]), [args for _, args in given])
         known: Task[..., Any] | None = None
         same: Any = None
         for item, new_id in zip(given, new_run_id.many(len(given)), strict=True):
@@ -100,6 +110,12 @@ class Checking:
                 text = known.parameters.pack(args, limit)
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
+
+    def _alike(self, task: Task[..., Any], many: list[Mapping[str, Any]]) -> list[NewRun]:
+        """Return submissions of a task that have nothing but arguments."""
+        name, lane, texts = task.name, task.policy.lane, task.parameters.pack_all(many, self._limit)
+        ids = new_run_id.many(len(texts))
+        return [NewRun(id=id_, task=name, args=text, lane=lane) for id_, text in zip(ids, texts, strict=True)]
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         """Return a submission with its follow-ups, and the trace that it comes with."""

@@ -66,9 +66,10 @@ def rule_of(packed: Any) -> Rule:
 
 def session_book(packed: Sequence[Any]) -> SessionBook:
     """Return the book of a session that is not idle."""
-    book = SessionBook(*packed[:6])
-    # Behind these stand the first that it holds, which shelves.lua reads.
-    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[8:16]
+    admitted, unstarted, held, _, back, joined, front, *_ = packed
+    book = SessionBook(admitted, unstarted, held, back, joined, front)
+    # Behind these stand the first that it holds, which holding.lua reads, and whose they are.
+    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[9:17]
     book.windows = [Window(task, some(user), number, until) for task, user, number, until in windows]
     book.given, book.ruled = rule_of(given), rule_of(ruled)
     book.judge()

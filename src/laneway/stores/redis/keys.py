@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 2  # the numbered form of all this
+LAYOUT = 3  # the numbered form of all this
 
 
 class Goes(StrEnum):
@@ -48,18 +48,18 @@ KEYS = (
     Key(
         "counters",
         "hash",
-        "runs",
+        "making",
         _NEVER,
         "the newest acceptance number; how often was registered; in `args`; time of jobs",
     ),
     Key("states", "hash", "runs", _PRUNED, "state -> how many runs are in it"),
     # Runs
     Key("runs", "hash", "runs", _PRUNED, "number -> record, packed"),
-    Key("ids", "hash", "runs", _PRUNED, "id -> number"),
-    Key("blocks", "hash", "runs", _PRUNED, "number / 1000 -> how many runs there are of it"),
-    Key("args", "hash", "runs", _PRUNED, "number -> arguments, JSON, that are too long for the record"),
-    Key("ties", "hash", "runs", _PRUNED, "number -> what ties it to other runs, JSON"),
-    Key("follows", "hash", "runs", _PRUNED, "number -> follow-ups, packed"),
+    Key("ids", "hash", "making", _PRUNED, "id -> number"),
+    Key("blocks", "hash", "making", _PRUNED, "number / 1000 -> how many runs there are of it"),
+    Key("args", "hash", "making", _PRUNED, "number -> arguments, JSON, that are too long for the record"),
+    Key("ties", "hash", "making", _PRUNED, "number -> what ties it to other runs, JSON"),
+    Key("follows", "hash", "making", _PRUNED, "number -> follow-ups, packed"),
     Key("results", "hash", "runs", _PRUNED, "number -> result, JSON, that is too long for the record"),
     Key("failures", "hash", "leases", _PRUNED, "number -> how its newest attempt failed, JSON"),
     Key("saved", "hash", "leases", _PRUNED, "number -> what its checkpoint saved, JSON"),
@@ -81,7 +81,7 @@ KEYS = (
         "zset",
         "holding",
         _SETTLED,
-        "runs that wait to be admitted, by place; the first: in `sessions`",
+        "runs that wait to be admitted, by place, with their priorities; the first: in `sessions`",
     ),
     Key(
         "later:<session>", "zset", "shelves", _SETTLED, "runs that were never started and have not joined, by due time"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -34,7 +35,10 @@ def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
         return [receipt(packed) for packed in answer]
     found: list[Receipt] = []
     for (ids, *_), ahead in zip(items, answer, strict=True):
-        found += [Receipt(_ACCEPTED, id_, None, place or None) for place, id_ in enumerate(ids, ahead)]
+        first = len(found)
+        found += map(Receipt, repeat(_ACCEPTED), ids, repeat(None), range(ahead, ahead + len(ids)))
+        if not ahead:
+            found[first] = Receipt(_ACCEPTED, ids[0])
     return found
 
 

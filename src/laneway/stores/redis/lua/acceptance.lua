@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, shelves, flow, inboxes, endings, steering, arrivals
+-- needs: base, runs, making, lanes, sessions, shelves, flow, inboxes, endings, steering, arrivals
 -- What becomes of a submission: accepted, merged, steered, existing or refused; restates core/acceptance.py.
 --
 -- A receipt is {outcome, run_id, reason, position, state}; what there is not is false.
@@ -150,7 +150,7 @@ local function accepted(new, lane, decision, session)
   if decision.window then
     due_at = NOW + new.arrival.debounce
   end
-  local run = runs.make(new, lane, due_at)
+  local run = making.make(new, lane, due_at)
   book.pending = book.pending + 1
   if book.when_full == 'drop_old' and book.max_pending then
     orders.at('fresh:' .. lane):put(run.number, run.number)

@@ -7,7 +7,7 @@
 -- their users and sessions is for flow.lua to say.
 
 local alike = {}
-local INLINE, FIRST = records.INLINE, records.FIRST
+local INLINE, FIRST, NO_RESULT = records.INLINE, records.FIRST, pack(false)
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -24,6 +24,19 @@ local function is_hushed()
   return hushed
 end
 
+-- What the newest records say of runs that were started is remembered from call to call, by the whole text, until
+-- somebody asks: what their states say, whose they are, and what stands behind the state, but for the result that is not
+-- there yet.
+local flying, flown = {}, 0  -- by record: its place in these; how many places there are
+local flown_is, flown_of, flown_rest = {}, {}, {}
+local MOST_FLOWN = 2000  -- before all are forgotten
+
+base.at_begin(function()
+  if flown > MOST_FLOWN then
+    flying, flown, flown_is, flown_of, flown_rest = {}, 0, {}, {}, {}
+  end
+end)
+
 -- What a state becomes -------------------------------------------------------------------------------------------------
 
 local function started(is, worker)
@@ -35,8 +48,10 @@ local function started(is, worker)
   run.state, run.kind, run.shelf, run.worker, run.holder = 'running', AGAIN, false, worker.id, worker.id
   run.started_at, run.fence = NOW, run.fence + 1
   logs.say(run, told)
+  local text = records.state_text(run)
   return {
-    text = records.state_text(run), fence = run.fence, fronts = {}, behind = pack(run.fence, run.attempt, run.crashes, worker.id),
+    text = text, is = records.state_of(text), fence = run.fence, fronts = {},
+    behind = pack(run.fence, run.attempt, run.crashes, worker.id),
   }
 end
 
@@ -82,7 +97,8 @@ local function success_form(parts, worker, told)
   }
 end
 
--- Read at once what the ends of runs lead to, by whose they are: seats and sessions, and whom these will admit.
+-- Read at once what the ends of runs lead to, by whose they are: seats and sessions, and whom these will admit. Return
+-- the sessions' books.
 local function read_ahead(owners, count)
   local users, seen, named, fields = {}, {}, {}, {}
   for i = 1, count do
@@ -106,49 +122,57 @@ local function read_ahead(owners, count)
   local kept = sessions.load(named)
   for i = 1, #named do
     local book = kept[named[i]]
-    if book and book.held > 0 then
+    if book and book.held > 0 and book.held_of == sessions.NOBODY then
       local heads = book.fields or holding.first(named[i], book)
       fields[#fields + 1] = heads[book.taken + 1]
     end
   end
   runs.offer(fields)
+  return kept
 end
 
--- Return by place the forms of these records and where their own parts begin. Of those that have a user or a session, of
--- which few are alike: whose they are, what they become, and where what is behind the state begins.
+-- Return by place the forms of these records, and what of them is their own but for the result. Of those that have a user
+-- or a session, of which few are alike: whose they are, what they become, and what stands behind the state; and the
+-- sessions.
 local function forms_of(texts, count, worker, told)
-  local forms, ats, owners, afters = {}, {}, {}, {}
+  local forms, rests, owners, afters = {}, {}, {}, {}
   local own_at, look, any = records.own_at, records.look, false
   for i = 1, count do
     local text = texts[i]
-    local parts, at, form
-    if text and not any then
-      parts, at = own_at(text)
-      form = successes[parts]
-      if not form then
-        form = success_form(parts, worker, told)
-        if form.plain then
-          successes[parts] = form
-        else
-          any = true
+    local place = text and flying[text]
+    if place then
+      local after = ended_states[flown_is[place]]
+      if after == nil then
+        after = success_of(flown_is[place], worker, told)
+      end
+      owners[i], afters[i], rests[i], any = flown_of[place], after, flown_rest[place], true
+      flying[text], flown_rest[place] = nil, nil
+    elseif text then
+      local parts, own, form
+      if not any then
+        parts, own = own_at(text)
+        form = successes[parts]
+        if not form then
+          form = success_form(parts, worker, told)
+          if form.plain then
+            successes[parts] = form
+          else
+            form, any = nil, true
+          end
         end
       end
-    end
-    if any and text then
-      local is, of = look(text)
-      local after = ended_states[is]
-      if after == nil then
-        after = success_of(is, worker, told)
+      if not form then
+        local is, of = look(text)
+        local after = ended_states[is]
+        if after == nil then
+          after = success_of(is, worker, told)
+        end
+        owners[i], afters[i], own = of, after, FIRST + is.size
       end
-      owners[i], afters[i], ats[i] = of, after, FIRST + is.size
-    else
-      forms[i], ats[i] = form, at
+      forms[i], rests[i] = form, sub(text, own, -2)
     end
   end
-  if any then
-    read_ahead(owners, count)
-  end
-  return forms, ats, owners, afters
+  return forms, rests, owners, afters, any and read_ahead(owners, count)
 end
 
 -- Count the runs as ended that became so: of plain ones by their forms, of others by lane.
@@ -173,25 +197,25 @@ end
 -- Let these runs succeed: lists of their numbers as texts, fences and results (false: none). `more` tells by place what
 -- else is to be written, `told` the events. One that cannot do so alike is left to `settle(place)`, in its turn.
 function alike.succeed(worker, fields, fences, values, more, told, settle)
-  local texts, rewritten, offered = runs.texts(fields)
+  local texts, rewritten, offered, kept = runs.texts(fields)
   local hushed_now = is_hushed()
-  local forms, ats, owners, afters = forms_of(texts, #fields, worker, told)
+  local forms, rests, owners, afters, rosters = forms_of(texts, #fields, worker, told)
   local ended, by_lane, heads, before, finish = {}, {}, records.heads, records.before, flow.finish
   for i = 1, #fields do
     local field, text, value, form, of = fields[i], texts[i], values[i], forms[i], owners[i]
     local is_alike = hushed_now and not more[i] and not rewritten[field] and not (value and #value > INLINE)
+      and (runs.kinds or kept[field] == nil)  -- else what came before has read it, and may have changed it
     if is_alike and form and form.fence == fences[i] then
-      rewritten[field] = value and form.front .. sub(text, ats[i], -2) .. heads[#value] .. value
-        or form.front .. sub(text, ats[i])
+      rewritten[field] = value and form.front .. rests[i] .. heads[#value] .. value or form.front .. rests[i] .. NO_RESULT
       form.count = form.count + 1
       ended[#ended + 1] = field
     elseif is_alike and of and afters[i] and afters[i].fence == fences[i] then
       local after, lane, size = afters[i], of.lane, of.size
       local front = after.fronts[size] or before(after, size)
-      rewritten[field] = value and front .. sub(text, ats[i], -2) .. heads[#value] .. value or front .. sub(text, ats[i])
+      rewritten[field] = value and front .. rests[i] .. heads[#value] .. value or front .. rests[i] .. NO_RESULT
       by_lane[lane] = (by_lane[lane] or 0) + 1
       ended[#ended + 1] = field
-      finish(of, tonumber(field))
+      finish(of, field + 0, rosters)
     else
       offered[field] = text or nil
       settle(i)
@@ -284,31 +308,42 @@ function alike.start(worker, book, count, tasks, found)
   alike.lend(worker, book.name, lent)
 end
 
--- Return what tells of a run, by its number and that as text, whether it can be started without being read: its record,
--- its state, whose it is, as what kind it comes, and what it becomes. Nothing is returned of one that has to be read.
-function alike.starter(worker, tasks)
-  local hushed_now, unread = is_hushed(), runs.unread
-  return function(number, field)
-    local text, is, of, kind = unread(number, field)
-    if not text or not hushed_now or not tasks[of.task] or byte(text, -2) == 0xc2 then
+-- Return two functions. The first tells of a run, by its number and that as text, whether it can be started without being
+-- read: its record, its state, whose it is, as what kind it comes, and what it becomes; nothing of one that has to be
+-- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`.
+function alike.starter(worker, tasks, found)
+  local hushed_now, look = is_hushed(), records.look
+  local rewritten, offered, kept, kinds, looked_at, owners = runs.unread()
+  local numbers, fences, names, handed = found.numbers, found.fences, found.lanes, found.handed
+
+  local function start_of_run(number, field)
+    local text = offered[field]
+    if not text or kept[field] ~= nil or rewritten[field] or not hushed_now or byte(text, -2) == 0xc2 then
       return nil
+    end
+    local is, of = looked_at[field], owners[field]
+    if not is then
+      is, of = look(text)
     end
     local after = started_states[is]
     if after == nil then
       after = start_of(is, worker)
     end
-    if after then
-      return text, is, of, kind or is.kind, after
+    if after and tasks[of.task] then
+      return text, is, of, kinds[number] or is.kind, after
     end
     return nil
   end
-end
 
--- Write of such a run that it is started, and all else is done.
-function alike.start_as(number, field, text, is, of, after, found)
-  local numbers, size, rest = found.numbers, of.size, records.rest(text, is)
-  local place = #numbers + 1
-  numbers[place], found.fences[place], found.lanes[place] = number, after.fence, of.lane
-  found.handed[place] = HANDED .. rest .. after.behind
-  runs.start_as(number, field, (after.fronts[size] or records.before(after, size)) .. rest)
+  local function start_as(number, field, text, is, of, after)
+    local rest, size, place = sub(text, FIRST + is.size, -2), of.size, #numbers + 1
+    local record = (after.fronts[size] or records.before(after, size)) .. rest .. NO_RESULT
+    numbers[place], fences[place], names[place] = number, after.fence, of.lane
+    handed[place] = HANDED .. rest .. NO_RESULT .. after.behind
+    rewritten[field], kinds[number] = record, nil
+    local last = flown + 1
+    flown, flying[record], flown_is[last], flown_of[last], flown_rest[last] = last, last, after.is, of, rest
+  end
+
+  return start_of_run, start_as
 end

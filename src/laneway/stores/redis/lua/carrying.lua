@@ -1,4 +1,4 @@
--- needs: base, ledgers, runs, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
+-- needs: base, ledgers, runs, making, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
 -- Carrying things from one store to another, in the form of movepacking.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
@@ -257,7 +257,7 @@ function unpack_piece.run(facts)
   if runs.get(facts.number) then
     return
   end
-  local run = runs.bring(facts)
+  local run = making.bring(facts)
   local field = base.digits(run.number)
   for _, name in ipairs(RARE) do
     run[name] = facts[name] or nil

@@ -52,13 +52,17 @@ end
 
 -- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
 local function start(book, of, seat, kind, rank)
-  lanes.start(book, of.priority, seat, kind, rank, 1)
-  if seat and kind % 4 >= BACK and seat.parked > 0 then
-    bring_back(book, of.user, seat)
+  if seat then
+    lanes.start_one(book, of.priority, seat, kind, rank)
+    if seat.parked > 0 and kind % 4 >= BACK and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
+      bring_back(book, of.user, seat)
+    end
+  else
+    lanes.start(book, of.priority, seat, kind, rank, 1)
   end
-  if of.session and kind % 2 < AGAIN then
+  if kind < LONE and of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)
-    session.unstarted = 0
+    session.unstarted_then = 0
     if session.held > 0 and #session.admitted < sessions.limit(session) then
       admit(of.session, session)
     end
@@ -88,18 +92,25 @@ local function start_run(book, run, rank, asker, gates, started)
 end
 
 -- Read ahead what is going to be started: what comes in the ready order, and the first of those that users who have
--- room keep in line.
+-- room keep in line. Of those whose sessions are to hear of it, the sessions too.
 local function read_ahead(book, count)
-  local fields = shelves.ready(book.name):coming(count)
+  local fields, numbers = shelves.ready(book.name):coming(count)
+  local lone = {}
+  for i = 1, min(#numbers, count) do
+    local list = runs.is_lone(numbers[i]) and lone or fields
+    list[#list + 1] = base.digits(numbers[i])
+  end
   for user, seat in pairs(lanes.seats(book).kept) do
     local line = seat and seat.line
     if line then
       local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
       for at = 2, min(#line, 3 * room), 3 do
-        fields[#fields + 1] = base.digits(line[at])
+        local list = line[at + 1] >= LONE_TICKET and lone or fields
+        list[#list + 1] = base.digits(line[at])
       end
     end
   end
+  runs.offer(lone)
   runs.offer(fields)
   local named, known, glance = {}, sessions.load({}), runs.glance
   for i = 1, #fields do
@@ -131,7 +142,8 @@ local function claim_from(lane, share, asker, started, moves)
   end
   read_ahead(book, goal - #numbers)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of = alike.starter(asker.worker, asker.free)
+  local start_of, start_as = alike.starter(asker.worker, asker.free, started)
+  local seats, start_one, cap = lanes.seats(book).kept, lanes.start_one, lanes.common_cap(book)
   while #numbers < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
@@ -143,14 +155,21 @@ local function claim_from(lane, share, asker, started, moves)
       moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
     else
       local user = of.user
-      local seat = user and lanes.seat(book, user)
-      if seat and lanes.must_park(book, user, seat, of.priority, kind) then
+      local seat = user and (seats[user] or lanes.seat(book, user))
+      if kind >= LONE and cap and seat.active < cap then  -- as most that were parked are
+        start_one(book, of.priority, seat, kind, rank)
+        lent[#lent + 1] = field
+        start_as(number, field, text, is, of, after)
+        if seat.parked > 0 and seat.active < cap then
+          bring_back(book, user, seat)
+        end
+      elseif seat and lanes.must_park(book, user, seat, of.priority, kind) then
         park(book, number, of, kind, rank)
         moves = moves - 1
       else
         start(book, of, seat, kind, rank)
         lent[#lent + 1] = field
-        alike.start_as(number, field, text, is, of, after, started)
+        start_as(number, field, text, is, of, after)
       end
     end
   end

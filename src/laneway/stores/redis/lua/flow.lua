@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, circuits, shelves, holding
+-- needs: base, records, runs, lanes, sessions, circuits, shelves, holding
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
@@ -14,11 +14,12 @@ local function bring_back(book, user, seat)
   if cap and seat.active >= cap then
     return
   end
-  local number, ticket = shelves.unpark(book.name, user, seat)
-  local again = ticket % 2
-  local priority, kind = (ticket - again) / 2, BACK + again
+  local number, priority, kind = shelves.unpark(book.name, user, seat)
   seat.out = OUT + priority
-  local pace = lanes.pace(book, priority)
+  local pace = book.paces[priority]
+  if not pace or pace.ready == 0 then
+    pace = lanes.pace(book, priority)
+  end
   pace.ready = pace.ready + 1
   shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority)
 end
@@ -146,7 +147,7 @@ function flow.is_admitted(run)
   end
   local book = sessions.get(run.session)
   sessions.empty_if_idle(run.session, book)
-  return book.unstarted == run.number
+  return book.unstarted_then == run.number
 end
 
 -- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
@@ -177,36 +178,40 @@ end
 
 -- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
 -- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
-function flow.finish(of, number)
+-- `rosters` are the books that were loaded.
+function flow.finish(of, number, rosters)
   local user, session, lane = of.user, of.session, of.lane
   local book = lanes.get(lane)
-  local seat = user and lanes.seat(book, user)
+  local seat = user and (book.seats_.kept[user] or lanes.seat(book, user))
   if seat then
     seat.active = seat.active - 1
     if seat.parked > 0 and seat.out == 0 then
       bring_back(book, user, seat)
     end
   end
-  local roster = session and sessions.get(session)
-  if not roster then
+  if not session then
     return
   end
+  local roster = rosters[session] or sessions.get(session)
   local held, admitted = roster.held, roster.admitted
-  if not roster.simple or held == 0 or roster.unstarted > 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
+  if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
     flow.ended(of, number)
     return
   end
-  local other, field = holding.take(session, roster)
-  local is, other_of = runs.glance(field)
-  admitted[1], roster.unstarted, roster.held = other, other, held - 1
+  local other, field, priority = holding.take(session, roster)
+  admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
   base.note_digits(other, field)
-  if is.state ~= 'pending' then
-    runs.get(other).shelf = false
-  elseif seat and seat.parked > 0 and other_of.user == user and other_of.lane == lane then
-    local priority = other_of.priority
-    shelves.park(lane, user, seat, other, priority, FRESH, lanes.enter_parked(book, priority, seat))
+  if roster.held_of ~= (of.key or records.key_of(of)) then
+    local is, other_of = runs.glance(field)
+    if is.state ~= 'pending' then
+      runs.get(other).shelf = false
+    else
+      enter_lane(other, other_of, FRESH)
+    end
+  elseif seat and seat.parked > 0 then
+    shelves.park_lone(lane, user, seat, other, priority, lanes.enter_parked(book, priority, seat))
   else
-    enter_lane(other, other_of, FRESH)
+    shelves.put_ready(book, other, FRESH, lanes.enter(book, priority, FRESH, seat))
   end
 end
 
@@ -271,7 +276,7 @@ end
 function flow.throttle(session, throttled)
   local book = sessions.get(session)
   if book.throttled ~= throttled then
-    book.throttled = throttled
+    sessions.throttle(book, throttled)
     admit(session, book)
   end
 end

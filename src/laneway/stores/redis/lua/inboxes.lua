@@ -1,4 +1,4 @@
--- needs: base, ledgers, runs, logs, lanes, sessions, flow
+-- needs: base, ledgers, runs, making, logs, lanes, sessions, flow
 -- Messages: submissions that another run took, and what becomes of those it never read.
 --
 -- List `taken:<number>`: the messages of a run in the order they came, each packed: {id, kind, nth, task, args, lane,
@@ -132,7 +132,7 @@ function inboxes.close(run)
   end
   for _, group in ipairs(groups) do
     local first = group[1]
-    local made = runs.make({
+    local made = making.make({
       id = first[1], task = first[4], args = first[5], user = first[7], session = run.session, priority = first[8],
     }, first[6], NOW)
     local book = lanes.get(first[6])

@@ -180,6 +180,15 @@ function lanes.cap(book, user)
   return known[user] or book.per_user
 end
 
+-- Return the cap that all users of a lane have; nil if some have their own, false if there is none.
+function lanes.common_cap(book)
+  lanes.cap(book, '')
+  if book.uncapped then
+    return book.per_user
+  end
+  return nil
+end
+
 -- Set a user's own cap in a lane, as it is judged now; false takes it back.
 function lanes.set_cap(book, user, cap)
   if not caps[book.name] then
@@ -369,6 +378,29 @@ function lanes.start(book, priority, seat, kind, rank, count)
     if kind % 4 >= BACK then
       seat.out = 0
     end
+  end
+end
+
+-- Do the same for one run of a user.
+function lanes.start_one(book, priority, seat, kind, rank)
+  local pace, tag = book.paces[priority], rank + HEAD_START * priority
+  pace.ready = pace.ready - 1
+  if tag > pace.v then
+    pace.v = tag
+  end
+  book.active, book.pending, seat.active = book.active + 1, book.pending - 1, seat.active + 1
+  if kind % 4 >= BACK then
+    seat.out = 0
+  end
+  if kind % 2 < AGAIN then
+    local turns = seat.turns
+    for at = 1, #turns, 3 do
+      if turns[at] == priority and turns[at + 2] > 1 then
+        turns[at + 2] = turns[at + 2] - 1
+        return
+      end
+    end
+    wait_no_more(book, priority, seat, 1)
   end
 end
 

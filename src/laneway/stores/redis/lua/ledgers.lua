@@ -5,7 +5,7 @@ local ledgers = {}
 local PIECE = 1000  -- fields in one variadic command: Lua's stack has an end
 local known, passing = {}, 0  -- by name; how many of them are one of many
 local MOST_PASSING = 100  -- before those are forgotten
-local MOST_REMEMBERED = 20000  -- values that were remembered by a ledger, before they are forgotten
+local remembered, MOST_REMEMBERED = 0, 20000  -- values that were remembered by all of them, before they are forgotten
 local touched = {}  -- those of which something was read or written in this call
 local Ledger = {}
 Ledger.__index = Ledger
@@ -39,11 +39,14 @@ base.at_begin(function()
     local ledger = touched[i]
     ledger.key, ledger.kept, ledger.texts, ledger.is_whole = nil, {}, {}, false
     ledger.rewritten, ledger.offered = {}, {}
-    if ledger.remembered and ledger.remembered > MOST_REMEMBERED then
-      ledger.memory, ledger.remembered = {}, 0
-    end
   end
   touched = {}
+  if remembered > MOST_REMEMBERED then
+    for _, ledger in pairs(known) do
+      ledger.memory = ledger.memory and {}
+    end
+    remembered = 0
+  end
   if passing > MOST_PASSING then
     for name, ledger in pairs(known) do
       known[name] = not ledger.passes and ledger or nil
@@ -64,7 +67,7 @@ end
 -- has changed a text has changed the question. What is asked for is forgotten: two fields may have the same text, and
 -- each needs a value of its own. A value that has `own` is not remembered.
 function Ledger:remember()
-  self.memory, self.remembered = self.memory or {}, self.remembered or 0
+  self.memory = self.memory or {}
 end
 
 function Ledger:take_in(field, text)
@@ -251,7 +254,7 @@ local function write_ledger(ledger)
   if ledger.complete then
     ledger:complete()
   end
-  local sets, gone, at, remembered = {}, {}, 1, ledger.remembered
+  local sets, gone, at, count = {}, {}, 1, 0
   local texts, to_text, memory = ledger.texts, ledger.to_text or packer(ledger.write), ledger.memory
   for field, text in pairs(ledger.rewritten) do
     sets[at], sets[at + 1] = field, text
@@ -261,8 +264,7 @@ local function write_ledger(ledger)
     local text, before = value and to_text(value), texts[field]
     if text then
       if memory and not value.own then
-        memory[text] = value
-        remembered = remembered + 1
+        memory[text], count = value, count + 1
       end
       if text ~= before then
         sets[at], sets[at + 1] = field, text
@@ -272,7 +274,7 @@ local function write_ledger(ledger)
       gone[#gone + 1] = field
     end
   end
-  ledger.remembered = remembered
+  remembered = remembered + count
   if #gone > 0 then
     base.send('HDEL', ledger.key, gone)
   end

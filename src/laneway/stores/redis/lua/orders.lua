@@ -170,7 +170,7 @@ function Order:settle()
   end
 end
 
--- Return the numbers, as texts, of up to `count` of those that were read and not taken yet, and as many of those that
+-- Return the numbers, as texts, of up to `count` of those that were read and not taken yet, and the numbers of those that
 -- were put, for who wants to read ahead.
 function Order:coming(count)
   local found = {}
@@ -182,11 +182,7 @@ function Order:coming(count)
     end
   end
   local _, numbers = self:puts()
-  local at = #found
-  for i = 1, min(#numbers, count) do
-    found[at + i] = base.digits(numbers[i])
-  end
-  return found
+  return found, numbers
 end
 
 -- Return members and ranks, in turns, up to `count` of them from the front, and where in the list they begin, for
@@ -240,11 +236,23 @@ end
 
 -- Take the first; return its number and its rank.
 function Order:take()
-  if self.left > 0 and not self.rest and not self.page[self.at] then
-    local rank, list = self:first_put()
-    local number = list[list.at]
-    self:take_put(rank, list)
-    return number, rank
+  local left = self.left
+  if left > 0 and not self.rest and not self.page[self.at] then
+    local lists, steps = self.lists or self:arrange(), self.steps
+    local last = #steps
+    local rank = steps[last]
+    local list = lists[rank]
+    if not list.sorted then
+      rank, list = self:first_put()
+    end
+    local at = list.at
+    self.left = left - 1
+    if at < list.last then
+      list.at = at + 1
+    else
+      lists[rank], steps[last] = nil, nil
+    end
+    return list[at], rank
   end
   local rank, number, list = self:first()
   if list then

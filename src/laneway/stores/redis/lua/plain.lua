@@ -1,4 +1,4 @@
--- needs: base, records, runs, lanes
+-- needs: base, records, making, lanes
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
@@ -60,6 +60,45 @@ local function is_known(key, ids)
   return false
 end
 
+local PIECE = 4000  -- values in one command that sets ids: Lua's stack has an end
+local knows_hsetex = IN_LIBRARY  -- until the server says that it does not, or does not let us (Valkey 9, Redis 8)
+
+-- Write which numbers these ids stand for, in turns, if none of them is known. Tell if so; nil if the server cannot.
+-- The one thing that is written before a script ends. Nothing behind it looks at anything that could be wrong; and an id
+-- of a number that no run has is as good as new (`again` in acceptance.lua).
+local function add_at_once(numbers)
+  for first = 1, #numbers, PIECE do
+    local last = min(first + PIECE - 1, #numbers)
+    local done = redis.pcall('HSETEX', PREFIX .. 'ids', 'FNX', 'FIELDS', (last - first + 1) / 2, unpack(numbers, first, last))
+    if done ~= 1 then
+      for i = 1, first - 1, 2 do
+        call('HDEL', PREFIX .. 'ids', numbers[i])
+      end
+      if done == 0 then
+        return false
+      end
+      knows_hsetex = false
+      return nil
+    end
+  end
+  return true
+end
+
+-- Let these ids stand for numbers, of which both are given in turns; tell whether none of them was known.
+local function add_ids(ids, numbers)
+  local added
+  if knows_hsetex then
+    added = add_at_once(numbers)
+  end
+  if added == nil and not is_known('ids', ids) then
+    added = true
+    base.at_this_end(function()
+      base.send('HSET', PREFIX .. 'ids', numbers)
+    end)
+  end
+  return added
+end
+
 -- The last three digits of numbers: in a thousand of them only these differ.
 local thousand = setmetatable({}, {__index = function(known, last)
   local text = string.format('%03d', last)
@@ -67,20 +106,37 @@ local thousand = setmetatable({}, {__index = function(known, last)
   return text
 end})
 
--- Return what stands before those in the name of a number, as a field of hashes and as a member of sorted sets.
-local function before_last(number)
-  local field, member = base.digits(number), base.member(number)
-  return sub(field, 1, -4), sub(member, 1, -4)
+local OFTEN = 64  -- runs, of which the first sees to it that ids are found quickly, however few there are
+
+-- Return the ids of runs that come behind a number, each with its own, as text, and what sorted sets name them by.
+local function numbered(ids, before)
+  local numbers, members, count, at = {}, {}, #ids, 1
+  local first = 1
+  while first <= count do
+    local block = math.floor((before + first) / 1000)
+    local zero, last = before - 1000 * block, min(count, 1000 * block + 999 - before)
+    local front, front_of_member = base.digits(block), sub(base.member(1000 * block), 1, -4)
+    for i = first, last do
+      local digits = thousand[zero + i]
+      numbers[at], numbers[at + 1], members[i] = ids[i], front .. digits, front_of_member .. digits
+      at = at + 2
+    end
+    for i = first, block == 0 and last or 0 do
+      numbers[2 * i] = base.digits(before + i)
+    end
+    first = last + 1
+  end
+  if count > 0 and before % OFTEN == 0 then
+    base.quicken(numbers)
+  end
+  return numbers, members
 end
 
 local INLINE = records.INLINE
 local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
-local OFTEN = 64  -- runs, of which the first sees to it that ids are found quickly, however few there are
-
-local function write(stretches, number)
-  local written, numbers, long, at = {}, {}, {}, 1
-  local ready, heads, is_nth, front_of_field, front_of_member = {}, records.heads, number % OFTEN == 0, nil, nil
+local function write(stretches, numbers, members)
+  local written, long, at, nth, ready, heads = {}, {}, 1, 1, {}, records.heads
   for i = 1, #stretches do
     local ids, args, task, lane, user, priority = unpack(stretches[i], 1, 6)
     local front, times = records.fresh(task, lane, user or false, priority)
@@ -89,42 +145,29 @@ local function write(stretches, number)
     ready[lane] = places
     local place, rank = #places + 1, lanes.enter_fresh(lanes.get(lane), user, priority, #ids)
     for j = 1, #ids do
-      local id, given = ids[j], args[j]
-      local last = (number + j) % 1000
-      if last == 0 or not front_of_field then
-        front_of_field, front_of_member = before_last(number + j)
-      end
-      local digits, size = thousand[last], #given
-      local field, member = front_of_field .. digits, front_of_member .. digits
-      if number + j < 1000 then
-        field = base.digits(number + j)
-      end
-      local between, tail = betweens[size], NO_RESULT
-      if size > INLINE then
-        long[#long + 1], long[#long + 2] = field, given
-        between, given, tail = times, '', ELSEWHERE
-      elseif not between then
-        between = times .. heads[size]
-        betweens[size] = between
+      local id, given, field = ids[j], args[j], numbers[at + 1]
+      local between, tail = betweens[#given], NO_RESULT
+      if not between then
+        if #given > INLINE then
+          long[#long + 1], long[#long + 2] = field, given
+          between, given, tail = times, '', ELSEWHERE
+        else
+          between = times .. heads[#given]
+          betweens[#given] = between
+        end
       end
       if #id ~= id_size then
         id_size = #id
         front_of_id = front .. heads[id_size]
       end
       written[at], written[at + 1] = field, front_of_id .. id .. between .. given .. tail
-      numbers[at], numbers[at + 1] = id, field
-      places[place], places[place + 1] = rank, member
-      at, place, rank = at + 2, place + 2, rank + 1
+      places[place], places[place + 1] = rank, members[nth]
+      at, nth, place, rank = at + 2, nth + 1, place + 2, rank + 1
     end
-    number = number + #ids
   end
-  if is_nth and at > 1 then
-    base.quicken(numbers)
-  end
-  runs.keep_long(long)
+  making.keep_long(long)
   base.at_this_end(function()
     base.send('HSET', PREFIX .. 'runs', written)
-    base.send('HSET', PREFIX .. 'ids', numbers)
     for lane, places in pairs(ready) do
       base.send('ZADD', PREFIX .. 'ready:' .. lane, places)
     end
@@ -145,9 +188,12 @@ function plain.accept(stretches)
       return nil
     end
   end
-  local ids = ids_of(stretches)
-  if is_known('ids', ids) or (not base.is_absent('takers') and is_known('takers', ids))
-    or runs.last() + #ids > LAST then
+  local ids, before = ids_of(stretches), making.last()
+  if (not base.is_absent('takers') and is_known('takers', ids)) or before + #ids > LAST then
+    return nil
+  end
+  local numbers, members = numbered(ids, before)
+  if not add_ids(ids, numbers) then
     return nil
   end
   local ahead = {}
@@ -156,6 +202,7 @@ function plain.accept(stretches)
     ahead[i] = book.pending
     book.pending = book.pending + count
   end
-  write(stretches, runs.count_in(#ids))
+  making.count_in(#ids)
+  write(stretches, numbers, members)
   return ahead
 end

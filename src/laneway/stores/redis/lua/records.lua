@@ -205,6 +205,17 @@ function records.whose_of(text)
   return found
 end
 
+-- Return what runs of the same lane and user have in common, packed; `of` tells whose one is.
+function records.key_of(of)
+  local key = of.key
+  if not key then
+    local lane, user = of.lane, of.user
+    key = pack(user and #lane .. ':' .. lane .. user or ':' .. lane)
+    of.key = key
+  end
+  return key
+end
+
 -- Return what a record's first two parts say, and the text of the second.
 function records.parts_of(text)
   local state, whose = first_two(text)
@@ -321,11 +332,6 @@ function records.look(text)
   local first = d * 65536 + e * 256 + f
   local state, whose = sub(text, FIRST + 1, first), sub(text, first + 1, a * 65536 + b * 256 + c)
   return states[state] or records.state_of(state), whoses[whose] or records.whose_of(whose)
-end
-
--- Return all of a record behind its state, which is known.
-function records.rest(text, is)
-  return sub(text, FIRST + 1 + is.size)
 end
 
 -- Return a record of a run that has nothing rare and is moved to that shelf, as that kind; what it says is known.

@@ -16,11 +16,14 @@ function replies.list(parts, count)
   return header .. table.concat(parts)
 end
 
--- Return a hash of packed values as a packed list: a field, its value, the next field.
-function replies.hash(name)
+-- Return a hash of packed values as a packed list: a field, its value, the next field. `shown` says what to show of one.
+function replies.hash(name, shown)
   local found = call('HGETALL', PREFIX .. name)
   for i = 1, #found, 2 do
     found[i] = pack(found[i])
+    if shown then
+      found[i + 1] = shown(found[i + 1])
+    end
   end
   return replies.list(found)
 end

@@ -119,10 +119,9 @@ function ruling.set_session(name, rule, throttled)
   end
   local book = sessions.find(name)
   if book then
-    book.ruled = set
-    sessions.judge(book)
+    sessions.rule(book, set)
     if throttled ~= nil then
-      book.throttled = throttled
+      sessions.throttle(book, throttled)
     end
     flow.let_go_on(name, {})
   end

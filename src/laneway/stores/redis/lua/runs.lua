@@ -1,6 +1,9 @@
--- needs: base, ledgers, records
--- gives: runs, TERMINAL, BESIDE, HANDED
+-- needs: base, ledgers, records, sessions
+-- gives: runs, TERMINAL, BESIDE, HANDED, LONE
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
+--
+-- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the
+-- run is parked behind its user (`runs.park`). Only who reads records as they are kept has to know.
 
 local runs = {}
 local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
@@ -11,22 +14,26 @@ local kept_runs = ledgers.at('runs')
 -- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
 local kinds_of = {}
 local PARKED = 1000
+local LONE = 64  -- added to the kind of one whose start lets nobody into its session; no record has it
 local any_read = false  -- somebody has read a run, and may have to be told
+
+-- The same table for those who are in a hurry, as long as nobody has read a run: then it is `runs.place` that notes.
+runs.kinds = nil
 
 -- What the records say whose texts were looked at, by number as text: state, and whose it is.
 local states_of, owners_of = {}, {}
 
 base.at_begin(function()
-  kinds_of, any_read = {}, false
+  kinds_of, any_read, runs.kinds = {}, false, nil
   states_of, owners_of = {}, {}
 end)
 
 local function noted(number)
   local kind = kinds_of[number]
   if kind < 0 then
-    return 'parked', kind + PARKED
+    return 'parked', (kind + PARKED) % LONE
   end
-  return 'ready', kind
+  return 'ready', kind % LONE
 end
 
 kept_runs.to_text = records.write
@@ -34,10 +41,15 @@ kept_runs.to_text = records.write
 function kept_runs.of_text(text, field)
   local run = records.read(text, field)
   local number = run.number
-  any_read = true
+  any_read, runs.kinds = true, nil
   if kinds_of[number] then
     run.shelf, run.kind = noted(number)
     kinds_of[number] = nil
+  elseif run.shelf == 'held' and run.state == 'pending' and run.is.fence == 0 then
+    local book = sessions.find(run.session)
+    if book and book.unstarted_then == number then
+      run.shelf = 'parked'
+    end
   end
   return run
 end
@@ -74,12 +86,46 @@ function runs.place(number, parked, kind)
   local field = any_read and base.digits(number)
   local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
   if run then
-    run.shelf, run.kind = parked and 'parked' or 'ready', kind
+    run.shelf, run.kind = parked and 'parked' or 'ready', kind % LONE
     return
   elseif not kept_runs.key then
     kept_runs:touch()
   end
   kinds_of[number] = parked and kind - PARKED or kind
+end
+
+-- Note that a run that was held and never started was parked behind its user, and that its session's book has it as
+-- admitted: its record, which nobody has to read, stays as it is.
+function runs.park(number)
+  local run = any_read and kept_runs.kept[base.digits(number)]
+  if run then
+    run.shelf = 'parked'
+  end
+end
+
+-- Tell whether a run, which was put into the ready order by this call, lets nobody into its session by its start.
+function runs.is_lone(number)
+  local kind = kinds_of[number]
+  return kind and kind >= LONE
+end
+
+-- Tell whether a run was ever started, whatever its session's book says.
+function sessions.has_started(number)
+  local field = base.digits(number)
+  if kept_runs.rewritten[field] then
+    return true  -- nobody else's text is written as it is
+  end
+  local run = kept_runs.kept[field]
+  if run ~= nil then
+    return run and run.fence > 0
+  end
+  local is = states_of[field]
+  if not is then
+    kept_runs:offer({field})
+    local text = kept_runs.offered[field]
+    is = text and look(field, text)
+  end
+  return is ~= nil and is.fence > 0
 end
 
 -- Read the records of these as texts, by their numbers as texts, unless they were read: they will be asked for.
@@ -104,23 +150,12 @@ function runs.glance(field)
   return look(field, offered[field])
 end
 
--- Return of a run that was not read, by its number and that as text: its record, its state, whose it is, and as what kind
--- it was put where it is, if that was by this call. Nil if it has to be read.
-function runs.unread(number, field)
-  local text = kept_runs.offered[field]
-  if not text or any_read and kept_runs.kept[field] ~= nil or kept_runs.rewritten[field] then
-    return nil
-  end
-  local is, of = states_of[field], owners_of[field]
-  if not is then
-    is, of = look(field, text)
-  end
-  return text, is, of, kinds_of[number]
-end
-
--- Let a run start that was not read: this is its record then.
-function runs.start_as(number, field, text)
-  kept_runs.rewritten[field], kinds_of[number] = text, nil
+-- Return what is known of runs that nobody may have read, by their numbers as texts: tables of records that are to be
+-- written, of such as were read, and of runs made of these; by their numbers, as what kinds they were put where they are;
+-- and, of those that were looked at, by their numbers as texts, their states, and whose they are.
+function runs.unread()
+  kept_runs:touch()
+  return kept_runs.rewritten, kept_runs.offered, kept_runs.kept, kinds_of, states_of, owners_of
 end
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
@@ -153,10 +188,12 @@ function runs.all_of(numbers)
   return found
 end
 
--- Return the records of these as texts, nil for one that this call has read, and two tables, by number as text: to put
--- other texts into that are written in their place, and to leave those in that are to be read after all.
+-- Return the records of these as texts, nil for one that this call has read, and three tables, by number as text: to put
+-- other texts into that are written in their place, to leave those in that are to be read after all, and those read.
 function runs.texts(fields)
-  return kept_runs:untouched(fields), kept_runs.rewritten, kept_runs.offered
+  local texts = kept_runs:untouched(fields)
+  runs.kinds = not any_read and kinds_of or nil
+  return texts, kept_runs.rewritten, kept_runs.offered, kept_runs.kept
 end
 
 -- Return the run's arguments, JSON text.
@@ -230,102 +267,17 @@ function runs.deadline(run)
   return till
 end
 
-local last_number  -- the newest acceptance number
-
-function runs.last()
-  if not last_number then
-    last_number = tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0)
-  end
-  return last_number
-end
-
--- Keep arguments that are too long for records: a list of numbers and texts, in turns.
-function runs.keep_long(list)
-  if #list > 0 then
-    base.count('counters', 'long_args', #list / 2)
-    for i = 1, #list, 2 do
-      base.set_text('args', list[i], list[i + 1])
-    end
-  end
-end
-
--- Make a run, with the next acceptance number, on no shelf, and count it as there. `args` is JSON text.
-function runs.make(new, lane, due_at)
-  last_number = runs.last() + 1
-  base.count('counters', 'number', 1)
-  base.count('blocks', base.digits(math.floor(last_number / 1000)), 1)
-  local run = records.new(last_number, new, lane, due_at)
-  local field = base.digits(last_number)
-  any_read = true
+-- Add a run that was never written, under its number as text.
+function runs.add(field, run)
+  any_read, runs.kinds = true, nil
   kept_runs:add(field, run)
-  base.set_text('ids', new.id, field)
-  if records.is_long(new.args) then
-    runs.keep_long({field, new.args})
-  end
-  if new.ties_text then
-    base.set_text('ties', field, new.ties_text)
-  end
-  if new.follows then
-    base.set_text('follows', field, pack(new.follows))
-  end
-  base.count('states', 'pending', 1)
-  return run
-end
-
--- Take in a run that another store had, under its number there and on no shelf: `facts` as carrying.lua has them.
-function runs.bring(facts)
-  local field, state = base.digits(facts.number), facts.state
-  local new = {
-    id = facts.id, task = facts.task, user = facts.user, session = facts.session, priority = facts.priority,
-    args = facts.args,
-  }
-  local run = records.new(facts.number, new, facts.lane, facts.due_at)
-  run.state, run.fence, run.attempt, run.crashes = state, facts.fence, facts.attempt, facts.crashes
-  run.accepted_at, run.started_at, run.ended_at =
-    facts.accepted_at, facts.started_at or false, facts.ended_at or false
-  base.count('blocks', base.digits(math.floor(facts.number / 1000)), 1)
-  base.count('states', state, 1)
-  any_read = true
-  kept_runs:add(field, run)
-  base.set_text('ids', facts.id, field)
-  if records.is_long(facts.args) then
-    runs.keep_long({field, facts.args})
-  end
-  if facts.result then
-    runs.set_result(run, facts.result)
-  end
-  if BESIDE[state] then
-    call_later('SADD', state .. '_runs', field)
-  elseif TERMINAL[state] then
-    call_later('ZADD', 'ended:' .. state, base.digits(facts.ended_at), base.member(facts.number))
-    if facts.streamed then
-      call_later('ZADD', 'streamed', base.digits(facts.ended_at), base.member(facts.number))
-    end
-  end
-  return run
-end
-
--- Count so many runs as there, pending, behind those that are; return the number before the first of them.
-function runs.count_in(count)
-  local before = runs.last()
-  last_number = before + count
-  local first = before + 1
-  while first <= last_number do
-    local block = math.floor(first / 1000)
-    local behind = min(last_number, block * 1000 + 999)
-    base.count('blocks', base.digits(block), behind - first + 1)
-    first = behind + 1
-  end
-  base.count('counters', 'number', count)
-  base.count('states', 'pending', count)
-  return before
 end
 
 local states  -- by how much their counts grow
 local ends = {}  -- by state: ranks and members of the runs that have ended
 
 base.at_begin(function()
-  last_number, states, ends = nil, base.growth('states'), {}
+  states, ends = base.growth('states'), {}
 end)
 
 function runs.set_state(run, state)

@@ -9,6 +9,8 @@
 
 local sessions = {}
 
+local NOBODY = pack(false)
+sessions.NOBODY = NOBODY
 local RULE = {'max_concurrent', 'cap', 'drop', 'while_waiting', 'pass_on_retry'}
 local DEFAULT_RULE = {max_concurrent = 1, cap = 10, drop = 'old', while_waiting = 'cancel', pass_on_retry = false}
 
@@ -64,12 +66,13 @@ local function make(name)
   end
   local book = {
     admitted = {},  -- runs that hold a place, by admission
-    unstarted = 0,  -- the one of them that has not started, if any
+    unstarted_then = 0,  -- the one of them that had not started when this was written, if any (`sessions.unstarted`)
     held = 0,
     back = 0,  -- of the held, those that were started before: they are the first
     joined = 0,  -- the last place given
     front = 0,  -- the first place given to one that came back
-    heads = '', taken = 0,  -- the first of the held, as shelves.lua has them, and how many of these are held no more
+    heads = '', taken = 0,  -- the first of the held, as holding.lua has them, and how many of these are held no more
+    held_of = NOBODY,  -- whose the held are (`records.key_of`), if all are the same's, pending, and were never started
     outside = {},  -- runs that were started and stepped out
     asking = {},  -- of all these, the ones that wait for an answer
     windows = {},  -- {task, user, number, until}
@@ -85,7 +88,8 @@ end
 
 -- What seldom changes of a book stands behind what changes all the time, and is the same text of many sessions: it is
 -- read once for all of them, and must not be changed in place (`own_list`). Assigning any of it makes a book forget the
--- text (`rest`).
+-- text (`rest`). So the text of all behind what the end of a run changes is kept, too (`tail`), until somebody asks for
+-- the book to change more.
 local rests, rests_kept = {}, 0  -- by text: the metatable of books that have it
 local MOST_RESTS = 100
 
@@ -98,7 +102,7 @@ end)
 local function set(book, name, value)
   rawset(book, name, value)
   rawset(book, 'rest', nil)
-  rawset(book, 'simple', nil)
+  rawset(book, 'simple', false)
 end
 
 local function rest_of(text)
@@ -121,36 +125,40 @@ end
 local ints, text_heads = records.ints, records.heads
 
 local function write(book)
-  local admitted, unstarted, rest = book.admitted, book.unstarted, book.rest
+  local admitted, unstarted, rest = book.admitted, book.unstarted_then, book.rest
   if not admitted[1] and sessions.is_idle(book) then
     return nil
   end
   if not rest then
     book.own = true
     return pack({
-      admitted, unstarted, book.held, book.back, book.joined, book.front, book.taken, book.heads, book.outside,
-      book.asking, book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
+      admitted, unstarted, book.held, book.taken, book.back, book.joined, book.front, book.heads,
+      unpacked(book.held_of), book.outside, book.asking, book.windows, book.given, book.ruled, book.throttled,
+      book.paused, book.alone,
     })
   end
-  local first, heads, before, behind = admitted[1], book.heads, nil, nil
-  if first and not admitted[2] and (unstarted == 0 or unstarted == first) then
-    before = pack(first)
-    before, behind = '\220\0\16\145' .. before, unstarted == 0 and '\0' or before
-  else
-    before, behind = '\220\0\16', pack(admitted, unstarted)
+  local first, tail = admitted[1], book.tail
+  if not tail then
+    local heads = book.heads
+    tail = ints[book.back] .. ints[book.joined] .. ints[book.front] .. text_heads[#heads] .. heads .. book.held_of .. rest
+    book.tail = tail
   end
-  return before .. behind .. ints[book.held] .. ints[book.back] .. ints[book.joined] .. ints[book.front] .. ints[book.taken]
-    .. text_heads[#heads] .. heads .. rest
+  if first and not admitted[2] and (unstarted == first or unstarted == 0) then
+    local number = pack(first)
+    return '\220\0\17\145' .. number .. (unstarted == 0 and '\0' or number) .. ints[book.held] .. ints[book.taken] .. tail
+  end
+  return '\220\0\17' .. pack(admitted, unstarted) .. ints[book.held] .. ints[book.taken] .. tail
 end
 
 -- A book that is `simple` has nothing but one run that is admitted, and those that are held.
 local function read(text)
-  local at, admitted, unstarted, held, back, joined, front, taken, heads = unpack_limit(text, 8, 3)
+  local at, admitted, unstarted, held, taken, back, joined, front, heads, held_of = unpack_limit(text, 9, 3)
   local rest = sub(text, at + 1)
   local shared = rest_of(rest)
   return setmetatable({
-    admitted = admitted, unstarted = unstarted, held = held, back = back, joined = joined, front = front,
-    taken = taken, heads = heads, fields = false, numbers = false, rest = rest, simple = shared.__index.simple,
+    admitted = admitted, unstarted_then = unstarted, held = held, back = back, joined = joined, front = front,
+    taken = taken, heads = heads, fields = false, numbers = false, codes = false, held_of = pack(held_of), rest = rest,
+    tail = false, simple = shared.__index.simple,
   }, shared)
 end
 
@@ -183,10 +191,13 @@ kept_sessions:remember()
 
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
-  return kept_sessions.kept[name] or kept_sessions:get(name)
+  local book = kept_sessions:get(name)
+  book.tail = false
+  return book
 end
 
--- Read the books of several at once, because they will be asked for; return all that were read, by name.
+-- Read the books of several at once, because they will be asked for; return all that were read, by name. Of these may be
+-- changed who is admitted, how many are held and how many of those in the book are not any more; for more, ask for one.
 function sessions.load(names)
   kept_sessions:load(names)
   return kept_sessions.kept
@@ -194,7 +205,11 @@ end
 
 -- Return the book of a session that is not idle, else nil.
 function sessions.find(name)
-  return kept_sessions:find(name)
+  local book = kept_sessions:find(name)
+  if book then
+    book.tail = false
+  end
+  return book
 end
 
 function sessions.put(name, book)
@@ -212,34 +227,76 @@ function sessions.limit(book)
   return book.rest and book.most or book.throttled and 1 or book.rule.max_concurrent or 1
 end
 
+-- Return the run that is admitted and has not started, 0 if there is none. A start that lets nobody in is not written to
+-- the book (claiming.lua), so its record tells.
+function sessions.unstarted(book)
+  local number = book.unstarted_then
+  if number > 0 and sessions.has_started(number) then
+    book.unstarted_then, number = 0, 0
+  end
+  return number
+end
+
+-- Return the text of a book with all starts written, for who does not know of them.
+function sessions.shown(text)
+  local book = read(text)
+  return book.unstarted_then > 0 and sessions.unstarted(book) == 0 and write(book) or text
+end
+
+-- Let the start of the run that is admitted be looked at, if that may let in others now.
+local function look_at_start(book)
+  if book.unstarted_then > 0 and sessions.limit(book) > 1 then
+    sessions.expect_start(book.unstarted_then)
+  end
+end
+
 -- How many runs have joined and were never started.
 function sessions.queued(book)
-  return book.held - book.back + (book.unstarted > 0 and 1 or 0)
+  return book.held - book.back + (sessions.unstarted(book) > 0 and 1 or 0)
+end
+
+-- The same without a look at who has started: at most one more.
+function sessions.queued_at_most(book)
+  return book.held - book.back + (book.unstarted_then > 0 and 1 or 0)
 end
 
 -- The runs that were started and have not ended: those that stepped out, then by admission.
 function sessions.active(book)
-  local active = {}
+  local active, unstarted = {}, sessions.unstarted(book)
   for _, number in ipairs(book.outside) do
     active[#active + 1] = number
   end
   for _, number in ipairs(book.admitted) do
-    if number ~= book.unstarted then
+    if number ~= unstarted then
       active[#active + 1] = number
     end
   end
   return active
 end
 
+-- Lower the session to one run at a time, or not any more.
+function sessions.throttle(book, throttled)
+  book.throttled = throttled
+  look_at_start(book)
+end
+
+-- Set what an operator says of the session.
+function sessions.rule(book, ruled)
+  book.ruled = ruled
+  sessions.judge(book)
+  look_at_start(book)
+end
+
 -- Take note of what a message says of the session; what it does not say stays.
 function sessions.take(book, arrival)
   if arrival.throttled ~= nil and arrival.throttled ~= book.throttled then
-    book.throttled = arrival.throttled
+    sessions.throttle(book, arrival.throttled)
   end
   for name, value in pairs(arrival.rule or {}) do
     if book.given[name] ~= value then
       book.given = over(arrival.rule, book.given)
       sessions.judge(book)
+      look_at_start(book)
       return
     end
   end
@@ -251,7 +308,7 @@ function sessions.admits(book)
   if book.paused or (admitted > 0 and (book.alone or admitted >= sessions.limit(book))) then
     return false
   end
-  return book.back > 0 or book.unstarted == 0
+  return book.back > 0 or sessions.unstarted(book) == 0
 end
 
 function sessions.place(book)
@@ -273,7 +330,7 @@ function sessions.place_in_front(book)
 end
 
 local function begin(book, number)
-  book.unstarted = number
+  book.unstarted_then = number
   if book.alone then
     book.alone = false
   end
@@ -314,8 +371,8 @@ function sessions.ended(book, number)
   elseif not base.remove_from(admitted, number) then
     remove(book, 'outside', number)
   end
-  if number == book.unstarted then
-    book.unstarted = 0
+  if number == book.unstarted_then then
+    book.unstarted_then = 0
   end
   remove(book, 'asking', number)
 end

@@ -1,5 +1,5 @@
 -- needs: base, orders, runs, lanes, sessions, circuits, holding
--- gives: shelves, BREAKER
+-- gives: shelves, BREAKER, LONE_TICKET
 -- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
 --
 --   due                       runs of the future, by due time
@@ -59,7 +59,12 @@ function shelves.put_ready(book, number, kind, rank)
     book.order_ = order
   end
   order:put(rank, number)
-  runs.place(number, false, kind)
+  local kinds = runs.kinds
+  if kinds then
+    kinds[number] = kind
+  else
+    runs.place(number, false, kind)
+  end
 end
 
 function shelves.put_parked(run, gate, rank)
@@ -81,11 +86,8 @@ end
 -- The same for those that their user keeps from starting ---------------------------------------------------------------
 
 local MOST_IN_LINE = 8
-
--- What a run is brought back by: its priority, and whether it was started before.
-local function ticket_of(priority, kind)
-  return 2 * priority + kind % 2
-end
+local LONE_TICKET = 1000  -- is added to that of a run whose start lets nobody into its session
+-- The ticket is twice the run's priority, one more if it was started before.
 
 local function leave_line(lane, user, seat)
   local line, order = seat.line, parked(lane, 'user:' .. user)
@@ -96,27 +98,40 @@ local function leave_line(lane, user, seat)
   return order
 end
 
--- Park a run behind its user; `seat` counts it.
-function shelves.park(lane, user, seat, number, priority, kind, rank)
+-- Put a run behind its user; `seat` counts it.
+local function put_in_line(lane, user, seat, number, rank, ticket)
   local line, count = seat.line, seat.parked
   seat.parked = count + 1
-  runs.place(number, true, kind)
   if count == 0 then
-    seat.line = {rank, number, ticket_of(priority, kind)}
+    seat.line = {rank, number, ticket}
   elseif line and count < MOST_IN_LINE then
-    local at = #line + 1
+    local at = 3 * count + 1
     while at > 1 do
-      local other = line[at - 3]
-      if other < rank or (other == rank and line[at - 2] < number) then
+      local other, other_number = line[at - 3], line[at - 2]
+      if other < rank or (other == rank and other_number < number) then
         break
       end
-      line[at], line[at + 1], line[at + 2] = other, line[at - 2], line[at - 1]
+      line[at], line[at + 1], line[at + 2] = other, other_number, line[at - 1]
       at = at - 3
     end
-    line[at], line[at + 1], line[at + 2] = rank, number, ticket_of(priority, kind)
+    line[at], line[at + 1], line[at + 2] = rank, number, ticket
   else
     leave_line(lane, user, seat):put(rank, number)
   end
+end
+
+-- Park a run behind its user.
+function shelves.park(lane, user, seat, number, priority, kind, rank)
+  runs.place(number, true, kind)
+  put_in_line(lane, user, seat, number, rank, 2 * priority + kind % 2)
+end
+
+-- Do so with one that its session has just admitted, as the only one it lets in.
+function shelves.park_lone(lane, user, seat, number, priority, rank)
+  if not runs.kinds then
+    runs.park(number)
+  end
+  put_in_line(lane, user, seat, number, rank, LONE_TICKET + 2 * priority)
 end
 
 -- Take out what stands in a line from that place on. The table keeps its size for what comes next.
@@ -128,22 +143,40 @@ local function pull(line, at)
   line[last], line[last - 1], line[last - 2] = nil, nil, nil
 end
 
--- Take the first run that is parked behind a user; return its number and its ticket: twice its priority, one more if it
--- was started before.
+-- Take the first run that is parked behind a user; return its number, its priority and its kind as one that is back.
 function shelves.unpark(lane, user, seat)
   local line = seat.line
   seat.parked = seat.parked - 1
   if not line then
     local run = runs.get(parked(lane, 'user:' .. user):take())
-    return run.number, ticket_of(run.priority, run.kind)
+    return run.number, run.priority, BACK + run.kind % 2
   end
-  local number, ticket = line[2], line[3]
-  if line[4] then
-    pull(line, 1)
+  local number, ticket, kind, size = line[2], line[3], BACK, #line
+  if size > 3 then
+    for at = 4, size, 3 do
+      line[at - 3], line[at - 2], line[at - 1] = line[at], line[at + 1], line[at + 2]
+    end
+    line[size], line[size - 1], line[size - 2] = nil, nil, nil
   else
     seat.line = false
   end
-  return number, ticket
+  if ticket >= LONE_TICKET then
+    ticket, kind = ticket - LONE_TICKET, BACK + LONE
+  elseif ticket % 2 == 1 then
+    ticket, kind = ticket - 1, BACK + AGAIN
+  end
+  return number, ticket / 2, kind
+end
+
+-- Let the start of a run be looked at by its session.
+function sessions.expect_start(number)
+  local run = runs.get(number)
+  local line = run and run.shelf == 'parked' and run.user and lanes.seat(lanes.get(run.lane), run.user).line
+  for at = 3, line and #line or 0, 3 do
+    if line[at - 1] == number then
+      line[at] = line[at] % LONE_TICKET
+    end
+  end
 end
 
 -- Take a run out of the line of its user, if it stands there; tell if so. Whoever does this counts it.

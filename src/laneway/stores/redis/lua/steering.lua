@@ -21,8 +21,9 @@ local PAUSED, RESUMED = {'"paused"', '{}'}, {'"resumed"', '{}'}
 function steering.queued(session)
   local book, found = sessions.find(session), {}
   if book then
-    if book.unstarted > 0 then
-      found[1] = runs.get(book.unstarted)
+    local unstarted = sessions.unstarted(book)
+    if unstarted > 0 then
+      found[1] = runs.get(unstarted)
     end
     for _, run in ipairs(book.held > 0 and holding.all(session) or {}) do
       if run.fence == 0 then
@@ -126,6 +127,8 @@ function steering.apply(run, change)
       if shelf == 'due' then
         shelves.note_later(run, true)
       end
+    else
+      sessions.get(run.session).held_of = sessions.NOBODY
     end
     flow.set_down(run, shelf)
   elseif change.state == 'pending' then

@@ -1,3 +1,4 @@
--- needs: base, replies
+-- needs: base, replies, runs, sessions
 -- Return a hash of packed values: {name}.
-return replies.hash(unpacked(ARGV[2])[1])
+local name = unpacked(ARGV[2])[1]
+return name == 'sessions' and replies.hash(name, sessions.shown) or replies.hash(name)

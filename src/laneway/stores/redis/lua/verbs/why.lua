@@ -1,4 +1,4 @@
--- needs: base, replies, runs, lanes, shelves, circuits, present, parked
+-- needs: base, replies, runs, sessions, lanes, shelves, circuits, present, parked
 -- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
 
 local id = unpacked(ARGV[2])[1]
@@ -41,7 +41,7 @@ local function in_session()
   for _, member in ipairs(call('ZRANGE', PREFIX .. 'held:' .. run.session, 0, -1)) do
     held[#held + 1] = tonumber(member)
   end
-  return replies.list({text, pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
+  return replies.list({sessions.shown(text), pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
 end
 
 -- The circuits that let nothing start: key, until when, the id of the probe.
