@@ -105,8 +105,10 @@ def test_a_table_full_of_dead_rows_is_named(invoke: Invoke, url: str, monkeypatc
         link.execute("UPDATE laneway.worker SET short = short; UPDATE laneway.lane SET paused = paused")
         if link.info.server_version >= 150000:
             link.execute("SELECT pg_stat_force_next_flush()")
+        tables = link.execute("SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'laneway'").fetchall()
     found = facts(invoke, url)
 
+    assert set(examining.MOVING) <= {name for (name,) in tables}
     assert any(text.startswith("table lane has ") and "dead rows" in text for text in said(found, "server"))
     assert "rows wait to be vacuumed" in said(found, "tables")[0]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from laneway import Scheduler, Submission
-from laneway.core.step import LentReply, Step, StepReply
+from laneway.core.step import LentReply, Step, StepReply, named_in
 from laneway.engine.bell import Bell
 from laneway.engine.standby import Rest
+from laneway.errors import StoreMoved
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import lending
 from tests.engine.support import soon, turns, until
@@ -167,6 +168,37 @@ async def test_a_step_names_the_last_one_in_which_anything_was_said_or_given(
 
     # The second and the fourth were lent, and done by who submitted a run.
     assert said == [(1, 0, 0), (3, 2, 1), (5, 4, 1), (6, 5, 0), (7, 5, 0)]
+
+
+async def test_a_step_that_a_moved_store_did_not_take_down_is_named_by_none(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started(app)
+    ends = {number: asyncio.Event() for number in range(2)}
+
+    @app.task
+    async def waits(number: int) -> None:
+        await ends[number].wait()
+
+    store, sent = store_of(app), list[Step]()
+    asked = store.step
+
+    async def step(step: Step) -> StepReply:
+        sent.append(step)
+        return StepReply(refused=named_in(step), moved="elsewhere") if step.results else await asked(step)
+
+    monkeypatch.setattr(store, "step", step)
+    working = asyncio.create_task(app.work())
+    await app.submit_many([Submission("waits", {"number": number}) for number in range(2)])
+    for number in range(2):
+        await until(lambda number=number: sum(bool(step.results) for step in sent) == number)  # type: ignore[misc]
+        ends[number].set()
+    with pytest.raises(StoreMoved):
+        await soon(working)
+    await app.aclose()
+
+    one, other = (step for step in sent if step.results)
+    assert 0 < one.last == other.last < one.call
 
 
 async def test_a_lost_answer_is_asked_for(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from laneway.core.arrivals import Stopped
-from laneway.core.policy import SessionPolicy
-from laneway.core.run import Claimed, RunFilter
+from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.run import Claimed, ReceiptOutcome, RunFilter
 from laneway.core.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
@@ -76,6 +76,33 @@ async def test_a_session_that_begins_anew_in_the_same_breath_counts_from_one(
     assert rows(path, HELD) == rows(path, LEFT) == [(3,)]
     await check_invariants(store)
     await check_drains(store, clock)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_what_a_session_holds_that_begins_anew_is_seen_before_all_is_written(
+    kind: str, path: Path, postgres_url: str, clock: FakeClock
+) -> None:
+    store: Store = SQLiteStore(path, clock) if kind == "sqlite" else PostgresStore(postgres_url, clock)
+    await store.open()
+    hand = await Hand(store).register()
+    await store.submit(new_runs(7, "run", session="chat"))
+    for _ in range(5):
+        await hand.succeed(*await hand.claim())
+    await store.set_lane(Lane("main", max_pending=3, when_full=WhenFull.DROP_OLD))
+    collect = SessionPolicy(mode=Mode.COLLECT, cap=1000)
+
+    *_, receipt = await store.submit(
+        [
+            *new_runs(3, "other"),  # the last two of the session make way
+            *new_runs(2, "new", session="chat", inside=True),
+            new_run("more", session="chat", policy=collect),
+        ]
+    )
+
+    assert (receipt.outcome, receipt.run_id) == (ReceiptOutcome.MERGED, "new-00001")
+    await check_invariants(store)
+    await check_drains(store, clock)
+    await store.close()
 
 
 async def test_a_row_that_was_left_behind_is_not_moved_listed_or_cancelled(store: SQLiteStore, path: Path) -> None:

@@ -141,8 +141,10 @@ def place_of(spot: Spot) -> str:
     again = spot.kind & AGAIN
     if spot.shelf == HELD:
         return OUTSIDE if again else ""
+    if spot.shelf == DUE and not again:
+        return ""  # it will join, whatever its session says of it
     if spot.shelf in (DUE, PAUSED, WAITING):
-        # A run of the future has not joined; one that was started before has kept its place, or stepped out.
+        # One that was started before has kept its place, or stepped out.
         return spot.place or (ADMITTED if again else "")
     return ADMITTED
 

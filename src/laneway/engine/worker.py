@@ -383,7 +383,7 @@ class Worker:
 
     def _hear(self, reply: StepReply, results: list[Result], *, said: bool) -> None:
         self._answered_at = reply.now
-        if said or reply.claimed:
+        if reply.claimed or (said and reply.moved is None):  # a store that has moved may take nothing down
             self._last = self._call
         if reply.fires_in is not None:
             self._ticker.hear(reply.fires_in, self._asked_at)

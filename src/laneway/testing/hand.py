@@ -154,7 +154,7 @@ class Hand:
     async def repeat_last(self) -> StepReply:
         """Send the last step again, as a worker does that got no answer."""
         reply = await self.store.step(self.last)
-        if reply.claimed or named_in(self.last):
+        if reply.claimed or (named_in(self.last) and reply.moved is None):
             self._last = self.last.call
         return reply
 

@@ -48,8 +48,10 @@ class Rule(NamedTuple):
 
 
 RULES = (
+    Rule("find_overtaken", "it has passed places that it never gave", ("pass_nothing",)),
     Rule("find_unknown", "a place is taken for it, but there is no such run", ("unlease", *_OFF_THE_SHELVES)),
     Rule("find_undead", "it has ended, but is still to be executed", ("unlease", *_OFF_THE_SHELVES)),
+    Rule("find_let_in", "its session has let it in, but still holds it", ("unhold",)),
     Rule("find_doubled", "it is in several places", _OFF_THE_SHELVES),
     Rule("find_waiting", "it waits, but for nothing", ("unwait",)),
     Rule("find_late", "it does not wait, but has a question to be answered in time", ("unask",)),

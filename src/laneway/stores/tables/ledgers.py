@@ -278,7 +278,10 @@ class SessionBooks(StoredLedger[str, SessionBook]):
     def emptied(self, key: str) -> None:
         """Begin anew, with what operators have set; its places count from 1 again."""
         self._tidy(key)
-        was, book = self[key], SessionBook()
+        was, book, row = self[key], SessionBook(), self._rows.get(key)
+        if row is not None and row[-1]:
+            # What is held from now on may be looked for in the tables before the session's row is written.
+            self._db.execute(_SQL["pass_nothing"], (key,))
         if was.paused or was.ruled != NO_RULE:
             rosters.ruled(book, was.ruled, paused=was.paused)
         self[key] = self._known[key] = book

@@ -3,6 +3,10 @@
 -- A `find_` brings, of everything that is wrong in one way, its name for people and then the parameters of the
 -- statements that set it right.
 
+-- name: find_overtaken
+-- Find sessions that would hide what joins them. It reads the table.
+SELECT 'session ' || name, name FROM session WHERE passed > joined;
+
 -- name: find_unknown
 -- Find leases and entries of shelves that belong to no run. It reads the shelves.
 SELECT 'run number ' || number, number FROM (
@@ -16,6 +20,15 @@ SELECT 'run ' || id, place.number FROM (
     SELECT number FROM lease UNION SELECT number FROM ready UNION SELECT number FROM parked
     UNION SELECT number FROM held UNION SELECT number FROM due
 ) AS place JOIN outcome USING (number) JOIN run USING (number) WHERE ended_at IS NOT NULL;
+
+-- name: find_let_in
+-- Find runs that a session holds, though it has let them in: rows that it had passed, and does not know of any more.
+-- It reads the shelf.
+SELECT 'run ' || id, held.number
+FROM held JOIN run USING (number) LEFT JOIN outcome USING (number) LEFT JOIN session ON name = held.session
+WHERE ended_at IS NULL AND (
+    (NOT kind & 1 AND fence > 0) OR state = 'waiting' OR (state = 'paused' AND NOT paused) OR unstarted_then = held.number
+);
 
 -- name: find_doubled
 -- Find runs that are in several places. It reads the shelves.
@@ -103,6 +116,10 @@ SELECT seat.user || ' in lane ' || seat.lane FROM seat JOIN lane ON lane.name = 
 LEFT JOIN cap ON cap.user = seat.user AND cap.lane = seat.lane
 WHERE parked > 0 AND out = 0 AND seat.active < coalesce(cap, per_user, seat.active + 1)
     AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'user' AND name = seat.user);
+
+-- name: pass_nothing
+-- What it has let in is found as that. Index: the primary key.
+UPDATE session SET passed = 0 WHERE name = ?;
 
 -- name: unlease
 -- Index: the primary key.

@@ -85,3 +85,7 @@ DELETE FROM session WHERE name = ?;
 -- name: drop_passed
 -- Delete what a session has let in, up to the place that it has passed. Index: the primary key of held_row.
 DELETE FROM held_row WHERE session = ? AND rank BETWEEN 1 AND ?;
+
+-- name: pass_nothing
+-- Let a session begin anew, whose rows of what it has let in are deleted. Index: the primary key.
+UPDATE session SET passed = 0 WHERE name = ?;
