@@ -43,6 +43,21 @@ async def test_rows_are_deleted_together_and_none_is_held_twice(store: SQLiteSto
     assert left == [*range(16), *range(16), *range(16), 0, 0]
 
 
+async def test_few_rows_are_left_also_if_the_run_was_cancelled_at_which_they_would_go(
+    store: SQLiteStore, path: Path
+) -> None:
+    hand = await Hand(store).register()
+    await store.submit(new_runs(50, "run", session="chat"))
+    for place in (16, 32):
+        await store.cancel(f"c{place}", f"run-{place:05}")
+    left: list[int] = []
+    for nth in range(47):
+        await hand.succeed(*await hand.claim())
+        left += [int(str(count)) - 46 + nth for (count,) in rows(path, LEFT)]
+
+    assert max(left) == 15
+
+
 async def test_what_is_cancelled_last_leaves_nothing_behind(store: SQLiteStore, path: Path, clock: FakeClock) -> None:
     hand = await Hand(store).register()
     await store.submit(new_runs(5, "run", session="chat"))

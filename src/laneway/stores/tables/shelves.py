@@ -236,8 +236,8 @@ class Shelves:
             if shelf.taken_to is not None:
                 first, place = shelf.taken_from, shelf.taken_to[0]
                 # Where something was put, too, the session may have begun anew.
-                may = last and not shelf.is_changed and first >= 1 and (first - 1) // _TOGETHER == place // _TOGETHER
-                if may and sessions[name].held:
+                may = last and not shelf.is_changed and first >= 1 and sessions[name].held
+                if may and (sessions.passed(name) or first - 1) // _TOGETHER == place // _TOGETHER:
                     sessions.passing[name] = place
                     continue
                 gone.append((name, *shelf.taken_to))

@@ -27,7 +27,7 @@ SELECT 'run ' || id, place.number FROM (
 SELECT 'run ' || id, held.number
 FROM held JOIN run USING (number) LEFT JOIN outcome USING (number) LEFT JOIN session ON name = held.session
 WHERE ended_at IS NULL AND (
-    (NOT kind & 1 AND fence > 0) OR state = 'waiting' OR (state = 'paused' AND NOT paused) OR unstarted_then = held.number
+    (NOT kind & 1 AND (fence > 0 OR unstarted_then = held.number)) OR state = 'waiting' OR (state = 'paused' AND NOT paused)
 );
 
 -- name: find_doubled

@@ -9,9 +9,13 @@ if not worker then
   return base.refusal('lease_lost')
 end
 
+local phase, to = moving.leaving()
+to = to or false
+
 -- A store that has lost its last moment (a power cut, a fail-over) does not know the worker's newest steps: what it was
 -- given and what it settled there, it believes otherwise. So this incarnation ends, and what it holds is taken over.
-if step[2] > worker.call + 1 then
+-- One that is frozen knows none of the steps since.
+if step[2] > worker.call + 1 and phase ~= 'frozen' then
   worker.left = true
   waking.rest(worker, false)
   workers.forget_if_done(worker)
@@ -19,9 +23,6 @@ if step[2] > worker.call + 1 then
   base.flush()
   return base.refusal('lease_lost')
 end
-
-local phase, to = moving.leaving()
-to = to or false
 
 -- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile, and
 -- with as many messages as had come then; what has come since is requested. A step that was lent came after one that
