@@ -46,7 +46,8 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
     """
     runs = await all_runs(store)
     await check_counts(store, runs)
-    assert await store.check() == []
+    found = await store.check()
+    assert found == [], found
     await check_waits(store, runs)
     await check_jobs(store, runs)
     # Many at once: what they cost is mostly the way there and back.
