@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.errors import StoreError
 from laneway.stores.redis import RedisStore, packing
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
 from laneway.testing.servers import valkey_server
+from tests.stores.redis_behind import Behind
 from tests.stores.redis_tools import linked
 
 MAIN = Lane("main", limit=3, per_user=1)
@@ -133,3 +135,18 @@ async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str
         claimed = await hand.claim(3)
     assert started == ["first-00000", "first-00001", "first-00002", "second-00000", "second-00001"]
     await store.close()
+
+
+async def test_a_batch_that_fails_leaves_none_of_its_ids_to_another_run(redis_store: RedisStore) -> None:
+    behind = Behind(redis_store)
+    await behind.do("SET", "resting", "what no store writes")
+    with pytest.raises(StoreError):
+        await redis_store.submit([new_run("a"), new_run("b")])
+    assert await behind.do("EXISTS", "ids") == 0
+    await behind.do("DEL", "resting")
+
+    await redis_store.submit([new_run("c")])
+
+    assert await redis_store.submit([new_run("a")]) == [Receipt(ReceiptOutcome.ACCEPTED, "a", None, 1)]
+    assert (await redis_store.get("a")).id == "a"
+    assert await redis_store.check() == []

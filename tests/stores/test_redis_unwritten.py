@@ -24,13 +24,14 @@ from tests.stores.redis_behind import Behind
 
 LANE = Lane("main", limit=8, per_user=2)
 ROOM, STEPS = 8, 9
+PRIORITIES = (-100, -1, 0, 10, 100)
 PATIENT = SessionPolicy(cap=1000)
 SESSIONS = [f"{user}/{nth}" for user in range(3) for nth in range(5)]
 
 Deed = Callable[[Store, Hand, str], Awaitable[object]]
 
 
-async def crowd(store: Store, *, priorities: tuple[int, ...] = (0, 5, 10)) -> None:
+async def crowd(store: Store) -> None:
     """Submit runs of users who will be at their caps, each with five busy sessions."""
     random = Random(3)
     await store.declare_lanes([LANE])
@@ -43,7 +44,7 @@ async def crowd(store: Store, *, priorities: tuple[int, ...] = (0, 5, 10)) -> No
                     user=f"user-{user}",
                     session=f"{user}/{of_user}",
                     policy=PATIENT,
-                    priority=random.choice(priorities),
+                    priority=random.choice(PRIORITIES),
                 )
             ]
         )

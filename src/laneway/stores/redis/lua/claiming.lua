@@ -105,7 +105,7 @@ local function read_ahead(book, count)
     if line then
       local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
       for at = 2, min(#line, 3 * room), 3 do
-        local list = line[at + 1] >= LONE_TICKET and lone or fields
+        local list = line[at + 1] >= LEAST_LONE and lone or fields
         list[#list + 1] = base.digits(line[at])
       end
     end

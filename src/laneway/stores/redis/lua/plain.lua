@@ -63,17 +63,26 @@ end
 local PIECE = 4000  -- values in one command that sets ids: Lua's stack has an end
 local knows_hsetex = IN_LIBRARY  -- until the server says that it does not, or does not let us (Valkey 9, Redis 8)
 
+local ahead_of_time  -- ids and numbers that are written, while their runs are not
+
+base.at_begin(function()
+  ahead_of_time = nil
+end)
+
+local function forget_ids(numbers, count)
+  for i = 1, count, 2 do
+    call('HDEL', PREFIX .. 'ids', numbers[i])
+  end
+end
+
 -- Write which numbers these ids stand for, in turns, if none of them is known. Tell if so; nil if the server cannot.
--- The one thing that is written before a script ends. Nothing behind it looks at anything that could be wrong; and an id
--- of a number that no run has is as good as new (`again` in acceptance.lua).
+-- The one thing that is written before a script ends, and taken back if it fails: another run would get the number.
 local function add_at_once(numbers)
   for first = 1, #numbers, PIECE do
     local last = min(first + PIECE - 1, #numbers)
     local done = redis.pcall('HSETEX', PREFIX .. 'ids', 'FNX', 'FIELDS', (last - first + 1) / 2, unpack(numbers, first, last))
     if done ~= 1 then
-      for i = 1, first - 1, 2 do
-        call('HDEL', PREFIX .. 'ids', numbers[i])
-      end
+      forget_ids(numbers, first - 1)
       if done == 0 then
         return false
       end
@@ -81,6 +90,7 @@ local function add_at_once(numbers)
       return nil
     end
   end
+  ahead_of_time = numbers
   return true
 end
 
@@ -167,6 +177,7 @@ local function write(stretches, numbers, members)
   end
   making.keep_long(long)
   base.at_this_end(function()
+    ahead_of_time = nil
     base.send('HSET', PREFIX .. 'runs', written)
     for lane, places in pairs(ready) do
       base.send('ZADD', PREFIX .. 'ready:' .. lane, places)
@@ -205,4 +216,11 @@ function plain.accept(stretches)
   making.count_in(#ids)
   write(stretches, numbers, members)
   return ahead
+end
+
+-- Take back what was written of a batch, because the script fails before it has written the rest.
+function plain.take_back()
+  if ahead_of_time then
+    forget_ids(ahead_of_time, #ahead_of_time)
+  end
 end

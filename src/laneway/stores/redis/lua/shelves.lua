@@ -1,5 +1,5 @@
 -- needs: base, orders, runs, lanes, sessions, circuits, holding
--- gives: shelves, BREAKER, LONE_TICKET
+-- gives: shelves, BREAKER, LEAST_LONE
 -- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
 --
 --   due                       runs of the future, by due time
@@ -86,8 +86,9 @@ end
 -- The same for those that their user keeps from starting ---------------------------------------------------------------
 
 local MOST_IN_LINE = 8
+-- The ticket is twice the run's priority, one more if it was started before: -200 to 201.
 local LONE_TICKET = 1000  -- is added to that of a run whose start lets nobody into its session
--- The ticket is twice the run's priority, one more if it was started before.
+local LEAST_LONE = 500  -- no ticket is as much without it, nor less with it
 
 local function leave_line(lane, user, seat)
   local line, order = seat.line, parked(lane, 'user:' .. user)
@@ -160,7 +161,7 @@ function shelves.unpark(lane, user, seat)
   else
     seat.line = false
   end
-  if ticket >= LONE_TICKET then
+  if ticket >= LEAST_LONE then
     ticket, kind = ticket - LONE_TICKET, BACK + LONE
   elseif ticket % 2 == 1 then
     ticket, kind = ticket - 1, BACK + AGAIN
@@ -173,8 +174,8 @@ function sessions.expect_start(number)
   local run = runs.get(number)
   local line = run and run.shelf == 'parked' and run.user and lanes.seat(lanes.get(run.lane), run.user).line
   for at = 3, line and #line or 0, 3 do
-    if line[at - 1] == number then
-      line[at] = line[at] % LONE_TICKET
+    if line[at - 1] == number and line[at] >= LEAST_LONE then
+      line[at] = line[at] - LONE_TICKET
     end
   end
 end

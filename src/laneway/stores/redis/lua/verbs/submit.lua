@@ -16,5 +16,9 @@ for _, item in ipairs(ahead and {} or batch) do
     receipts[#receipts + 1] = acceptance.accept(acceptance.read(item))
   end
 end
-waking.wake_or_lend()
+local done, trouble = pcall(waking.wake_or_lend)
+if not done then
+  plain.take_back()
+  error(trouble, 0)
+end
 return pack(ahead or receipts)
