@@ -69,7 +69,8 @@ async def test_who_has_waited_long_enough_is_refused_and_counted_once(url: str, 
 
         receipt = await as_time_passes(clock, app.submit("work"))
 
-        assert clock.monotonic() - began == pytest.approx(5, abs=1)
+        # Time goes on while a thread waits for the disk, and on a busy machine that takes some of the clock's steps.
+        assert 5 <= clock.monotonic() - began < 10
         assert (receipt.outcome, receipt.reason) == (REFUSED, "lane_full")
         assert (await app.lanes.get("main")).counts == {"refused lane_full": 1}
 

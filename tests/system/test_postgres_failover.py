@@ -124,6 +124,7 @@ async def test_a_primary_that_waits_for_its_standby_goes_on_when_that_is_back(st
     assert (figures.failed, figures.taken_over, figures.twice) == (0, 0, 0)
 
 
+@pytest.mark.chaos
 async def test_what_is_executed_meanwhile_is_settled_and_who_listens_hears_again(stage: Stage) -> None:
     with postgres_server() as primary, postgres_standby(primary) as standby:
         stage.url = both(primary, standby)
@@ -167,6 +168,7 @@ async def _picked_up(stage: Stage, client: Scheduler) -> float:
     return (began - at) / 1e9
 
 
+@pytest.mark.chaos
 async def test_a_run_and_a_row_of_one_transaction_live_or_die_together(stage: Stage) -> None:
     with postgres_server() as primary, postgres_standby(primary) as standby:
         stage.url = both(primary, standby)
@@ -214,6 +216,7 @@ async def _buy_awaiting(client: Scheduler, url: str, told: list[str], enough: as
 # An address of one server, which becomes a standby
 
 
+@pytest.mark.chaos
 async def test_who_knows_only_a_server_that_becomes_a_standby_is_told_so_and_goes_on_when_it_is_promoted(
     stage: Stage,
 ) -> None:

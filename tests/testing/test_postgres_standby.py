@@ -66,6 +66,7 @@ def test_a_commit_waits_for_a_synchronous_standby_and_not_for_another(primary: P
         assert not waits.is_alive()
 
 
+@pytest.mark.chaos
 def test_a_promoted_standby_can_have_a_standby_in_the_place_of_the_one_before(primary: PostgresServer) -> None:
     with postgres_standby(primary) as second:
         primary.kill()
@@ -89,6 +90,7 @@ def test_one_that_streams_no_more_lacks_what_comes_after(primary: PostgresServer
         assert kept(standby) == []
 
 
+@pytest.mark.chaos
 def test_a_standby_knows_the_password_of_its_primary() -> None:
     with postgres_server(password="a:b@/c é") as primary, postgres_standby(primary) as standby:
         assert execute(standby.url, "SELECT pg_is_in_recovery()") == [(True,)]

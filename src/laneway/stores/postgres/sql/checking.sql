@@ -27,7 +27,8 @@ SELECT 'run ' || id, place.number FROM (
 SELECT 'run ' || id, held.number
 FROM held JOIN run USING (number) LEFT JOIN outcome USING (number) LEFT JOIN session ON name = held.session
 WHERE ended_at IS NULL AND (
-    (kind & 1 = 0 AND (fence > 0 OR unstarted_then = held.number)) OR state = 'waiting' OR (state = 'paused' AND paused = 0)
+    (kind & 1 = 0 AND (fence > 0 OR unstarted_then = held.number))
+    OR state = 'waiting' OR (state = 'paused' AND paused = 0)
 );
 
 -- name: find_doubled
