@@ -98,7 +98,9 @@ class Watchdog:
             self._report(loop, thread, asked_at)
         while not answered.wait(self._stall_after) and not loop.is_closed():
             pass  # a stall is reported once, however long it is
-        lag = (answered.at or time.monotonic()) - asked_at
+        if answered.at is None:
+            return  # the loop has closed, which ends no stall
+        lag = answered.at - asked_at
         self._remember(lag)
         if lag > self._stall_after and not reported:
             self._tell(Stall(seconds=lag, stack=""))
