@@ -26,31 +26,37 @@ function making.keep_long(list)
   end
 end
 
+-- Write what is kept of every run, and count it as there.
+local function keep(run, id, args)
+  local field = base.digits(run.number)
+  base.count('blocks', base.digits(math.floor(run.number / 1000)), 1)
+  base.count('states', run.state, 1)
+  runs.add(field, run)
+  base.set_text('ids', id, field)
+  if records.is_long(args) then
+    making.keep_long({field, args})
+  end
+  return field
+end
+
 -- Make a run, with the next acceptance number, on no shelf, and count it as there. `args` is JSON text.
 function making.make(new, lane, due_at)
   last_number = making.last() + 1
   base.count('counters', 'number', 1)
-  base.count('blocks', base.digits(math.floor(last_number / 1000)), 1)
   local run = records.new(last_number, new, lane, due_at)
-  local field = base.digits(last_number)
-  runs.add(field, run)
-  base.set_text('ids', new.id, field)
-  if records.is_long(new.args) then
-    making.keep_long({field, new.args})
-  end
+  local field = keep(run, new.id, new.args)
   if new.ties_text then
     base.set_text('ties', field, new.ties_text)
   end
   if new.follows then
     base.set_text('follows', field, pack(new.follows))
   end
-  base.count('states', 'pending', 1)
   return run
 end
 
 -- Take in a run that another store had, under its number there and on no shelf: `facts` as carrying.lua has them.
 function making.bring(facts)
-  local field, state = base.digits(facts.number), facts.state
+  local state = facts.state
   local new = {
     id = facts.id, task = facts.task, user = facts.user, session = facts.session, priority = facts.priority,
     args = facts.args,
@@ -59,13 +65,7 @@ function making.bring(facts)
   run.state, run.fence, run.attempt, run.crashes = state, facts.fence, facts.attempt, facts.crashes
   run.accepted_at, run.started_at, run.ended_at =
     facts.accepted_at, facts.started_at or false, facts.ended_at or false
-  base.count('blocks', base.digits(math.floor(facts.number / 1000)), 1)
-  base.count('states', state, 1)
-  runs.add(field, run)
-  base.set_text('ids', facts.id, field)
-  if records.is_long(facts.args) then
-    making.keep_long({field, facts.args})
-  end
+  local field = keep(run, facts.id, facts.args)
   if facts.result then
     runs.set_result(run, facts.result)
   end
