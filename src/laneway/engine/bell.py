@@ -1,8 +1,10 @@
-"""A bell: one task waits, anybody rings, from any thread; many rings before the wait are one."""
+"""A bell: one task waits, anybody rings, from any thread; many rings before the wait are one. And its alarm."""
 
 from __future__ import annotations
 
 import asyncio
+
+from laneway.ports.clock import Clock
 
 
 class Bell:
@@ -49,3 +51,31 @@ class Bell:
                 await self._waiter
             finally:
                 self._waiter = None
+
+
+class Alarm:
+    """Rings a bell at the earliest of the times it was set to. On the loop's own thread."""
+
+    def __init__(self, bell: Bell, clock: Clock) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bell, self._clock = bell, clock
+        self._rings: asyncio.Task[None] | None = None
+        self._at = 0.0
+
+    def set(self, at: float) -> None:
+        """Ring at that time of the clock, at the latest: who is woken earlier asks again."""
+        if self._rings is not None and not self._rings.done():
+            if self._at <= at:
+                return
+            self._rings.cancel()
+        self._at = at
+        self._rings = self._loop.create_task(self._ring_then(at))
+
+    def cancel(self) -> None:
+        """Do not ring any more."""
+        if self._rings is not None:
+            self._rings.cancel()
+
+    async def _ring_then(self, at: float) -> None:
+        await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
+        self._bell.ring()

@@ -6,12 +6,9 @@ submission wakes it. Then it waits on its bell, which a handler that ends, a wak
 Results that come in while a step is under way go into the next one, so under load the batches grow by themselves and at
 rest nothing is delayed.
 
-**Resting.** A worker that executes nothing lends its next step (`engine.standby`): a store that would wake it may have
-done that step when the wake-up comes. So the worker makes it next, whatever it is woken for, and says what it has to
-say in the one after.
-
-**One step at a time.** A step that got no answer is sent again, the same, with the same call number, until it is
-answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers go on.
+**One step at a time** (`engine.steps`). A step that got no answer is sent again, the same, with the same call number,
+until it is answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers
+go on.
 
 **Losing the lease.** Another worker may have taken over (this one was frozen or cut off). Then the store refuses the
 result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
@@ -41,8 +38,8 @@ from laneway.core.liveness import Incarnation
 from laneway.core.memos import Recall
 from laneway.core.run import Message
 from laneway.core.status import Status, StuckRun
-from laneway.core.step import Result, Step, StepReply, has_lent
-from laneway.engine.bell import Bell
+from laneway.core.step import Result, Step, StepReply
+from laneway.engine.bell import Alarm, Bell
 from laneway.engine.executions import Executions
 from laneway.engine.filewatch import FileWatch
 from laneway.engine.ids import new_run_id
@@ -54,6 +51,7 @@ from laneway.engine.reclaimer import Reclaimer
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
 from laneway.engine.standby import Rest
+from laneway.engine.steps import Steps
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.tasks import Registry
@@ -115,12 +113,8 @@ class Worker:
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
         self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
-        self._alarm: asyncio.Task[None] | None = None
-        self._alarm_at = self._asked_at = 0.0
-        self._answered_at = 0  # the same moment, by the store's clock
-        self._may_lend = False
+        self._alarm = Alarm(self._bell, clock)
         self._incarnation = ""
-        self._call = self._last = 0  # of the last step, and of the last in which anything was said or given
         self._stopping = False  # claim nothing more
         self._moved: str | None = None  # where the store's content is now
         self._gave_up = asyncio.Event()  # what still runs could not be stopped
@@ -233,30 +227,29 @@ class Worker:
                     raise StoreMoved(self._moved)
         finally:
             self._opening = False
-            if self._alarm is not None:
-                self._alarm.cancel()
+            self._alarm.cancel()
             await self._executions.close()
             await self._supervisor.stop()
             await self._subscribers.end(life)
 
     async def _life(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
-        me, self._call, self._last = self._incarnation, 0, 0
-        # Who drains leaves as soon as nothing is due.
-        self._may_lend = not until_drained
+        me, clock = self._incarnation, self._clock
+        may_lend = not until_drained  # who drains leaves as soon as nothing is due
+        steps = Steps(me, self._rest, self._executions, self._bell, clock, self._ask, self._hear, may_lend=may_lend)
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(
             self._store, me, self._settings.renew_every, self._executions.held, lost, self._bell.ring_from_thread
         )
-        reclaimer = Reclaimer(self._store, self._clock, me, self._executions.take_over, self._bell.ring)
+        reclaimer = Reclaimer(self._store, clock, me, self._executions.take_over, self._bell.ring)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
         deltas = self._settings.deltas_kept_for
-        pruner = Pruner(self._store, self._clock, self._settings.kept_for, me, deltas)
+        pruner = Pruner(self._store, clock, self._settings.kept_for, me, deltas)
         self._supervisor.add("pruner", pruner.run)
         try:
             await reclaimer.look(read=True)
-            await (self._drain(reclaimer) if until_drained else self._work(reclaimer))
+            await (self._drain(steps, reclaimer) if until_drained else self._work(steps, reclaimer))
             await self._leave()
             return True
         except LeaseLost:
@@ -289,17 +282,17 @@ class Worker:
 
     # The loop
 
-    async def _drain(self, reclaimer: Reclaimer) -> None:
+    async def _drain(self, steps: Steps, reclaimer: Reclaimer) -> None:
         await self._answered(self._ticker.fire)
-        await self._work(reclaimer, until_drained=True)
+        await self._work(steps, reclaimer, until_drained=True)
         # Once more, and not for ever: a job may be due again each time that its run has ended.
         if not self._stopping and await self._answered(self._ticker.fire) > 0:
-            await self._work(reclaimer, until_drained=True)
+            await self._work(steps, reclaimer, until_drained=True)
 
-    async def _work(self, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
+    async def _work(self, steps: Steps, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
         executions = self._executions
         while True:
-            reply = await self._step()
+            reply = await steps.make(self._room, short=self._memory.short)
             if not executions.results:
                 self._told.set()
             if reply.claimed:
@@ -317,7 +310,7 @@ class Worker:
                 self._gave_up.set()  # what is left does not listen; nobody can tell when it ends
             if reply.due_in is not None and not self._stopping:
                 # Counted from before the call: what the answer took on its way must not make the run late.
-                self._ring_at(self._asked_at + reply.due_in / SECOND)
+                self._alarm.set(steps.asked_at + reply.due_in / SECOND)
             if not self._rest.is_answered:
                 await self._bell.linger()
 
@@ -326,67 +319,12 @@ class Worker:
         """How many runs more it can take."""
         return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
 
-    async def _step(self) -> StepReply:
-        if self._rest.lends:
-            return await self._step_lent()
-        self._bell.hush()
-        executions = self._executions
-        results, emitted, saves = executions.take_results(), executions.talking.take(), executions.saves.take()
-        room, short = self._room, self._memory.short
-        self._call += 1
-        more = ([saved for _, saved, _ in saves], executions.take_overdue())
-        step = Step(
-            self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room), self._last
-        )
-        self._asked_at = self._clock.monotonic()
-        try:
-            reply = await self._ask(step)
-        except BaseException:
-            executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
-            raise
-        executions.settled(results)
-        self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
-        executions.saves.told(saves)
-        return reply
-
-    async def _step_lent(self) -> StepReply:
-        """Make the step that was lent, if the store has not done it and said so. There is nothing in it."""
-        reply, at = self._rest.take_back(), self._clock.monotonic()
-        self._call += 1
-        if reply is None:
-            self._bell.hush()
-            room, short = self._room, self._memory.short
-            lends = self._lends(room)
-            reply = await self._ask(
-                Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends, last=self._last)
-            )
-        # It may have been done long before: between two answers as much time went by here as there, unless a clock
-        # was set meanwhile.
-        passed = (reply.now - self._answered_at) / SECOND
-        self._asked_at = min(self._asked_at + max(0.0, passed), at)
-        self._hear(reply, [], said=False)
-        return reply
-
-    def _lends(self, room: int) -> bool:
-        """Tell whether it lends the step after this one: it would have nothing to say in that.
-
-        Not while it executes something: a handler that holds up the loop would hold up what is claimed behind its back,
-        and another worker might be free.
-        """
-        return room > 0 and not (self._executions or self._executions.results) and self._may_lend
-
     async def _ask(self, step: Step) -> StepReply:
-        reply = await self._answered(partial(self._store.step, step))
-        if has_lent(step, reply):
-            self._rest.lend(step.call + 1)
-        return reply
+        return await self._answered(partial(self._store.step, step))
 
-    def _hear(self, reply: StepReply, results: list[Result], *, said: bool) -> None:
-        self._answered_at = reply.now
-        if reply.claimed or (said and reply.moved is None):  # a store that has moved may take nothing down
-            self._last = self._call
+    def _hear(self, reply: StepReply, results: list[Result], asked_at: float) -> None:
         if reply.fires_in is not None:
-            self._ticker.hear(reply.fires_in, self._asked_at)
+            self._ticker.hear(reply.fires_in, asked_at)
         if self._telling.waiting:
             self._telling.answered(results, reply)
         for number, fence in reply.refused:
@@ -440,15 +378,3 @@ class Worker:
             self._bell.ring()
 
         from_thread(self._loop, tell)
-
-    def _ring_at(self, at: float) -> None:
-        if self._alarm is not None and not self._alarm.done():
-            if self._alarm_at <= at:
-                return  # it rings earlier, and then asks again
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = self._loop.create_task(self._ring_then(at))
-
-    async def _ring_then(self, at: float) -> None:
-        await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
-        self._bell.ring()
