@@ -20,7 +20,7 @@ from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.postgres.address import Address
 from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables import shelves
+from laneway.stores.tables import sessionbooks
 from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
 from tests.stores.behind import edit, rows
 from tests.stores.postgres_tools import opened
@@ -186,7 +186,7 @@ class Life:
 async def test_a_long_life_goes_as_in_the_memory_store(
     kind: str, seed: int, path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelves, "_TOGETHER", 3)
+    monkeypatch.setattr(sessionbooks, "_TOGETHER", 3)
     clocks = FakeClock(), FakeClock()
     store: Store = SQLiteStore(path, clocks[0]) if kind == "sqlite" else PostgresStore(postgres_url, clocks[0])
     await store.open()

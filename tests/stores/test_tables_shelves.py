@@ -14,7 +14,7 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables.lines import Key, Line, Shelf
+from laneway.stores.tables.lines import Key, Line, Reader, Shelf
 from laneway.stores.tables.statements import Row
 from laneway.testing import FakeClock, Hand, check_invariants, new_run
 
@@ -108,13 +108,12 @@ async def test_a_session_need_not_be_written_to_be_known_as_started(store: Store
     await check_invariants(store)
 
 
-class Table:
+class Table(Reader):
     """Rows as a table has them, of which a shelf reads pages."""
 
     def __init__(self, keys: Sequence[Key], *, asks: bool) -> None:
         self.keys, self._asks = sorted(keys), asks
-        self.shelf = Shelf(("s",))
-        self.shelf.read = self._read
+        self.shelf = Shelf("held", ("s",))
 
     def ask(self, random: Random) -> None:
         """Ask for the next page before it is needed, as a store does where an answer is a journey."""
@@ -125,10 +124,9 @@ class Table:
 
     def write(self) -> None:
         """Do as a transaction does at its end."""
-        last = self.shelf.taken_to
-        if last is not None:
-            taken = [key for key in self.keys if key <= last]
-            assert len(taken) == self.shelf.taken
+        if self.shelf.taken:
+            taken = [key for key in self.keys if key <= self.shelf.taken[-1]]
+            assert taken == self.shelf.taken
             self.keys = self.keys[len(taken) :]
         self.keys = sorted([*self.keys, *((run.rank, run.number) for run in self.shelf.left())])
         self.shelf.written()
@@ -137,7 +135,7 @@ class Table:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3  # type: ignore[misc]  # what a row becomes
 
-    def _read(self, shelf: Shelf, after: Key, _: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         (rows, more), shelf.coming = shelf.coming() if shelf.coming is not None else self._page(after), None
         return list(rows), more  # type: ignore[arg-type]
 
@@ -155,7 +153,7 @@ def test_a_shelf_gives_the_first_of_what_is_there(seed: int, *, asks: bool) -> N
     for _ in range(200):
         act = random.randrange(10)
         if act < 5:
-            run = table.shelf.take()
+            run = table.shelf.take(table)
             assert (None if run is None else (run.rank, run.number)) == (there.pop(0) if there else None)
         elif act < 7:
             last += 1
@@ -163,7 +161,7 @@ def test_a_shelf_gives_the_first_of_what_is_there(seed: int, *, asks: bool) -> N
             table.shelf.put(put)
             there = sorted([*there, (put.rank, put.number)])
         elif act == 7:
-            assert table.shelf.first() == (there[0] if there else None)
+            assert table.shelf.first(table) == (there[0] if there else None)
         elif act == 8:
             table.ask(random)
         else:

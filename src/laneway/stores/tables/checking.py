@@ -30,7 +30,7 @@ from laneway.core.audit import (
 from laneway.core.sessions import SessionBook
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.ledgers import SessionBooks
+from laneway.stores.tables.sessionbooks import SessionBooks
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import wake_for_work

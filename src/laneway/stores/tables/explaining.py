@@ -15,7 +15,7 @@ from laneway.ports.users import UserState
 from laneway.stores.tables import circuits, reading
 from laneway.stores.tables.counts import counts
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.ledgers import lane_of
+from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.rules import disabled_tasks, paused
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import tasks as tasks_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
+from typing import Protocol
 
 import msgspec
 
@@ -61,15 +62,22 @@ class Line(msgspec.Struct, eq=False, gc=False):
         return None if self.tied is None else decode_ties(self.tied)
 
 
+class Reader(Protocol):
+    """What reads the tables of shelves for a transaction."""
+
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+        """Return the how manieth page of a shelf, behind that key, and whether there are more."""
+
+
 class Shelf:
     """An ordered set of runs in a table, read from its front in pages, with what this transaction puts there.
 
-    `key` is what its table knows it by, before rank and acceptance. Whoever uses it sets `read`: (the shelf, behind
-    which rank and acceptance, the how manieth page) -> its runs, and whether there are more.
+    `key` is what its `table` knows it by, before rank and acceptance. It is remembered from one transaction to the
+    next, so it is told each time who reads for this one.
 
     *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first that was read, or else the
     first that was put if it does not lie behind that key, is the first of all, and what was taken from the table is
-    exactly its range up to `taken_to`.
+    exactly its range up to the last of `taken`.
     """
 
     __slots__ = (
@@ -82,32 +90,30 @@ class Shelf:
         "is_changed",
         "key",
         "pages",
-        "read",
+        "table",
         "taken",
-        "taken_from",
-        "taken_to",
     )
 
-    read: Callable[[Shelf, Key, int], tuple[Sequence[Line], bool]]
-
-    def __init__(self, key: tuple[str, ...]) -> None:
-        self.key = key
+    def __init__(self, table: str, key: tuple[str, ...]) -> None:
+        self.table, self.key = table, key
         self.pages = 0
         self._read: list[Line] = []  # and not taken; the first is the last of the list
-        self._put: list[Line] = []  # not yet in the heap: most transactions only put
-        self._heap: list[tuple[int, int, Line]] = []  # what was put: rank, acceptance, the run
+        # What was put: in a list as long as nobody takes, which few transactions do, else as rank, acceptance, run.
+        self._put: list[Line] = []
+        self._heap: list[tuple[int, int, Line]] = []
         self._read_to: Key = FRONT
         self._all_read = False
         self.is_changed = False  # something was put here, and is still here
         self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it was asked for
-        self.taken = 0  # how many were taken from the table
-        self.taken_from = 0  # the rank of the first of them
-        self.taken_to: Key | None = None
+        self.taken: list[Key] = []  # from the table
 
     def put(self, run: Line) -> None:
         """Put a run at its rank."""
-        self._put.append(run)
-        self.is_changed = True
+        if self._heap:
+            heappush(self._heap, (run.rank, run.number, run))
+        else:
+            self._put.append(run)
+            self.is_changed = True
 
     def prime(self, firsts: Sequence[Line]) -> None:
         """Take note of the table's first rows, which a query for many shelves has brought."""
@@ -118,48 +124,51 @@ class Shelf:
         """Take note that its table has none."""
         self._all_read = True
 
-    def first(self) -> Key | None:
+    def first(self, reader: Reader) -> Key | None:
         """Return the key of the first run, if there is one."""
-        if self._is_put_first():
+        if self._is_put_first(reader):
             return self._heap[0][:2]
         return _key(self._read[-1]) if self._read else None
 
-    def take(self) -> Line | None:
+    def take(self, reader: Reader) -> Line | None:
         """Take the first run."""
+        read = self._read
         if self.is_changed and (
-            (self._all_read and not self._read and not self._put and self._heap) or self._is_put_first()
+            (self._heap and not read and self._all_read)
+            or (not (read and self._is_before_put(read[-1].rank)) and self._is_put_first(reader))
         ):
             _, _, run = heappop(self._heap)
             self.is_changed = bool(self._heap)
             return run
-        read = self._read
         if not read:
             if not self._all_read:
-                self._read_on()
+                self._read_on(reader)
             if not read:
                 return None
         run = read.pop()
-        if not self.taken:
-            self.taken_from = run.rank
-        self.taken += 1
-        self.taken_to = run.rank, run.number
+        self.taken.append((run.rank, run.number))  # now: it gets another rank where it goes
         return run
 
-    def _is_put_first(self) -> bool:
+    def _is_before_put(self, rank: int) -> bool:
+        """Tell, without ado, whether all that was put comes behind a rank: mostly that is a run or two, and it does."""
+        put = self._put
+        return 0 < len(put) <= 2 and put[0].rank > rank < put[-1].rank
+
+    def _is_put_first(self, reader: Reader) -> bool:
         """Tell whether the first of all is one that was put here, once all is known that may come before it."""
         read, heap = self._read, self._heap
         if self._put:
-            for run in self._put:
-                heappush(heap, (run.rank, run.number, run))
+            heap += [(run.rank, run.number, run) for run in self._put]
+            heapify(heap)
             self._put.clear()
         if not read and not self._all_read and not (heap and heap[0][:2] <= self._read_to):
-            self._read_on()
+            self._read_on(reader)
         return bool(heap) and not (read and heap[0] > _key(read[-1]))
 
-    def _read_on(self) -> None:
+    def _read_on(self, reader: Reader) -> None:
         """Read on until something was found, or all is read."""
         while not self._all_read and not self._read:
-            rows, more = self.read(self, self._read_to, self.pages)
+            rows, more = reader.read(self, self._read_to, self.pages)
             self._fill(rows, more=more)
             self.pages += 1
 
@@ -168,7 +177,7 @@ class Shelf:
 
         What lies behind the key up to which the table was read is forgotten: it is read when its turn comes.
         """
-        self.taken, self.taken_to = 0, None
+        self.taken.clear()
         if not self.is_changed:
             return
         self.coming = None  # it was asked for before that was put
@@ -193,7 +202,7 @@ class Shelf:
 
     def left(self) -> list[Line]:
         """Return the runs put here that are still here."""
-        return [*self._put, *[run for _, _, run in self._heap]] if self._heap else self._put.copy()
+        return [run for _, _, run in self._heap] if self._heap else self._put.copy()
 
     def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
         if rows:

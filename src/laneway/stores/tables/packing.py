@@ -32,7 +32,7 @@ from laneway.core.shelves import Shelf
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobs import as_job, decode_fire
-from laneway.stores.tables.ledgers import lane_of
+from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.packingruns import runs
 from laneway.stores.tables.statements import sql_names
 

@@ -17,7 +17,7 @@ from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.ledgers import lane_of
+from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.starting import start, taker
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.waking import wake_for_work

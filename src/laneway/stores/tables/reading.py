@@ -23,9 +23,9 @@ from laneway.errors import UnknownRun
 from laneway.ports.sessions import SessionState
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.ledgers import SessionBooks
 from laneway.stores.tables.lines import decode_ties
 from laneway.stores.tables.rules import ruled_names
+from laneway.stores.tables.sessionbooks import SessionBooks
 from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.waking import decode_incarnation
 

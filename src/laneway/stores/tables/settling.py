@@ -141,7 +141,7 @@ class Settling:
             rows = self._transaction.db.execute(_SQL["leased"], asked).fetchall()
             read = [Leased(*row) for row in rows]
             leases |= {run.number: run for run in read}
-        self._transaction.shelves.expect(leases.values(), read)
+        self._transaction.shelves.fronts.expect(leases.values(), read)
         if self._transaction.glance.circuits:
             charged = {result.number for result in step.results if result.settlement.charge is not None}
             self._transaction.circuits.expect([run for number, run in leases.items() if number in charged])

@@ -33,8 +33,8 @@ from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.futures import FIRST
 from laneway.stores.tables.inboxes import Inboxes
+from laneway.stores.tables.lanebooks import about_lane
 from laneway.stores.tables.leases import as_claimed, requests
-from laneway.stores.tables.ledgers import about_lane
 from laneway.stores.tables.lines import FRONT
 from laneway.stores.tables.logs import leased
 from laneway.stores.tables.remembering import Memory
@@ -211,7 +211,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     if transaction.glance.paused:
         known -= paused(transaction.db, Held.TASK)
     lanes = transaction.flow.with_broken(transaction.shelves.lanes_with_work(known), known, transaction.now)
-    transaction.shelves.page = _page(step, len(lanes))
+    transaction.shelves.fronts.page = _page(step, len(lanes))
     spare = _spare(transaction, step, lanes)
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)

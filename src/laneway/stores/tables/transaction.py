@@ -12,11 +12,11 @@ import msgspec
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.policy import Arrival
 from laneway.core.turns import AGAIN
+from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.circuits import Circuits
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobbook import JobBook
-from laneway.stores.tables.ledgers import Books
 from laneway.stores.tables.lines import Line
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.shelves import Shelves

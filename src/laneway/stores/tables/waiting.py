@@ -10,9 +10,9 @@ from laneway.core.why import Waiting, reasons
 from laneway.errors import UnknownRun
 from laneway.ports.gates import Held
 from laneway.stores.tables import circuits, waits
+from laneway.stores.tables.books import Books
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.explaining import alive
-from laneway.stores.tables.ledgers import Books
 from laneway.stores.tables.rules import paused
 from laneway.stores.tables.statements import as_json, sql_names
 
