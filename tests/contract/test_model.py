@@ -1,6 +1,7 @@
 """SQLite, Redis and PostgreSQL do what memory does, command by command."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -22,14 +23,15 @@ STEPS = 100
 EXAMPLES = 108  # some more than the budget asks for, because an example may end early
 
 
-def sqlite_in(folder: Path) -> StoreFactory:
+def sqlite_in(folder: Path, empty_file: Path) -> StoreFactory:
     """Make SQLite stores in turn with one store object on the file and with two."""
     numbers = count()
 
     @asynccontextmanager
     async def opened(clock: FakeClock) -> AsyncIterator[Store]:
         number = next(numbers)
-        store = ManyDoors(*(SQLiteStore(folder / f"{number}.db", clock) for _ in range(1 + number % 2)))
+        path = shutil.copy(empty_file, folder / f"{number}.db")
+        store = ManyDoors(*(SQLiteStore(path, clock) for _ in range(1 + number % 2)))
         await store.open()
         try:
             yield store
@@ -95,8 +97,8 @@ def compared(factory: StoreFactory, part: int, share: int = 18) -> int:
 @pytest.mark.system
 @pytest.mark.timeout(900 * TIMES)  # it passes in a tenth of that; making a failure small takes longer
 @in_parts
-def test_sqlite_answers_random_commands_as_memory_does(tmp_path: Path, part: int) -> None:
-    assert compared(sqlite_in(tmp_path), part) >= 450 * TIMES
+def test_sqlite_answers_random_commands_as_memory_does(tmp_path: Path, empty_file: Path, part: int) -> None:
+    assert compared(sqlite_in(tmp_path, empty_file), part) >= 450 * TIMES
 
 
 @pytest.mark.system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -27,7 +28,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
+async def store(path: Path, empty_file: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
+    shutil.copy(empty_file, path)
     store = SQLiteStore(path, clock)
     await store.open()
     yield store

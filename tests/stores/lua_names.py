@@ -13,6 +13,7 @@ _DECLARED = (
     re.compile(r"function[^(\n]*\(([^)]*)\)"),
     re.compile(r"for ([\w, ]+) (?:in|=)"),
 )
+_READ = re.compile(r"(?<![.\w:])[A-Za-z_]\w*\b(?!\s*=[^=])")
 
 
 def code_of(text: str) -> str:
@@ -25,10 +26,10 @@ def top_level(code: str) -> set[str]:
     return {name for one, many in _TOP.findall(code) for name in _split(one or many)}
 
 
-def uses(code: str, name: str) -> bool:
-    """Tell whether the code reads a name that it does not declare itself."""
+def used(code: str) -> set[str]:
+    """Return the names that the code reads and does not declare itself."""
     declared = {word for pattern in _DECLARED for found in pattern.findall(code) for word in _split(found)}
-    return name not in declared and re.search(rf"(?<![.\w:]){name}\b(?!\s*=[^=])", code) is not None
+    return set(_READ.findall(code)) - declared
 
 
 def _split(names: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from laneway.errors import StoreError
 from laneway.stores.redis.scripts import assembled, script
 from laneway.testing.servers import Server
-from tests.stores.lua_names import code_of, top_level, uses
+from tests.stores.lua_names import code_of, top_level, used
 from tests.stores.redis_tools import linked
 
 LUA = files("laneway.stores.redis").joinpath("lua")
@@ -78,10 +78,9 @@ def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
 
     wrong = [
         f"{user} uses {name} of {owner}"
-        for user, code in codes.items()
+        for user, read in {user: used(code) for user, code in codes.items()}.items()
         for owner in _needed(user, texts)
-        for name in kept[owner]
-        if uses(code, name)
+        for name in kept[owner] & read
     ]
 
     assert wrong == []
@@ -89,9 +88,13 @@ def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
 
 
 def _needed(name: str, texts: dict[str, str]) -> set[str]:
-    found = NEEDS.search(texts[name])
-    named = re.findall(r"\w+", found[1]) if found else []
-    return set(named).union(*(_needed(other, texts) for other in named))
+    needed, asked = set[str](), [name]
+    while asked:
+        found = NEEDS.search(texts[asked.pop()])
+        named = set(re.findall(r"\w+", found[1])) if found else set()
+        asked += named - needed
+        needed |= named
+    return needed
 
 
 def test_a_name_that_is_none_is_said_with_who_needs_it(tmp_path: Path) -> None:

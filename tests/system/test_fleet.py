@@ -18,7 +18,9 @@ pytestmark = pytest.mark.system
 @pytest.mark.parametrize("workers", [2, 3])
 async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers: int) -> None:
     random, count = seeded(), sized(150, 5000)
-    fleet = [stage.worker(concurrency=8) for _ in range(workers)]
+    full = sum(lane.limit for lane in LANES)
+    # As many as fill the lanes together, and one less of them would not: so each of them has something to do.
+    fleet = [stage.worker(concurrency=-(-full // workers)) for _ in range(workers)]
     await stage.ready(*fleet)
     async with stage.client() as client:
         # Enough to fill every lane, to begin with: so the limits are not only kept, they are what holds runs back.
@@ -28,7 +30,6 @@ async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers
             for user in "abcdef" * 3
         ]
         await client.submit_many(filling)
-        full = sum(lane.limit for lane in LANES)
         await until(lambda: len(stage.journal.of(What.START)) == full, "the lanes are full")
 
         producers = [stage.producer(seed=random.randrange(1000), count=count) for _ in range(2)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -184,19 +188,35 @@ def on_some_port(port: int | None, start: Callable[[int], S]) -> S:
 
 
 def _make_files(programs: Programs, directory: Path, password: str | None, settings: Mapping[str, Setting]) -> None:
-    words = ["--no-sync", "--no-instructions", "--no-locale", "--encoding=UTF8", f"--username={USER}"]
-    secret = directory / "password"
+    data = directory / "data"
     if password:
+        secret = directory / "password"
         secret.touch(0o600)
         secret.write_text(password, encoding="utf-8")
         programs.own(secret)
-        words += ["--auth=scram-sha-256", f"--pwfile={secret}"]
+        _init(programs, data, "--auth=scram-sha-256", f"--pwfile={secret}")
+        secret.unlink()
+    elif programs.folder.is_relative_to(directory):
+        _init(programs, data, "--auth=trust")  # a copy of the programs, which is this server's alone
     else:
-        words += ["--auth=trust"]
-    programs.run("initdb", "-D", directory / "data", *words)
-    secret.unlink(missing_ok=True)
-    with (directory / "data" / "postgresql.conf").open("a", encoding="utf-8") as file:
+        programs.run("cp", "-a", _new_files(programs), data)
+    with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
         file.writelines(written(settings))
+
+
+@cache
+def _new_files(programs: Programs) -> Path:
+    """Return the files of a server that never was started: copies of them take a fifth of the time of new ones."""
+    folder = Path(tempfile.mkdtemp(prefix="laneway-postgres-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    programs.own(folder)
+    _init(programs, folder / "data", "--auth=trust")
+    return folder / "data"
+
+
+def _init(programs: Programs, data: Path, *words: str) -> None:
+    more = ("--no-sync", "--no-instructions", "--no-locale", "--encoding=UTF8", f"--username={USER}")
+    programs.run(programs.folder / "initdb", "-D", data, *more, *words)
 
 
 def written(settings: Mapping[str, Setting]) -> Iterator[str]:

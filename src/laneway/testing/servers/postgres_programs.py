@@ -38,12 +38,12 @@ class Programs:
         """What they are to know of ours: nothing that would lead them to another server."""
         return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
-    def run(self, name: str, *arguments: str | Path) -> None:
-        """Run one of them to its end. Raises NoServer with what it said."""
+    def run(self, program: str | Path, *arguments: str | Path) -> None:
+        """Run a program to its end, as who runs the server. Raises NoServer with what it said."""
         who: dict[str, Any] = {}
         if self.user != os.getuid():
             who = {"user": self.user, "group": self.group, "extra_groups": []}
-        command = [str(self.folder / name), *map(str, arguments)]
+        command = [str(program), *map(str, arguments)]
         done = subprocess.run(command, cwd="/", env=self.environment, capture_output=True, check=False, **who)
         if done.returncode:
             raise NoServer(f"{command[0]} failed; it says:\n{done.stderr.decode(errors='replace')}")
@@ -87,10 +87,10 @@ def programs_for(directory: Path) -> Programs:
 def _reachable(programs: Programs, directory: Path) -> Programs:
     directory.chmod(0o755)
     try:
-        programs.run("postgres", "--version")
+        programs.run(programs.folder / "postgres", "--version")
     except (PermissionError, NoServer):
         copy = Programs(_copied(programs.folder, directory), programs.user, programs.group)
-        copy.run("postgres", "--version")
+        copy.run(copy.folder / "postgres", "--version")
         return copy
     return programs
 

@@ -41,7 +41,9 @@ def start_standby(primary: PostgresServer, port: int | None, directory: Path) ->
         raise NoServer(f"a standby is made by {BACKUP}, and there is none in {programs.folder}")
     programs.own(directory)
     data, name = directory / "data", directory.name
-    programs.run(BACKUP, "-D", data, "-d", primary.url, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+    programs.run(
+        programs.folder / BACKUP, "-D", data, "-d", primary.url, "-R", "-X", "stream", "-c", "fast", "--no-sync"
+    )
     # Who stands in for the primary waits for no standby of its own, or nothing could be written.
     own: dict[str, Setting] = {
         "cluster_name": name,
