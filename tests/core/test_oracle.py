@@ -12,7 +12,7 @@ from tests.oracle.corpus import corpus
 from tests.oracle.histories import changes_of
 
 SEED = int(os.environ.get("LANEWAY_ORACLE_SEED", "20261116"))
-CHANGES, RULES = 90, 60
+CHANGES, RULES = 60, 60
 # Half an hour, a whole day, midnight, a fold over midnight, and the largest populations.
 STRANGE = ("Australia/Lord_Howe", "Pacific/Apia", "Africa/Cairo", "Asia/Beirut", "America/New_York", "Europe/Berlin")
 

@@ -28,7 +28,7 @@ from tests.system.plans import NEVER, Drawing, Plan
 
 pytestmark = pytest.mark.system
 
-KILLS, WORKERS = sized(30, 1000), 3
+KILLS, WORKERS = sized(15, 1000), 3
 AT_ONCE = 24  # errands that have not ended: enough that workers have something to do, and to be killed at
 UNENDED = (RunState.PENDING, RunState.RUNNING, RunState.WAITING, RunState.PAUSED)
 
