@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway import Context, Event, Receipt, Scheduler, UnknownRun
+from laneway import Context, Event, Receipt, Run, Scheduler, UnknownRun
 from laneway.core.states import RunState
 from laneway.engine import following
 from laneway.errors import StoreUnavailable
@@ -310,3 +311,48 @@ async def test_followers_on_several_loops_share_nothing_they_should_not(tmp_path
     assert all(log == logs[0] for log in logs)
     assert [event.kind for event in logs[0]] == ["started", "log", "log", "result", "done"]
     await asyncio.to_thread(app.sync.close)
+
+
+def event(seq: int, kind: str = "log") -> Event:
+    return Event("run", seq, kind, {}, 1, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("then", "heard"),
+    [
+        ([event(1), event(2, "done")], [1, 2, 3]),
+        ([event(1), event(2), event(3), event(4, "done")], [1, 2, 3, 4]),
+        ([event(1)], [1, 2, 3, 4]),
+        ([], [1, 2, 3, 4]),
+    ],
+    ids=["it ends before", "it ends behind", "it goes on", "it begins anew"],
+)
+async def test_who_follows_a_log_that_loses_its_end_is_not_left_waiting(
+    app: Scheduler, clock: FakeClock, then: list[Event], heard: list[int]
+) -> None:
+    """As when a server is replaced by one that lacks the last moments: numbers that were told are told again."""
+    log, store, run = [event(1), event(2), event(3)], await app.open(), await app.get(await waiting_run(app))
+
+    async def read(_: str, after: int, limit: int) -> list[Event]:
+        return [one for one in log if one.seq > after][:limit]
+
+    async def get(_: str) -> Run:
+        return run
+
+    async def follow() -> None:
+        received.extend([one.seq async for one in feeds.follow("run", 0)])
+
+    received: list[int] = []
+    feeds = following.Following(store, clock, get, read)
+    followers = [asyncio.create_task(follow()) for _ in range(2)]
+    await until(lambda: [feed._head for feed in feeds._feeds.values()] == [3])
+    log[:] = then
+    await clock.advance(2 * following.LOOK_BACK_EVERY)
+    await turns()
+    if not any(one.kind == "done" for one in then):
+        log[:] = [event(1), event(2), event(3), event(4, "done")]
+
+    await as_time_passes(clock, asyncio.gather(*followers), step=1)
+
+    assert received == heard * 2
+    assert feeds._feeds == {}

@@ -12,6 +12,10 @@ every event once, in order, whatever the others do.
 **The end.** `done` is the last event of a log, and written in the same step that ends the run. A follower ends when it
 has passed it on, or at once if its position is that of `done`. What the feed cannot read, because the store is out of
 reach or the run was deleted, every follower hears.
+
+**A log that lost its end.** A server that was replaced by one which lacks the last moments tells events again, under
+the same numbers. A feed that hears nothing looks now and then whether the last event it knows is still there. If not,
+its followers read the log from the start, pass over the numbers they have seen, and go on.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from laneway.ports.store import Store
 
 PAGE = 1000  # events one call reads at most
 WINDOW = 1000  # events a feed keeps for followers that are a little behind
+LOOK_BACK_EVERY = 5.0  # seconds between two looks of a feed whether the log still has what it had
 
 Read = Callable[[str, int, int], Awaitable[list[Event]]]  # run, after, limit
 
@@ -44,31 +49,35 @@ class Following:
 
     async def follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         """Yield the run's events with numbers greater than `after`, live, up to `done`. Raises UnknownRun."""
+        seen = after
         # Closed here and now: a follower that goes away shall not leave its feed to the garbage collector.
         async with aclosing(self._pages(run_id, after)) as pages:
             async for page in pages:
                 for event in page:
-                    if event.seq > after:
+                    if event.seq > seen:
                         yield event
+                        seen = event.seq
                     if event.kind == DONE:
                         return
 
     async def _pages(self, run_id: str, after: int) -> AsyncGenerator[list[Event], None]:
-        run, position = await self._get(run_id), after
-        while page := await self._read(run.id, position, PAGE):
-            yield page
-            position = page[-1].seq
-        if run.ended:
-            return  # it had ended before the page was read, so nothing comes behind that
-        checked = await self._checked(run.id, after) if position == after > 0 else position
-        if checked is None:
-            return
-        position = checked
-        with self._joined(run.id, position) as feed:
-            while True:
-                page = await feed.beyond(position)
+        position = after
+        while True:
+            run = await self._get(run_id)
+            while page := await self._read(run.id, position, PAGE):
                 yield page
                 position = page[-1].seq
+            if run.ended:
+                return  # it had ended before the page was read, so nothing comes behind that
+            checked = await self._checked(run.id, after) if position == after > 0 else position
+            if checked is None:
+                return
+            position = checked
+            with self._joined(run.id, position) as feed:
+                while page := await feed.beyond(position):
+                    yield page
+                    position = page[-1].seq
+            position = 0  # the log has lost its end
 
     async def _checked(self, run_id: str, cursor: int) -> int | None:
         """Return the position for a cursor that nothing lies behind; None if it is at `done`.
@@ -107,6 +116,8 @@ class Feed:
         self._window: list[Event] = []
         self._news = asyncio.Event()
         self._error: Exception | None = None
+        self._cut = False  # the log has lost its end
+        self._looked_at = clock.monotonic()
         self.followers = 0
         # It is nobody's in particular: what its first follower carries along is not to live as long as it does.
         self._task = asyncio.get_running_loop().create_task(self._feed(), context=Context(), name="laneway-feed")
@@ -117,11 +128,16 @@ class Feed:
         return self._task.done()
 
     async def beyond(self, position: int) -> list[Event]:
-        """Return events behind a position, once there are some; raise what keeps them from being read."""
+        """Return events behind a position, once there are some; none if the log has lost its end.
+
+        Raises what keeps them from being read.
+        """
         while position >= self._head:
             if self._error is not None:
                 # Raised twice, one object would grow two tracebacks.
                 raise self._error.with_traceback(None)
+            if self._cut:
+                return []
             await self._news.wait()
         if position < self._start:
             return await self._read(self._run_id, position, PAGE)
@@ -138,11 +154,22 @@ class Feed:
                     page = await self._read(self._run_id, self._head, PAGE)
                     if page:
                         self._put(page)
+                    elif await self._is_cut():
+                        self._cut = True
+                        return self._tell()
                     if len(page) < PAGE:
                         await changes.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, the followers must hear of it
             self._error = error
             self._tell()
+
+    async def _is_cut(self) -> bool:
+        """Look, if it is time to, whether the last event it knows is not in the log any more."""
+        now = self._clock.monotonic()
+        if not self._head or now - self._looked_at < LOOK_BACK_EVERY:
+            return False
+        self._looked_at = now
+        return not await self._read(self._run_id, self._head - 1, 1)
 
     def _put(self, page: list[Event]) -> None:
         self._window += page
