@@ -28,9 +28,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(path: Path, empty_file: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
+def patience() -> float:
+    """How many seconds a store waits for a lock."""
+    return 5.0
+
+
+@pytest.fixture
+async def store(path: Path, empty_file: Path, clock: FakeClock, patience: float) -> AsyncIterator[SQLiteStore]:
     shutil.copy(empty_file, path)
-    store = SQLiteStore(path, clock)
+    store = SQLiteStore(path, clock, busy_timeout=patience)
     await store.open()
     yield store
     await store.close()

@@ -21,7 +21,7 @@ from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables.effects import Woken
 from laneway.stores.tables.lending import read, written
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.test_sqlite_file import line, process
+from tests.stores.test_sqlite_beside import line, process
 
 
 class Two(NamedTuple):
