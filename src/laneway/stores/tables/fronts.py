@@ -70,7 +70,7 @@ class Fronts(Reader):
         if shelf.table == "held":
             # Of those behind the first, one is admitted now and then, mostly of a user who is known: no need to look
             # ahead.
-            return self._read_on(shelf, (*after, self._books.sessions.passed(*shelf.key)), page)
+            return self._read_on(shelf, (*after, self._books.sessions[shelf.key[0]].passed), page)
         runs, more = self._read_on(shelf, after, page)
         self._books.fetch(runs)
         return runs, more
@@ -153,7 +153,7 @@ class Fronts(Reader):
                 # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
-                    place = (*shelf.key, *after, sessions.passed(name))
+                    place = (*shelf.key, *after, sessions[name].passed)
                     shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:

@@ -43,7 +43,8 @@ class StoredLedger(Ledger[K, V]):
     def touch(self, keys: Iterable[K]) -> None:
         """Have at hand what is known of these: a call for all of them, where a rule would ask for each."""
         known = self._known
-        self.update({key: known[key] for key in keys if key in known})
+        # What is at hand already may be another: one that was put back.
+        self.update({key: known[key] for key in keys if key in known and key not in self})
 
     def fetch(self, keys: Iterable[K]) -> None:
         """Load these, those known excepted, in one query."""

@@ -140,11 +140,8 @@ class Shelf:
             _, _, run = heappop(self._heap)
             self.is_changed = bool(self._heap)
             return run
-        if not read:
-            if not self._all_read:
-                self._read_on(reader)
-            if not read:
-                return None
+        if not read and not self._finds_more(reader):
+            return None
         run = read.pop()
         self.taken.append((run.rank, run.number))  # now: it gets another rank where it goes
         return run
@@ -162,15 +159,16 @@ class Shelf:
             heapify(heap)
             self._put.clear()
         if not read and not self._all_read and not (heap and heap[0][:2] <= self._read_to):
-            self._read_on(reader)
+            self._finds_more(reader)
         return bool(heap) and not (read and heap[0] > _key(read[-1]))
 
-    def _read_on(self, reader: Reader) -> None:
-        """Read on until something was found, or all is read."""
+    def _finds_more(self, reader: Reader) -> bool:
+        """Read on until something was found, or all is read; tell whether something was."""
         while not self._all_read and not self._read:
             rows, more = reader.read(self, self._read_to, self.pages)
             self._fill(rows, more=more)
             self.pages += 1
+        return bool(self._read)
 
     def written(self) -> None:
         """Take note that the table holds what was put here, and not what was taken.

@@ -22,6 +22,14 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     alone: bool = False
 
 
+class Roster(SessionBook):
+    """The book of a session that is stored. `passed` is a place: see `sessionbooks`."""
+
+    __slots__ = ("passed",)
+
+    passed: int
+
+
 _numbers = msgspec.json.Decoder(list[int]).decode
 _rest = msgspec.json.Decoder(Rest).decode
 
@@ -40,11 +48,19 @@ def row_of(name: str, book: SessionBook, passed: int = 0) -> Row | None:
     return name, places, book.unstarted, held, book.back, book.joined, book.front, rest, passed
 
 
+def new() -> Roster:
+    """Return the book of a session of which nothing is stored."""
+    roster = Roster()
+    roster.passed = 0
+    return roster
+
+
 def opened(
-    admitted: str, unstarted: int, held: int, back: int, joined: int, front: int, rest: str | None
-) -> SessionBook:
+    admitted: str, unstarted: int, held: int, back: int, joined: int, front: int, rest: str | None, passed: int = 0
+) -> Roster:
     """Return the book of a stored session; what operators have set of it is not there."""
-    book = SessionBook(_numbers(admitted), unstarted, held, back, joined, front)
+    book = Roster(_numbers(admitted), unstarted, held, back, joined, front)
+    book.passed = passed
     if rest is not None:
         kept, rule = _opened(rest)
         book.outside, book.asking, book.windows = kept.outside.copy(), kept.asking.copy(), kept.windows.copy()
@@ -72,7 +88,7 @@ def _encoded(rest: Rest) -> str:
     return msgspec.json.encode(rest).decode()
 
 
-def ruled(book: SessionBook, rule: Rule, *, paused: bool) -> SessionBook:
+def ruled(book: Roster, rule: Rule, *, paused: bool) -> Roster:
     """Return the book with what operators have set."""
     book.ruled, book.paused = rule, paused
     book.judge()

@@ -7,14 +7,15 @@ nothing is held any more, and the session's row tells how far it has come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from laneway.core.policy import NO_RULE, Rule
-from laneway.core.sessions import SessionBook
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.ledgers import StoredLedger
+from laneway.stores.tables.lines import Shelf
 from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.rosters import Roster
 from laneway.stores.tables.rules import ruled_sessions
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
@@ -22,7 +23,7 @@ _SQL = sql_names("ledgers")
 _TOGETHER = 16  # rows of held runs that are deleted at once
 
 
-class SessionBooks(StoredLedger[str, SessionBook]):
+class SessionBooks(StoredLedger[str, Roster]):
     """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions.
 
     The last column of a session's row is the place that it has `passed`: the rows of what it held at a place from 1 to
@@ -32,20 +33,19 @@ class SessionBooks(StoredLedger[str, SessionBook]):
 
     def __init__(self, db: Database, memory: Memory | None = None, *, ruled: bool = True) -> None:
         self._memory = memory or Memory()
-        super().__init__(SessionBook, self._stored, rosters.row_of, self._memory.sessions)
+        super().__init__(rosters.new, self._stored, rosters.row_of, self._memory.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
         self.started: Set[int] = frozenset()  # the runs that this transaction has leased
-        self.passing: dict[str, int] = {}  # what this transaction has changed of `passed`: 0 once the rows are deleted
 
-    def made(self, key: str) -> SessionBook:
+    def made(self, key: str) -> Roster:
         """Return an idle session."""
-        return self._as_ruled(key, SessionBook())
+        return self._as_ruled(key, rosters.new())
 
     def emptied(self, key: str) -> None:
         """Begin anew, with what operators have set; its places count from 1 again."""
-        self._tidy(key)
-        was, book, row = self[key], SessionBook(), self._rows.get(key)
+        was, book, row = self[key], rosters.new(), self._rows.get(key)
+        self._tidy(key, was)
         if row is not None and row[-1]:
             # What is held from now on may be looked for in the tables before the session's row is written.
             self._db.execute(_SQL["pass_nothing"], (key,))
@@ -61,13 +61,11 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         """
         written: list[Row] = []
         gone: list[str] = []
-        rows, started, passing = self._rows, self.started, self.passing
+        rows, started = self._rows, self.started
         for name, book in self.items():
-            was = rows.get(name)
-            passed = passing.get(name, 0 if was is None else was[-1])
-            if passed and not book.held:
-                passed = self._tidy(name)
-            row = rosters.row_of(name, book, passed)
+            if book.passed and not book.held:
+                self._tidy(name, book)
+            was, row = rows.get(name), rosters.row_of(name, book, book.passed)
             if row is None:
                 if was is not None:
                     gone.append(name)
@@ -84,46 +82,48 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         written.sort()  # by name, as they stand in the table
         self._db.insert(_SQL["set_session"], written)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
-        self.passing.clear()
 
-    def passed(self, name: str) -> int:
-        """Return the place that a session has passed."""
-        self[name]  # its row is read
-        row = self._rows.get(name)
-        return self.passing.get(name, 0 if row is None else row[-1])
+    def let_in(self, held: Mapping[str, Shelf], *, last: bool) -> list[Row]:
+        """Take note of what sessions let in of what they held; return up to where the rows of each are to be deleted.
 
-    def let_in(self, name: str, first: int, place: int, *, may_stay: bool) -> bool:
-        """Take note that a session let in what it held from one place to another; tell whether the rows stay."""
-        row = self._rows.get(name)
-        passed: int = self.passing.get(name, 0 if row is None else row[-1])
-        if may_stay and self[name].held and (passed or first - 1) // _TOGETHER == place // _TOGETHER:
-            self.passing[name] = place
-            return True
-        if place >= passed:  # what came back to the front is deleted alone
-            self.passing[name] = 0
-        return False
+        Rows can stay only if this is the `last` that is written before the books are.
+        """
+        gone: list[Row] = []
+        for name, shelf in held.items():
+            taken = shelf.taken
+            if not taken:
+                continue
+            book, first, place = self[name], taken[0][0], taken[-1][0]
+            # Where something was put, too, the session may have begun anew.
+            may_stay = last and first >= 1 and book.held and not shelf.is_changed
+            if may_stay and (book.passed or first - 1) // _TOGETHER == place // _TOGETHER:
+                book.passed = place
+                continue
+            gone.append((name, *taken[-1]))
+            if place >= book.passed:  # what came back to the front is deleted alone
+                book.passed = 0
+        return gone
 
-    def _tidy(self, name: str) -> int:
-        """Delete the rows of what a session has let in; return what it has passed then."""
-        if passed := self.passed(name):
-            self._db.execute(_SQL["drop_passed"], (name, passed))
-            self.passing[name] = 0
-        return 0
+    def _tidy(self, name: str, book: Roster) -> None:
+        """Delete the rows of what a session has let in."""
+        if book.passed:
+            self._db.execute(_SQL["drop_passed"], (name, book.passed))
+            book.passed = 0
 
-    def _stored(self, names: set[str]) -> Callable[[], Iterator[tuple[str, SessionBook, Row]]]:
+    def _stored(self, names: set[str]) -> Callable[[], Iterator[tuple[str, Roster, Row]]]:
         self._memory.rows += len(names)
         sessions = self._db.execute(_SQL["sessions"], (as_json(names),))
 
-        def rows() -> Iterator[tuple[str, SessionBook, Row]]:
+        def rows() -> Iterator[tuple[str, Roster, Row]]:
             if self._ask:
                 self._ruled |= ruled_sessions(self._db, names)
             for row in sessions:
                 name = row[0]
-                yield name, self._as_ruled(name, rosters.opened(*row[1:-1])), row
+                yield name, self._as_ruled(name, rosters.opened(*row[1:])), row
 
         return rows
 
-    def _as_ruled(self, name: str, book: SessionBook) -> SessionBook:
+    def _as_ruled(self, name: str, book: Roster) -> Roster:
         if name in self._ruled:
             rule, paused = self._ruled[name]
             rosters.ruled(book, rule, paused=paused)

@@ -184,8 +184,10 @@ class Shelves:
         self._write_asides()
         self._sets.write()
         for shelf in chain(self._parked.values(), self._held.values()):
-            if shelf.is_changed or shelf.taken:
+            if shelf.is_changed:
                 shelf.written()
+            elif shelf.taken:
+                shelf.taken.clear()
         self._memory.parked |= self._parked
         self._memory.held |= self._held
 
@@ -193,20 +195,7 @@ class Shelves:
         db = self._db
         db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self._ready.items() if s.taken])
         self._drop_parked()
-        self._drop_held(last=last)
-
-    def _drop_held(self, *, last: bool) -> None:
-        """Delete what sessions have let in, or leave it for now: see `sessionbooks`."""
-        sessions, gone = self._books.sessions, list[Row]()
-        for name, shelf in self._held.items():
-            taken = shelf.taken
-            if taken:
-                first, place = taken[0][0], taken[-1][0]
-                # Where something was put, too, the session may have begun anew.
-                may_stay = last and first >= 1 and not shelf.is_changed
-                if not sessions.let_in(name, first, place, may_stay=may_stay):
-                    gone.append((name, *taken[-1]))
-        self._db.each(_SQL["drop_held"], gone)
+        db.each(_SQL["drop_held"], self._books.sessions.let_in(self._held, last=last))
 
     def _drop_parked(self) -> None:
         """Delete what was taken: mostly one run, which is found sooner by its key than as a range.

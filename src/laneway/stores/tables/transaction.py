@@ -5,13 +5,14 @@ A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.policy import Arrival
-from laneway.core.turns import AGAIN
+from laneway.core.sessions import SessionBook
+from laneway.core.turns import AGAIN, Ledger
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.circuits import Circuits
@@ -69,7 +70,9 @@ class Transaction:
             memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True
         )
         self.jobs = JobBook(db, now, self.glance.fire_at)
-        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
+        # What the rules put back there, if anything, is what they were given.
+        sessions = cast("Ledger[str, SessionBook]", self.books.sessions)
+        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, sessions, self.circuits)
 
     def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
