@@ -35,8 +35,8 @@ LONG |= {"waking.executed"}
 # As long as what runs and streams, and what has ended since a minute ago.
 LONG |= {"trimming.note_ends"}
 # What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
-UNSORTED = ["transaction.glance", "transaction.next_due", "plain.look", "settling.leased", "settling.free"]
-UNSORTED += ["shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
+UNSORTED = ["transaction.glance", "transaction.seldom", "transaction.next_due", "plain.look", "settling.leased"]
+UNSORTED += ["settling.free", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
 UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "pruning.outdated", "trimming.outdated"]
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan", "Bitmap Heap Scan", "Tid Scan")
 
@@ -117,12 +117,19 @@ def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Pl
 AHEAD = ["stepping.worker", "transaction.glance", "transaction.next_due", "settling.leased", "ledgers.ready_lanes"]
 AHEAD += ["ledgers.lane", "ledgers.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
 AHEAD += ["shelves.due_after", "plain.look", "plain.lender", "arriving.known", "waking.idle", "waking.startable"]
-AHEAD += ["waking.asides"]
+AHEAD += ["waking.asides", "transaction.seldom"]
 
 
 @pytest.mark.parametrize("name", AHEAD)
 def test_a_text_that_is_asked_ahead_says_which_tables_it_reads(planner: Planner, name: str) -> None:
     assert {scan.table for scan in planner.scans(name)} - {""} <= TEXTS[name].reads
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_a_text_says_which_tables_it_writes(planner: Planner, name: str) -> None:
+    written = {node["Relation Name"] for node in planner.plan(name) if node["Node Type"] == "ModifyTable"}
+
+    assert written == TEXTS[name].writes - {"SET"}
 
 
 @pytest.mark.parametrize("name", UNSORTED)
@@ -174,7 +181,8 @@ def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_i
 
 
 def test_a_step_glances_at_indexes_only(planner: Planner) -> None:
-    scans = [scan for scan in planner.scans("transaction.glance") if scan.table not in SMALL]
+    names = ("transaction.glance", "transaction.seldom")
+    scans = [scan for name in names for scan in planner.scans(name) if scan.table not in SMALL]
 
     assert [scan for scan in scans if scan.index is None] == []
     used = {str(scan.index) for scan in scans}

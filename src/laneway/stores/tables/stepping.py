@@ -42,11 +42,11 @@ from laneway.stores.tables.rules import paused
 from laneway.stores.tables.settling import Settling, named
 from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import Row, as_json, sql_names
-from laneway.stores.tables.transaction import Transaction
+from laneway.stores.tables.transaction import Transaction, glancing
 from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
-_GLANCE, _LEASED = sql_names("transaction")["glance"], sql_names("settling")["leased"]
+_LEASED = sql_names("settling")["leased"]
 _READY_LANES, _READY = sql_names("ledgers")["ready_lanes"], sql_names("shelves")["ready"]
 
 _FEW = 16  # lanes: of more it is not asked ahead what is ready
@@ -60,7 +60,7 @@ def ahead(step: Step, *, lent: bool = False) -> Ahead:
 
     def questions(memory: Memory | None, lanes: Collection[str]) -> Iterator[Question]:
         yield Question(_SQL["worker"], (step.incarnation,))
-        yield Question(_GLANCE, (step.incarnation,))
+        yield from glancing(step.incarnation)
         if memory is None and (numbers := named(step)):
             yield Question(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
