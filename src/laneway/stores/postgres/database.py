@@ -6,19 +6,17 @@
 **What seldom changes** is kept from one transaction to the next: an answer holds until a table is written that it
 reads. The texts tell which those are, and the writer whether anybody else has written.
 
-**Many rows.** A statement that says `VALUES ($1::type, ...)` is done for many rows at once by `unnest` of one array per
-column: one text, and one plan, for any number of rows.
+**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `many`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from laneway.stores.postgres import arrays
-from laneway.stores.postgres.arrays import ARRAYS
+from laneway.stores.postgres.many import for_many
 from laneway.stores.postgres.pipe import Found, Pipe
 from laneway.stores.postgres.session import WHOLE
 from laneway.stores.tables.database import Answer, DuplicateError, Question
@@ -27,10 +25,8 @@ from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 _KNOWN = sql_names("arriving")["known"]
 _KEPT = frozenset({sql_names("transaction")["seldom"]})  # statements without values whose answers are kept
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
-_VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
-_TYPED = re.compile(r"\$(\d+)::(\w+)")
 _VIEWS = {"held": {"held_row", "session"}}  # of tables that change while it is asked
 
 
@@ -142,7 +138,7 @@ class PostgresDatabase:
             return
         query = self._forget(TEXTS[name]).query
         if len(rows) > 1 and query.startswith("DELETE"):
-            self._send_many(_using(name), rows)
+            self._send_many(query, rows)
             return
         for row in rows:
             self.pipe.send(query, row)
@@ -155,13 +151,12 @@ class PostgresDatabase:
         if len(rows) == 1:
             self.pipe.send(text.query, rows[0])
         else:
-            self._send_many(_unnested(name), rows)
+            self._send_many(text.query, rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""
         if rows:
-            self._forget(TEXTS[name])
-            _all_new(self._send_many(_unnested(name), rows), len(rows))
+            _all_new(self._send_many(self._forget(TEXTS[name]).query, rows), len(rows))
 
     def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
         """Insert rows that share most of their values. If it was asked ahead which ids are known, nobody waits."""
@@ -189,9 +184,8 @@ class PostgresDatabase:
                 del self._expected[asked]
         return text
 
-    def _send_many(self, many: _Many, rows: Sequence[Row]) -> Found:
-        columns = zip(many.kinds, zip(*rows, strict=True), strict=True)
-        found = self.pipe.send(many.query, [ARRAYS[kind](column) for kind, column in columns])
+    def _send_many(self, query: str, rows: Sequence[Row]) -> Found:
+        found = self.pipe.send(*for_many(query, rows))
         self.pipe.flush()  # the server can begin
         return found
 
@@ -199,36 +193,3 @@ class PostgresDatabase:
 def _all_new(inserted: Found, count: int) -> None:
     if inserted.rowcount < count:
         raise DuplicateError
-
-
-class _Many(NamedTuple):
-    """A statement for many rows, and of which kind its columns are."""
-
-    query: str
-    kinds: tuple[str, ...]
-
-
-@cache
-def _unnested(name: str) -> _Many:
-    """Return the statement for many rows: every `$n::type` of its VALUES becomes a column of `unnest`."""
-    query = TEXTS[name].query
-    [group] = _VALUES.findall(query)
-    typed = _TYPED.findall(group)
-    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
-    names = ", ".join(f"c{number}" for number, _ in typed)
-    chosen = _TYPED.sub(lambda found: f"c{found[1]}", group)
-    rows = f"SELECT {chosen} FROM unnest({columns}) AS given({names})"  # noqa: S608 - made of our own texts
-    many = _VALUES.sub(lambda _: rows, query)
-    return _Many(many, tuple(kind for _, kind in typed))
-
-
-@cache
-def _using(name: str) -> _Many:
-    """Return a deleting statement for many rows: every `$n::type` becomes a column of `unnest`."""
-    query = TEXTS[name].query
-    typed = list(dict.fromkeys(_TYPED.findall(query)))
-    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
-    names = ", ".join(f"c{number}" for number, _ in typed)
-    where = _TYPED.sub(lambda found: f"given.c{found[1]}", query)
-    many = where.replace(" WHERE ", f" USING unnest({columns}) AS given({names}) WHERE ", 1)
-    return _Many(many, tuple(kind for _, kind in typed))
