@@ -169,8 +169,8 @@ class PostgresWriter(Writer):
                     db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
-            self._again, self._memory, self._kept = False, memory, db.kept
-            self._lanes = list(memory.lanes)[:_LANES] if memory is not None and memory.lanes else self._lanes
+            self._again, self._kept = False, db.kept
+            self._remember(memory)
             self.tell_of([lent, taken])
         except _LockedOut as kept:
             if self._cut_off_frozen():
@@ -227,6 +227,15 @@ class PostgresWriter(Writer):
         memory, db.kept = (self._memory, self._kept) if self._sole else (None, {})
         self._memory, self._kept, self._number = None, {}, number
         return memory, posted, watched
+
+    def _remember(self, memory: Memory | None) -> None:
+        self._memory = memory
+        if memory is None:
+            return
+        self._lanes = list(memory.lanes)[:_LANES] or self._lanes
+        if self._address.pooled:
+            # The server may be another next time, and lack a worker's last steps: the worker's row tells.
+            memory.workers.clear()
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)

@@ -154,8 +154,13 @@ class LaneBooks(dict[str, LaneBook]):
 
     def with_ready(self) -> set[str]:
         """Return the lanes that have startable runs, as they stand now in this transaction."""
-        stored = {name for (name,) in self._db.execute(_SQL["ready_lanes"]) if name not in self}
-        return stored | {name for name, book in self.items() if book.ready()}
+        memory = self._memory
+        if memory.unopened is None:
+            ready = {name for (name,) in self._db.execute(_SQL["ready_lanes"])}
+            memory.unopened = ready - self.keys() - memory.lanes.keys()
+        memory.unopened -= self.keys()
+        closed = {name for name, (book, _) in memory.lanes.items() if name not in self and book.ready()}
+        return memory.unopened | closed | {name for name, book in self.items() if book.ready()}
 
     def had_ready(self, name: str) -> bool:
         """Tell whether a lane had startable runs when the transaction began."""
