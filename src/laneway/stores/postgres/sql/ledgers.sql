@@ -151,5 +151,6 @@ DELETE FROM session WHERE name = $1::text;
 DELETE FROM held_row WHERE session = $1::text AND rank BETWEEN 1 AND $2::bigint;
 
 -- name: pass_nothing
--- Let a session begin anew, whose rows of what it has let in are deleted. Index: the primary key.
+-- Let a session begin anew, whose rows of what it has let in are deleted, or are to be found as that. Index: the
+-- primary key.
 UPDATE session SET passed = 0 WHERE name = $1::text;
