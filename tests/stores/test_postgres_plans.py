@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from laneway.stores.postgres import many
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import Link, connect
 from laneway.stores.postgres.database import TEXTS
@@ -57,9 +58,9 @@ class Planner:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def plan(self, name: str) -> list[dict[str, Any]]:
-        """Return the nodes of a statement's plan; one that can be asked with any values."""
-        query = TEXTS[name].query
+    def plan(self, name: str, query: str | None = None) -> list[dict[str, Any]]:
+        """Return the nodes of a statement's plan, or of another's; one that can be asked with any values."""
+        query = query or TEXTS[name].query
         most = max([0, *map(int, re.findall(r"\$(\d+)", query))])
         values = f"({', '.join(['NULL'] * most)})" if most else ""
         self._link.execute(f"PREPARE asked AS {query}".encode())
@@ -69,11 +70,11 @@ class Planner:
             self._link.execute("DEALLOCATE asked")
         return list(_nodes(found["Plan"], head=False))
 
-    def scans(self, name: str) -> list[Scan]:
+    def scans(self, name: str, query: str | None = None) -> list[Scan]:
         """Return how the statement's tables are read."""
         return [
             Scan(node.get("Relation Name", ""), node.get("Index Name"), node.get("Index Cond", ""), node["head"])
-            for node in self.plan(name)
+            for node in self.plan(name, query)
             if node["Node Type"] in SCANS
         ]
 
@@ -103,6 +104,25 @@ def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner, na
     whole = {scan.table for scan in planner.scans(name) if not scan.condition and not (scan.index and scan.head)}
 
     assert whole <= SMALL
+
+
+# Statements of steps and submissions that are done for many rows at once.
+BUSY = ("ledgers.", "shelves.", "settling.", "stepping.", "submitting.", "inboxes.", "memos.", "keys.")
+MANY = [
+    name
+    for name in TEXTS
+    if name.startswith(BUSY) and re.search(r"(?s)VALUES\s*\(\$1::|^DELETE.*\$1::", TEXTS[name].query)
+]
+
+
+@pytest.mark.parametrize("name", sorted(MANY))
+def test_a_statement_for_many_rows_looks_for_each_of_them_by_its_key(planner: Planner, name: str) -> None:
+    query = TEXTS[name].query
+    deletes, columns = query.startswith("DELETE"), len(many._kinds(query))
+    for shape in range(1 if deletes else min(1 << columns, 64) - 1):
+        scans = [scan for scan in planner.scans(name, many._text(query, shape)) if scan.table not in SMALL]
+        assert [scan for scan in scans if scan.index is None] == []
+        assert [scan for scan in scans if deletes and "given" not in scan.condition] == []
 
 
 @pytest.mark.parametrize("name", sorted(LONG))

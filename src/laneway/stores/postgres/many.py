@@ -4,7 +4,8 @@ Every `$n::type` of a statement for one row becomes a column of `unnest`, which 
 each array into a store of its own and reads the rows from all of them: a good part of what a short row takes. So a
 column that has one value all the way down, as most have, is given as that value. Which ones have it differs from batch
 to batch, and each such *shape* is a text to be prepared: of a statement there are few, and what fits none of them
-exactly goes by the one that spares most.
+exactly goes by the one that spares most. What deletes is always given arrays: with a value alone for a lane a server
+would rather read all that the lane has than look for each row by its key.
 """
 
 from __future__ import annotations
@@ -33,20 +34,14 @@ class Many(NamedTuple):
 def for_many(query: str, rows: Sequence[Row]) -> Many:
     """Return a statement that says so of one row, for all of these.
 
-    >>> for_many("INSERT INTO t VALUES ($1::int, $2::text)", [(1, "a"), (2, "a")]).query
-    'INSERT INTO t SELECT c1, c2 FROM unnest($1::int[], $2::text[]) AS given(c1, c2)'
-    >>> many = for_many("DELETE FROM t WHERE a = $1::int AND b = $2::text", [(n, "x") for n in range(ENOUGH)])
+    >>> for_many("DELETE FROM t WHERE a = $1::int AND b = $2::text", [(1, "x"), (2, "x")]).query
+    'DELETE FROM t USING unnest($1::int[], $2::text[]) AS given(c1, c2) WHERE a = given.c1 AND b = given.c2'
+    >>> many = for_many("INSERT INTO t VALUES ($1::int, $2::text)", [(n, "x") for n in range(ENOUGH)])
     >>> many.query, many.values[1]
-    ('DELETE FROM t USING unnest($1::int[]) AS given(c1) WHERE a = given.c1 AND b = $2::text', 'x')
+    ('INSERT INTO t SELECT c1, $2::text FROM unnest($1::int[]) AS given(c1)', 'x')
     """
-    columns = list(zip(*rows, strict=True))
-    alike = 0
-    for nth, column in enumerate(columns):
-        first = column[0]
-        if column[-1] == first and column.count(first) == len(column):
-            alike |= 1 << nth
-    shape = _shape(query, alike, len(rows))
-    kinds = _kinds(query)
+    columns, kinds = list(zip(*rows, strict=True)), _kinds(query)
+    shape = 0 if query.startswith("DELETE") else _shape(query, _alike(columns), len(rows))
     values = [
         column[0] if shape >> nth & 1 else ARRAYS[kind](column)
         for nth, (kind, column) in enumerate(zip(kinds, columns, strict=True))
@@ -54,8 +49,18 @@ def for_many(query: str, rows: Sequence[Row]) -> Many:
     return Many(_text(query, shape), values)
 
 
+def _alike(columns: Sequence[Row]) -> int:
+    """Return which columns have one value all the way down: a bit for each."""
+    alike = 0
+    for nth, column in enumerate(columns):
+        first = column[0]
+        if column[-1] == first and column.count(first) == len(column):
+            alike |= 1 << nth
+    return alike
+
+
 def _shape(query: str, alike: int, count: int) -> int:
-    """Return which columns to give as one value, of those that are `alike`: a bit for each."""
+    """Return which columns to give as one value, of those that are `alike`."""
     known = _shapes(query)
     if alike in known:
         return alike
