@@ -1,6 +1,7 @@
 """No claim, tick or prune scans a table that grows, whatever the planner takes the tables to hold.
 
-Each statement is planned as a writer has it planned, once in a store with nothing in it and once in a full one.
+Each statement is planned as a writer has it planned: in a store with nothing in it, in a full one, and in one from
+which all has gone, as a server knows that has looked just then.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Scan:
 class Planner:
     """Tells how a statement is done."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, *, emptied: bool) -> None:
+        self._link, self.emptied = link, emptied
 
     def plan(self, name: str, query: str | None = None) -> list[dict[str, Any]]:
         """Return the nodes of a statement's plan, or of another's; one that can be asked with any values."""
@@ -73,7 +74,12 @@ class Planner:
     def scans(self, name: str, query: str | None = None) -> list[Scan]:
         """Return how the statement's tables are read."""
         return [
-            Scan(node.get("Relation Name", ""), node.get("Index Name"), node.get("Index Cond", ""), node["head"])
+            Scan(
+                node.get("Relation Name", ""),
+                node.get("Index Name"),
+                node.get("Index Cond") or node.get("TID Cond", ""),
+                node["head"],
+            )
             for node in self.plan(name, query)
             if node["Node Type"] in SCANS
         ]
@@ -88,26 +94,40 @@ def _nodes(node: dict[str, Any], *, head: bool) -> Iterator[dict[str, Any]]:
         yield from _nodes(inner, head=below)
 
 
-@pytest.fixture(scope="module", params=["empty", "full"])
+@pytest.fixture(scope="module", params=["empty", "full", "emptied"])
 def planner(request: pytest.FixtureRequest, postgres_database: str) -> Iterator[Planner]:
     more = "&" if "?" in postgres_database else "?"
     address = Address.parse(f"{postgres_database}{more}schema=plans_{request.param}")
     with closing(connect(address)) as link:
         link.execute(set_up(address).encode())
-        if request.param == "full":
+        if request.param != "empty":
             link.execute(ROWS.encode())
-        yield Planner(link)
+        if request.param == "emptied":
+            # As it is found by a server that has just analyzed a store from which all has gone.
+            for table in ("ready", "parked", "held_row", "due", "lease", "turn", "seat", "session"):
+                link.execute(f"DELETE FROM {table}".encode())
+                link.execute(f"ANALYZE {table}".encode())
+        yield Planner(link, emptied=request.param == "emptied")
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS.keys() - LONG))
 def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner, name: str) -> None:
     whole = {scan.table for scan in planner.scans(name) if not scan.condition and not (scan.index and scan.head)}
 
-    assert whole <= SMALL
+    assert whole <= SMALL | ({"lease"} if planner.emptied and name in LEASED else set())
 
 
+# As long as what runs, and only while the server believes that nothing does: people ask these, or wait anyway.
+LEASED = {
+    "arriving.state",
+    "explaining.waiting",
+    "liveness.inherit",
+    "reading.by_id",
+    "reading.by_numbers",
+    "reading.log",
+}
 # Statements of steps and submissions that are done for many rows at once.
-BUSY = ("ledgers.", "shelves.", "settling.", "stepping.", "submitting.", "inboxes.", "memos.", "keys.")
+BUSY = ("changing.", "ledgers.", "shelves.", "settling.", "stepping.", "submitting.", "inboxes.", "memos.", "keys.")
 MANY = [
     name
     for name in TEXTS
@@ -118,11 +138,11 @@ MANY = [
 @pytest.mark.parametrize("name", sorted(MANY))
 def test_a_statement_for_many_rows_looks_for_each_of_them_by_its_key(planner: Planner, name: str) -> None:
     query = TEXTS[name].query
-    deletes, columns = query.startswith("DELETE"), len(many._kinds(query))
-    for shape in range(1 if deletes else min(1 << columns, 64) - 1):
-        scans = [scan for scan in planner.scans(name, many._text(query, shape)) if scan.table not in SMALL]
-        assert [scan for scan in scans if scan.index is None] == []
-        assert [scan for scan in scans if deletes and "given" not in scan.condition] == []
+    inserts, columns = query.startswith("INSERT"), len(many._kinds(query))
+    for shape in range(min(1 << columns, 64) - 1 if inserts else 1):
+        for scan in planner.scans(name, many._text(query, shape)):
+            assert scan.table in SMALL or "given" in scan.condition or "ctid" in scan.condition or inserts
+            assert scan.condition
 
 
 @pytest.mark.parametrize("name", sorted(LONG))

@@ -4,8 +4,13 @@ Every `$n::type` of a statement for one row becomes a column of `unnest`, which 
 each array into a store of its own and reads the rows from all of them: a good part of what a short row takes. So a
 column that has one value all the way down, as most have, is given as that value. Which ones have it differs from batch
 to batch, and each such *shape* is a text to be prepared: of a statement there are few, and what fits none of them
-exactly goes by the one that spares most. What deletes is always given arrays: with a value alone for a lane a server
-would rather read all that the lane has than look for each row by its key.
+exactly goes by the one that spares most.
+
+**Looking for each row by its key.** A server that believes a table to be empty, because it was when it was last looked
+at, would rather read it from end to end once than look for ten rows in it, and stay with that when it has grown. So
+what deletes or updates says where a row is found (`ctid`) by a subquery that cannot be turned around (OFFSET 0), and a
+LIMIT that is not known when it is planned, and is none, lets it expect one row. And it is always given arrays: with a
+value alone for a lane, a server would read all that the lane has.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ MOST = 8  # shapes of a statement
 ENOUGH = 16  # rows that make a shape of their own worth while: a few are alike by chance
 _VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
 _TYPED = re.compile(r"\$(\d+)::(\w+)")
+_DELETES = re.compile(r"DELETE FROM (\w+) WHERE (.*)", re.DOTALL)
 
 
 class Many(NamedTuple):
@@ -34,19 +40,18 @@ class Many(NamedTuple):
 def for_many(query: str, rows: Sequence[Row]) -> Many:
     """Return a statement that says so of one row, for all of these.
 
-    >>> for_many("DELETE FROM t WHERE a = $1::int AND b = $2::text", [(1, "x"), (2, "x")]).query
-    'DELETE FROM t USING unnest($1::int[], $2::text[]) AS given(c1, c2) WHERE a = given.c1 AND b = given.c2'
     >>> many = for_many("INSERT INTO t VALUES ($1::int, $2::text)", [(n, "x") for n in range(ENOUGH)])
     >>> many.query, many.values[1]
     ('INSERT INTO t SELECT c1, $2::text FROM unnest($1::int[]) AS given(c1)', 'x')
     """
     columns, kinds = list(zip(*rows, strict=True)), _kinds(query)
-    shape = 0 if query.startswith("DELETE") else _shape(query, _alike(columns), len(rows))
+    inserts = query.startswith("INSERT")
+    shape = _shape(query, _alike(columns), len(rows)) if inserts else 0
     values = [
         column[0] if shape >> nth & 1 else ARRAYS[kind](column)
         for nth, (kind, column) in enumerate(zip(kinds, columns, strict=True))
     ]
-    return Many(_text(query, shape), values)
+    return Many(_text(query, shape), values if inserts else [*values, None])
 
 
 def _alike(columns: Sequence[Row]) -> int:
@@ -93,7 +98,13 @@ def _text(query: str, shape: int) -> str:
     def named(prefix: str, text: str) -> str:
         return _TYPED.sub(lambda found: f"{prefix}c{found[1]}" if int(found[1]) - 1 in own else found[0], text)
 
-    if query.startswith("DELETE"):
-        return named("given.", query).replace(" WHERE ", f" USING {given} WHERE ", 1)
+    none = f"LIMIT ${len(kinds) + 1}::bigint"
+    # What is put into these is made of our own texts.
+    if deletes := _DELETES.fullmatch(query):
+        table, where = deletes.groups()
+        found = f"SELECT {table}.ctid AS place FROM {table} WHERE {named('given.', where)} OFFSET 0"  # noqa: S608
+        rows = f"(SELECT * FROM {given} {none}) AS given CROSS JOIN LATERAL ({found}) AS found"  # noqa: S608
+        return f"DELETE FROM {table} USING {rows} WHERE {table}.ctid = found.place"  # noqa: S608
     [group] = _VALUES.findall(query)
-    return _VALUES.sub(lambda _: f"SELECT {named('', group)} FROM {given}", query)  # noqa: S608 - made of our own texts
+    rows = f"SELECT {named('', group)} FROM {given}"  # noqa: S608
+    return _VALUES.sub(lambda _: rows if query.startswith("INSERT") else f"{rows} {none}", query)

@@ -132,7 +132,7 @@ SELECT name, admitted, coalesce(
         (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
     ), held, back, joined, front, rest, passed
 FROM json_array_elements_text($1::json) AS wanted(value)
-JOIN session ON session.name = wanted.value;
+CROSS JOIN LATERAL (SELECT * FROM session WHERE session.name = wanted.value OFFSET 0) AS session;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
