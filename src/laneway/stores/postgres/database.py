@@ -143,15 +143,18 @@ class PostgresDatabase:
         for row in rows:
             self.pipe.send(query, row)
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert rows by a statement with one `VALUES (...)`."""
-        if not rows:
-            return
-        text = self._forget(TEXTS[name])
+    def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
+        """Insert rows by a statement with one `VALUES (...)`; of those that are known `changing` has one."""
+        if known:
+            self._send_rows(self._forget(TEXTS[name.replace("ledgers.", "changing.")]).query, known)
+        if rows:
+            self._send_rows(self._forget(TEXTS[name]).query, rows)
+
+    def _send_rows(self, query: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:
-            self.pipe.send(text.query, rows[0])
+            self.pipe.send(query, rows[0])
         else:
-            self._send_many(text.query, rows)
+            self._send_many(query, rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""

@@ -82,9 +82,10 @@ class StoredLedger(Ledger[K, V]):
     def emptied(self, key: K) -> None:
         """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
 
-    def changes(self) -> tuple[list[Row], list[K]]:
-        """Return the rows that must be written, and the keys of those that must be deleted."""
-        written: list[Row] = []
+    def changes(self) -> tuple[list[Row], list[Row], list[K]]:
+        """Return the rows that are new, those that must be written over, and the keys of those that must be deleted."""
+        new: list[Row] = []
+        changed: list[Row] = []
         gone: list[K] = []
         rows, row_of = self._rows, self._row_of
         for key, value in self.items():
@@ -94,9 +95,9 @@ class StoredLedger(Ledger[K, V]):
                     gone.append(key)
                     del rows[key]
             elif row != was:
-                written.append(row)
+                (new if was is None else changed).append(row)
                 rows[key] = row
-        return written, gone
+        return new, changed, gone
 
 
 class LaneBooks(dict[str, LaneBook]):
@@ -184,12 +185,12 @@ class LaneBooks(dict[str, LaneBook]):
         db.each(_SQL["set_runs"], runs)
         db.insert(_SQL["set_pace"], paces)
         for name in self:
-            turns, gone = self._turns[name].changes()
-            db.insert(_SQL["set_turn"], turns)
+            turns, changed, gone = self._turns[name].changes()
+            db.insert(_SQL["set_turn"], turns, changed)
             db.each(_SQL["drop_turn"], [(name, user, priority) for user, priority in gone if user is not None])
             db.each(_SQL["rest_turn"], [(name, priority) for user, priority in gone if user is None])
-            seats, left = self._seats[name].changes()
-            db.insert(_SQL["set_seat"], seats)
+            seats, others, left = self._seats[name].changes()
+            db.insert(_SQL["set_seat"], seats, others)
             db.each(_SQL["drop_seat"], [(name, user) for user in left])
 
     def _changes(self) -> tuple[list[Row], list[Row]]:
@@ -291,13 +292,14 @@ class SessionBooks(StoredLedger[str, SessionBook]):
             rosters.ruled(book, was.ruled, paused=was.paused)
         self[key] = self._known[key] = book
 
-    def changes(self) -> tuple[list[Row], list[str]]:
-        """Return the rows that must be written, and the names of those that must be deleted.
+    def changes(self) -> tuple[list[Row], list[Row], list[str]]:
+        """Return the rows that are new, those that must be written over, and the names of those that must be deleted.
 
         Of a session of which nothing has changed but that its unstarted run was started, the lease tells: who reads the
         session looks whether that run has been started since.
         """
-        written: list[Row] = []
+        new: list[Row] = []
+        changed: list[Row] = []
         gone: list[str] = []
         rows, started, passing = self._rows, self.started, self.passing
         for name, book in self.items():
@@ -312,15 +314,18 @@ class SessionBooks(StoredLedger[str, SessionBook]):
                     del rows[name]
             elif row != was:
                 rows[name] = row
-                if was is None or was[2] not in started or row != (*was[:2], 0, *was[3:]):
-                    written.append(row)
-        return written, gone
+                if was is None:
+                    new.append(row)
+                elif was[2] not in started or row != (*was[:2], 0, *was[3:]):
+                    changed.append(row)
+        return new, changed, gone
 
     def write(self) -> None:
         """Write back what changed."""
-        written, gone = self.changes()
-        written.sort()  # by name, as they stand in the table
-        self._db.insert(_SQL["set_session"], written)
+        new, changed, gone = self.changes()
+        new.sort()  # by name, as they stand in the table
+        changed.sort()
+        self._db.insert(_SQL["set_session"], new, changed)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
         self.passing.clear()
 
