@@ -3,30 +3,30 @@
 **Round trips.** What only writes is sent and not waited for, so a verb waits as often as it reads. Texts use `$1`, or
 `:name` where a mapping is given.
 
-**Many rows.** A statement that says `VALUES ($1::type, ...)` is done for many rows at once by `unnest` of one array per
-column: one text, and one plan, for any number of rows.
+**What seldom changes** is kept from one transaction to the next: an answer holds until a table is written that it
+reads. The texts tell which those are, and the writer whether anybody else has written.
+
+**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `many`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from laneway.stores.postgres import arrays
-from laneway.stores.postgres.arrays import ARRAYS
+from laneway.stores.postgres.many import for_many
 from laneway.stores.postgres.pipe import Found, Pipe
 from laneway.stores.postgres.session import WHOLE
-from laneway.stores.tables.database import DuplicateError, Question
+from laneway.stores.tables.database import Answer, DuplicateError, Question
 from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 
 _KNOWN = sql_names("arriving")["known"]
+_KEPT = frozenset({sql_names("transaction")["seldom"]})  # statements without values whose answers are kept
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
-_VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
-_TYPED = re.compile(r"\$(\d+)::(\w+)")
 _VIEWS = {"held": {"held_row", "session"}}  # of tables that change while it is asked
 
 
@@ -50,10 +50,35 @@ def _numbered(text: str) -> Text:
 TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
 
 
-class PostgresDatabase:
-    """Fulfils `Database` over a connection that is in a transaction."""
+class Known:
+    """What a statement found before, and would find again."""
 
-    __slots__ = ("_expected", "_whole", "now", "pipe")
+    __slots__ = ("_rows",)
+    rowcount = 0
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = iter(rows)
+
+    def fetchone(self) -> Any:
+        """Return the next row, if there is one."""
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        return list(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the rows that are left."""
+        return self._rows
+
+
+class PostgresDatabase:
+    """Fulfils `Database` over a connection that is in a transaction.
+
+    `kept` are answers that hold: those of transactions before, as long as nobody else has written, and those of this.
+    """
+
+    __slots__ = ("_expected", "_whole", "kept", "now", "pipe")
     ahead = 2
 
     def __init__(self, pipe: Pipe, now: Callable[[], int] = lambda: 0) -> None:
@@ -61,9 +86,17 @@ class PostgresDatabase:
         # What was asked ahead, until a table is written that it reads; and how many rows it reads, if that was said.
         self._expected: dict[tuple[str, Row], tuple[Found, int]] = {}
         self._whole = False  # it was said that whole tables are read
+        self.kept: dict[str, Sequence[Row]] = {}
 
-    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Found:
+    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
         """Do a statement."""
+        if name in _KEPT:
+            if name not in self.kept:
+                self.kept[name] = self._ask(name, values).fetchall()
+            return Known(self.kept[name])
+        return self._ask(name, values)
+
+    def _ask(self, name: str, values: Sequence[Any] | Mapping[str, Any]) -> Found:
         if not self._whole and name.startswith("checking."):
             self._whole = True
             self.pipe.send(WHOLE)
@@ -95,7 +128,7 @@ class PostgresDatabase:
     def expect(self, *questions: Question) -> None:
         """Send these, to be answered in one journey."""
         for name, values, most in questions:
-            if (name, values) not in self._expected:
+            if (name, values) not in self._expected and name not in self.kept:
                 asked = values if most is None else (*values, most)
                 self._expected[name, values] = self.pipe.send(TEXTS[name].query, asked), most or 0
 
@@ -105,26 +138,28 @@ class PostgresDatabase:
             return
         query = self._forget(TEXTS[name]).query
         if len(rows) > 1 and query.startswith("DELETE"):
-            self._send_many(_using(name), rows)
+            self._send_many(query, rows)
             return
         for row in rows:
             self.pipe.send(query, row)
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert rows by a statement with one `VALUES (...)`."""
-        if not rows:
-            return
-        text = self._forget(TEXTS[name])
+    def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
+        """Insert rows by a statement with one `VALUES (...)`; of those that are known `changing` has one."""
+        if known:
+            self._send_rows(self._forget(TEXTS[name.replace("ledgers.", "changing.")]).query, known)
+        if rows:
+            self._send_rows(self._forget(TEXTS[name]).query, rows)
+
+    def _send_rows(self, query: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:
-            self.pipe.send(text.query, rows[0])
+            self.pipe.send(query, rows[0])
         else:
-            self._send_many(_unnested(name), rows)
+            self._send_many(query, rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs; those whose ids are known are left out by the statement."""
         if rows:
-            self._forget(TEXTS[name])
-            _all_new(self._send_many(_unnested(name), rows), len(rows))
+            _all_new(self._send_many(self._forget(TEXTS[name]).query, rows), len(rows))
 
     def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
         """Insert rows that share most of their values. If it was asked ahead which ids are known, nobody waits."""
@@ -143,16 +178,17 @@ class PostgresDatabase:
         self.pipe.send(query, values)
 
     def _forget(self, text: Text) -> Text:
-        """Forget what was asked ahead and need not be true once this statement is done."""
-        if self._expected and text.writes:
+        """Forget what was asked ahead, or kept, and need not be true once this statement is done."""
+        if text.writes:
+            for name in [name for name in self.kept if not TEXTS[name].reads.isdisjoint(text.writes)]:
+                del self.kept[name]
             stale = [asked for asked in self._expected if not TEXTS[asked[0]].reads.isdisjoint(text.writes)]
             for asked in stale:
                 del self._expected[asked]
         return text
 
-    def _send_many(self, many: _Many, rows: Sequence[Row]) -> Found:
-        columns = zip(many.kinds, zip(*rows, strict=True), strict=True)
-        found = self.pipe.send(many.query, [ARRAYS[kind](column) for kind, column in columns])
+    def _send_many(self, query: str, rows: Sequence[Row]) -> Found:
+        found = self.pipe.send(*for_many(query, rows))
         self.pipe.flush()  # the server can begin
         return found
 
@@ -160,36 +196,3 @@ class PostgresDatabase:
 def _all_new(inserted: Found, count: int) -> None:
     if inserted.rowcount < count:
         raise DuplicateError
-
-
-class _Many(NamedTuple):
-    """A statement for many rows, and of which kind its columns are."""
-
-    query: str
-    kinds: tuple[str, ...]
-
-
-@cache
-def _unnested(name: str) -> _Many:
-    """Return the statement for many rows: every `$n::type` of its VALUES becomes a column of `unnest`."""
-    query = TEXTS[name].query
-    [group] = _VALUES.findall(query)
-    typed = _TYPED.findall(group)
-    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
-    names = ", ".join(f"c{number}" for number, _ in typed)
-    chosen = _TYPED.sub(lambda found: f"c{found[1]}", group)
-    rows = f"SELECT {chosen} FROM unnest({columns}) AS given({names})"  # noqa: S608 - made of our own texts
-    many = _VALUES.sub(lambda _: rows, query)
-    return _Many(many, tuple(kind for _, kind in typed))
-
-
-@cache
-def _using(name: str) -> _Many:
-    """Return a deleting statement for many rows: every `$n::type` becomes a column of `unnest`."""
-    query = TEXTS[name].query
-    typed = list(dict.fromkeys(_TYPED.findall(query)))
-    columns = ", ".join(f"${number}::{kind}[]" for number, kind in typed)
-    names = ", ".join(f"c{number}" for number, _ in typed)
-    where = _TYPED.sub(lambda found: f"given.c{found[1]}", query)
-    many = where.replace(" WHERE ", f" USING unnest({columns}) AS given({names}) WHERE ", 1)
-    return _Many(many, tuple(kind for _, kind in typed))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -33,6 +33,7 @@ from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.lending import lend, only_wake, written
 from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.statements import Row
 from laneway.stores.tables.writing import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
@@ -83,6 +84,8 @@ class PostgresWriter(Writer):
         self._opened = False  # whether there was a connection ever
         self._again = False  # it is not the first, and nothing was written over it yet
         self._memory: Memory | None = None
+        self._kept: dict[str, Sequence[Row]] = {}  # answers that hold as long as nobody else writes
+        self._sole = False  # nobody else had written when the last transaction began: so it may be again
         self._lanes: list[str] = []  # that the last step has claimed from: the next one may
         self._number = 0  # of the last transaction: who has the next, has missed nothing
         self.missed = False
@@ -109,7 +112,7 @@ class PostgresWriter(Writer):
 
     def let_go(self) -> None:
         """Close the connection."""
-        self._memory = None
+        self._memory, self._kept = None, {}
         link, self._link = self._link, None
         if link is not None:
             with contextlib.suppress(psycopg.Error):
@@ -166,8 +169,8 @@ class PostgresWriter(Writer):
                     db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
-            self._again, self._memory = False, memory
-            self._lanes = list(memory.lanes)[:_LANES] if memory is not None and memory.lanes else self._lanes
+            self._again, self._kept = False, db.kept
+            self._remember(memory)
             self.tell_of([lent, taken])
         except _LockedOut as kept:
             if self._cut_off_frozen():
@@ -211,15 +214,28 @@ class PostgresWriter(Writer):
         *_, look = [db.pipe.send(statement) for statement in self._begins]
         if self._again:
             db.say(_LEND_NOTHING, self._channel)
-        db.expect(*first.ahead(self._memory, self._lanes))
+        # Whether what is known holds is not known before the answer: what it would spare is asked where others write.
+        if self._sole:
+            db.kept = self._kept
+        db.expect(*first.ahead(self._memory if self._sole else None, self._lanes))
         try:
             [[number, now, posted, watched]] = look.fetchall()
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
             raise _LockedOut(error) from error
         db.now = self._now or (lambda: now)
-        memory = self._memory if number == self._number + 1 else None
-        self._memory, self._number = None, number
+        self._sole = number == self._number + 1
+        memory, db.kept = (self._memory, self._kept) if self._sole else (None, {})
+        self._memory, self._kept, self._number = None, {}, number
         return memory, posted, watched
+
+    def _remember(self, memory: Memory | None) -> None:
+        self._memory = memory
+        if memory is None:
+            return
+        self._lanes = list(memory.lanes)[:_LANES] or self._lanes
+        if self._address.pooled:
+            # The server may be another next time, and lack a worker's last steps: the worker's row tells.
+            memory.workers.clear()
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)

@@ -52,12 +52,13 @@ class SQLiteDatabase:
         if rows:
             self.raw.executemany(TEXTS[name], rows)
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert rows by a statement with one `VALUES (...)`.
+    def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
+        """Insert rows by a statement with one `VALUES (...)`, which replaces those that are there.
 
         Many rows go into one statement: that takes a third of the time of `executemany`, which starts the statement
         anew for each row, and gives up Python's lock once instead of once per row.
         """
+        rows = [*rows, *known] if known else rows
         left = len(rows)
         if left == 1:
             self.raw.execute(TEXTS[name], rows[0])

@@ -75,8 +75,8 @@ class Database(Protocol):
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row."""
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert rows by a statement that says so of one."""
+    def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
+        """Insert rows by a statement that says so of one, and write over those that are `known` to be there."""
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs. Raises DuplicateError if an id is known; then some of them may be written."""

@@ -81,8 +81,13 @@ class LaneBooks(dict[str, LaneBook]):
 
     def with_ready(self) -> set[str]:
         """Return the lanes that have startable runs, as they stand now in this transaction."""
-        stored = {name for (name,) in self._db.execute(_SQL["ready_lanes"]) if name not in self}
-        return stored | {name for name, book in self.items() if book.ready()}
+        memory = self._memory
+        if memory.unopened is None:
+            ready = {name for (name,) in self._db.execute(_SQL["ready_lanes"])}
+            memory.unopened = ready - self.keys() - memory.lanes.keys()
+        memory.unopened -= self.keys()
+        closed = {name for name, (book, _) in memory.lanes.items() if name not in self and book.ready()}
+        return memory.unopened | closed | {name for name, book in self.items() if book.ready()}
 
     def had_ready(self, name: str) -> bool:
         """Tell whether a lane had startable runs when the transaction began."""
@@ -106,12 +111,12 @@ class LaneBooks(dict[str, LaneBook]):
         db.each(_SQL["set_runs"], runs)
         db.insert(_SQL["set_pace"], paces)
         for name in self:
-            turns, gone = self._turns[name].changes()
-            db.insert(_SQL["set_turn"], turns)
+            turns, changed, gone = self._turns[name].changes()
+            db.insert(_SQL["set_turn"], turns, changed)
             db.each(_SQL["drop_turn"], [(name, user, priority) for user, priority in gone if user is not None])
             db.each(_SQL["rest_turn"], [(name, priority) for user, priority in gone if user is None])
-            seats, left = self._seats[name].changes()
-            db.insert(_SQL["set_seat"], seats)
+            seats, others, left = self._seats[name].changes()
+            db.insert(_SQL["set_seat"], seats, others)
             db.each(_SQL["drop_seat"], [(name, user) for user in left])
 
     def _changes(self) -> tuple[list[Row], list[Row]]:

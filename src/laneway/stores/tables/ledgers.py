@@ -76,9 +76,10 @@ class StoredLedger(Ledger[K, V]):
     def emptied(self, key: K) -> None:
         """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
 
-    def changes(self) -> tuple[list[Row], list[K]]:
-        """Return the rows that must be written, and the keys of those that must be deleted."""
-        written: list[Row] = []
+    def changes(self) -> tuple[list[Row], list[Row], list[K]]:
+        """Return the rows that are new, those that must be written over, and the keys of those that must be deleted."""
+        new: list[Row] = []
+        changed: list[Row] = []
         gone: list[K] = []
         rows, row_of = self._rows, self._row_of
         for key, value in self.items():
@@ -88,9 +89,9 @@ class StoredLedger(Ledger[K, V]):
                     gone.append(key)
                     del rows[key]
             elif row != was:
-                written.append(row)
+                (new if was is None else changed).append(row)
                 rows[key] = row
-        return written, gone
+        return new, changed, gone
 
 
 def _loaded() -> None:

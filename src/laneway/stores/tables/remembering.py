@@ -42,7 +42,7 @@ class Known(Generic[K, V]):
 class Memory:
     """Books, leases and the fronts of shelves, as they stand when a transaction begins."""
 
-    __slots__ = ("held", "lanes", "leases", "parked", "rows", "seats", "sessions", "turns")
+    __slots__ = ("held", "lanes", "leases", "parked", "rows", "seats", "sessions", "turns", "unopened", "workers")
 
     def __init__(self) -> None:
         self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
@@ -52,6 +52,8 @@ class Memory:
         self.leases: dict[int, Leased] = {}
         self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
         self.held: dict[str, Shelf] = {}
+        self.unopened: set[str] | None = None  # lanes with startable runs whose books were not read; None if unknown
+        self.workers: dict[str, tuple[str, int]] = {}  # incarnations by id, as they are stored, and their last calls
         self.rows = 0
 
     @property

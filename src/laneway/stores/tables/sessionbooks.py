@@ -53,13 +53,14 @@ class SessionBooks(StoredLedger[str, Roster]):
             rosters.ruled(book, was.ruled, paused=was.paused)
         self[key] = self._known[key] = book
 
-    def changes(self) -> tuple[list[Row], list[str]]:
-        """Return the rows that must be written, and the names of those that must be deleted.
+    def changes(self) -> tuple[list[Row], list[Row], list[str]]:
+        """Return the rows that are new, those that must be written over, and the names of those that must be deleted.
 
         Of a session of which nothing has changed but that its unstarted run was started, the lease tells: who reads the
         session looks whether that run has been started since.
         """
-        written: list[Row] = []
+        new: list[Row] = []
+        changed: list[Row] = []
         gone: list[str] = []
         rows, started = self._rows, self.started
         for name, book in self.items():
@@ -72,15 +73,18 @@ class SessionBooks(StoredLedger[str, Roster]):
                     del rows[name]
             elif row != was:
                 rows[name] = row
-                if was is None or was[2] not in started or row != (*was[:2], 0, *was[3:]):
-                    written.append(row)
-        return written, gone
+                if was is None:
+                    new.append(row)
+                elif was[2] not in started or row != (*was[:2], 0, *was[3:]):
+                    changed.append(row)
+        return new, changed, gone
 
     def write(self) -> None:
         """Write back what changed."""
-        written, gone = self.changes()
-        written.sort()  # by name, as they stand in the table
-        self._db.insert(_SQL["set_session"], written)
+        new, changed, gone = self.changes()
+        new.sort()  # by name, as they stand in the table
+        changed.sort()
+        self._db.insert(_SQL["set_session"], new, changed)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
 
     def let_in(self, held: Mapping[str, Shelf], *, last: bool) -> list[Row]:

@@ -42,11 +42,11 @@ from laneway.stores.tables.rules import paused
 from laneway.stores.tables.settling import Settling, named
 from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import Row, as_json, sql_names
-from laneway.stores.tables.transaction import Transaction
+from laneway.stores.tables.transaction import Transaction, glancing
 from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
-_GLANCE, _LEASED = sql_names("transaction")["glance"], sql_names("settling")["leased"]
+_LEASED = sql_names("settling")["leased"]
 _READY_LANES, _READY = sql_names("ledgers")["ready_lanes"], sql_names("shelves")["ready"]
 
 _FEW = 16  # lanes: of more it is not asked ahead what is ready
@@ -59,14 +59,16 @@ def ahead(step: Step, *, lent: bool = False) -> Ahead:
     """Return what the step will ask first; one that was lent is done for what was just submitted."""
 
     def questions(memory: Memory | None, lanes: Collection[str]) -> Iterator[Question]:
-        yield Question(_SQL["worker"], (step.incarnation,))
-        yield Question(_GLANCE, (step.incarnation,))
+        if lent or _follows(step, memory) is None:
+            yield Question(_SQL["worker"], (step.incarnation,))
+        yield from glancing(step.incarnation)
         if memory is None and (numbers := named(step)):
             yield Question(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
             if not (lent or step.results):
                 yield FIRST  # who has nothing to say asks because something is due, or was submitted
-            yield Question(_READY_LANES)
+            if memory is None or memory.unopened is None:
+                yield Question(_READY_LANES)
             known = {} if memory is None else {lane: book for lane, (book, _) in memory.lanes.items()}
             # Where nothing is ready, something may be due, or just submitted.
             busy = [lane for lane, book in known.items() if book.ready()] or lanes
@@ -87,6 +89,9 @@ def _ready_ahead(step: Step, lanes: int, book: LaneBook | None) -> int:
 
 def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply:
     """Do the step; see `WorkerStore.step`."""
+    known = _follows(step, effects.memory)
+    if known is not None:
+        return _taken(db, effects, step, now, known, step.call - 1)
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
@@ -104,7 +109,10 @@ def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply
         if leaving.phase is Phase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)
         step = msgspec.structs.replace(step, room=0, park=False)
-    return _to(_taken(db, effects, step, now, incarnation, call), leaving)
+    reply = _taken(db, effects, step, now, incarnation, call)
+    if leaving is not None:
+        effects.memory = None  # the next step is to be told, too
+    return _to(reply, leaving)
 
 
 def take_lent_step(
@@ -144,7 +152,18 @@ def _taken(
     # What becomes of messages is written by itself, and may be about any run.
     keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
     effects.memory = transaction.memory if keep else None
+    if keep:
+        transaction.memory.workers[step.incarnation] = incarnation, step.call
     return reply
+
+
+def _follows(step: Step, memory: Memory | None) -> str | None:
+    """Return the incarnation as it is stored if the step follows one that is remembered: nothing else need be known.
+
+    Whoever lets it leave, or lets the store have a part in a move, makes the writer forget.
+    """
+    incarnation, call = memory.workers.get(step.incarnation, ("", 0)) if memory is not None else ("", 0)
+    return incarnation if incarnation and step.last <= call == step.call - 1 else None
 
 
 def _leaving(db: Database) -> Moving | None:

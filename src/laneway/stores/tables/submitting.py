@@ -27,12 +27,12 @@ from laneway.stores.tables.standing import refuse
 from laneway.stores.tables.starting import who_takes
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.steering import Steering
-from laneway.stores.tables.transaction import Transaction
+from laneway.stores.tables.transaction import Transaction, glancing
 from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("submitting")
 _PUT_READY = sql_names("shelves")["put_ready"]
-_GLANCE, _KNOWN = sql_names("transaction")["glance"], sql_names("arriving")["known"]
+_KNOWN = sql_names("arriving")["known"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
@@ -51,7 +51,7 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
             if len(batch) <= _SURE:
                 yield Question(_KNOWN, (as_json([new.id for new in batch]),))
         else:
-            yield Question(_GLANCE, (None,))
+            yield from glancing()
 
     return questions
 

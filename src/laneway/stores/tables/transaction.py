@@ -16,7 +16,7 @@ from laneway.core.turns import AGAIN, Ledger
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.circuits import Circuits
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.jobbook import JobBook
 from laneway.stores.tables.lines import Line
 from laneway.stores.tables.remembering import Memory
@@ -29,15 +29,18 @@ _arrival = msgspec.json.Decoder(Arrival).decode
 
 
 class Glance(NamedTuple):
-    """What stands in the tables when the transaction begins: mostly it spares looking any closer."""
+    """What stands in the tables when the transaction begins: mostly it spares looking any closer.
+
+    From `until` on it is what `seldom` says.
+    """
 
     accepted: int  # the last acceptance number given
     due_at: int | None  # of the next future run
-    until: int | None  # the last instant for an answer to the most urgent question
-    aside: bool  # runs are set aside
     resting: bool  # workers rest, the one who asks not counted
     requested: bool  # something is requested of what the one who asks executes
     resumed: bool  # runs that were never started have a log
+    until: int | None  # the last instant for an answer to the most urgent question
+    aside: bool  # runs are set aside
     taken: bool  # there are messages that a run took
     inboxes: bool  # there are such of runs that have not ended
     capped: bool  # users have caps of their own, or are paused
@@ -48,6 +51,17 @@ class Glance(NamedTuple):
     broken: bool  # runs are parked behind circuits
     fire_at: int | None  # when the first job is due
     moving: bool  # the store has, or had, a part in a move
+
+
+def glancing(asker: str | None = None) -> tuple[Question, Question]:
+    """Return what a transaction asks first."""
+    return Question(_SQL["glance"], (asker,)), Question(_SQL["seldom"])
+
+
+def _glanced(db: Database, asker: str | None) -> Glance:
+    glance, seldom = glancing(asker)
+    db.expect(glance, seldom)
+    return Glance(*db.execute(*glance[:2]).fetchone(), *db.execute(seldom.name).fetchone())
 
 
 class Transaction:
@@ -61,7 +75,7 @@ class Transaction:
 
     def __init__(self, db: Database, now: int, asker: str | None = None, memory: Memory | None = None) -> None:
         self.db, self.now, self.memory = db, now, memory or Memory()
-        self.glance = Glance(*db.execute(_SQL["glance"], (asker,)).fetchone())
+        self.glance = _glanced(db, asker)
         self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
         self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
         self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))

@@ -132,7 +132,7 @@ SELECT name, admitted, coalesce(
         (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
     ), held, back, joined, front, rest, passed
 FROM json_array_elements_text($1::json) AS wanted(value)
-JOIN session ON session.name = wanted.value;
+CROSS JOIN LATERAL (SELECT * FROM session WHERE session.name = wanted.value OFFSET 0) AS session;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
@@ -151,5 +151,6 @@ DELETE FROM session WHERE name = $1::text;
 DELETE FROM held_row WHERE session = $1::text AND rank BETWEEN 1 AND $2::bigint;
 
 -- name: pass_nothing
--- Let a session begin anew, whose rows of what it has let in are deleted. Index: the primary key.
+-- Let a session begin anew, whose rows of what it has let in are deleted, or are to be found as that. Index: the
+-- primary key.
 UPDATE session SET passed = 0 WHERE name = $1::text;

@@ -44,11 +44,14 @@ ORDER BY shelf.rank, shelf.number LIMIT $5;
 -- Index: the primary key of parked.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties, gate
 FROM json_array_elements($1::json) AS wanted(value)
-JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = wanted.value ->> 1
-    AND shelf.rank <= coalesce((
+CROSS JOIN LATERAL (
+    SELECT kind, rank, number, gate FROM parked
+    WHERE parked.lane = wanted.value ->> 0 AND gate = wanted.value ->> 1 AND rank <= coalesce((
         SELECT rank FROM parked AS other WHERE other.lane = wanted.value ->> 0 AND other.gate = wanted.value ->> 1
         ORDER BY rank, number LIMIT 1 OFFSET $2 - 1
     ), 9223372036854775807)
+    OFFSET 0
+) AS shelf
 JOIN run ON run.number = shelf.number;
 
 -- name: put_parked

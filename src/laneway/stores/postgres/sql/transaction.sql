@@ -1,18 +1,24 @@
 -- What a writing verb asks first.
 
 -- name: glance
--- Read the last acceptance number, when the next future run is due, when the next question is answered too late,
--- whether runs are set aside, whether any worker but the one who asks rests, whether anything is requested of that
--- one's runs, whether runs that were never started have a log (they were resumed, or took messages), whether there are
--- messages, and whether some are of runs that have not ended; then what operators have set: of users, paused tasks,
--- disabled ones, and of sessions; then whether there are circuits, and whether runs are parked behind any; last, when
--- the first job is due, and whether the store has a part in a move. The counter is behind the newest run until runs are
--- pruned. Index: primary keys, wait_until, worker_idle, lease_requested, outcome_resumed, message_open and job_due.
+-- Read the last acceptance number, when the next future run is due, whether any worker but the one who asks rests,
+-- whether anything is requested of that one's runs, and whether runs that were never started have a log (they were
+-- resumed, or took messages). The counter is behind the newest run until runs are pruned. Index: primary keys,
+-- worker_idle, lease_requested and outcome_resumed.
 SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
-    (SELECT min(until) FROM wait WHERE until IS NOT NULL),
-    EXISTS (SELECT 1 FROM aside), EXISTS (SELECT 1 FROM worker WHERE idle <> 0 AND id IS DISTINCT FROM $1::text),
+    EXISTS (SELECT 1 FROM worker WHERE idle <> 0 AND id IS DISTINCT FROM $1::text),
     EXISTS (SELECT 1 FROM lease WHERE holder = $1::text AND request IS NOT NULL),
-    EXISTS (SELECT 1 FROM outcome WHERE fence = 0 AND state = 'pending'),
+    EXISTS (SELECT 1 FROM outcome WHERE fence = 0 AND state = 'pending')
+FROM counter WHERE one = 1;
+
+-- name: seldom
+-- Read what is the same in most transactions: when the next question is answered too late, whether runs are set aside,
+-- whether there are messages, and whether some are of runs that have not ended; then what operators have set: of
+-- users, paused tasks, disabled ones, and of sessions; then whether there are circuits, and whether runs are parked
+-- behind any; last, when the first job is due, and whether the store has a part in a move. Index: primary keys,
+-- wait_until, message_open and job_due.
+SELECT (SELECT min(until) FROM wait WHERE until IS NOT NULL),
+    EXISTS (SELECT 1 FROM aside),
     EXISTS (SELECT 1 FROM message),
     (SELECT min(number) FROM message WHERE open <> 0) IS NOT NULL,
     (SELECT min("user") FROM cap) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'user'),
@@ -20,8 +26,7 @@ SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM
     (SELECT min(name) FROM session_rule) IS NOT NULL OR EXISTS (SELECT 1 FROM paused WHERE what = 'session'),
     (SELECT min(key) FROM circuit) IS NOT NULL, (SELECT min(lane) FROM broken) IS NOT NULL,
     (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL),
-    EXISTS (SELECT 1 FROM moving WHERE one = 1)
-FROM counter WHERE one = 1;
+    EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: next_due
 -- Tell when the next future run is due, the next question is answered too late, or the next circuit behind which runs

@@ -117,10 +117,6 @@ LEFT JOIN cap ON cap.user = seat.user AND cap.lane = seat.lane
 WHERE parked > 0 AND out = 0 AND seat.active < coalesce(cap, per_user, seat.active + 1)
     AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'user' AND name = seat.user);
 
--- name: pass_nothing
--- What it has let in is found as that. Index: the primary key.
-UPDATE session SET passed = 0 WHERE name = ?;
-
 -- name: unlease
 -- Index: the primary key.
 DELETE FROM lease WHERE number = ?;

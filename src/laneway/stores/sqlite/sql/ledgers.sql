@@ -87,5 +87,6 @@ DELETE FROM session WHERE name = ?;
 DELETE FROM held_row WHERE session = ? AND rank BETWEEN 1 AND ?;
 
 -- name: pass_nothing
--- Let a session begin anew, whose rows of what it has let in are deleted. Index: the primary key.
+-- Let a session begin anew, whose rows of what it has let in are deleted, or are to be found as that. Index: the
+-- primary key.
 UPDATE session SET passed = 0 WHERE name = ?;

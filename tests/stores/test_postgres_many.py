@@ -1,0 +1,114 @@
+"""A statement for many rows does what it would do for each of them, whatever they have in common."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import connect, connect_bare
+from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.many import ENOUGH, MOST, _shapes, for_many
+from laneway.stores.postgres.pipe import Pipe
+from laneway.stores.postgres.session import set_up
+from laneway.stores.tables.statements import Row
+
+INSERT = "INSERT INTO {} (a, b, c, d) VALUES ($1::int, $2::text, $3::bigint, $4::text)"
+DELETE = "DELETE FROM {} WHERE b = $2::text AND (a, c) <= ($1::int, $3::bigint) AND b = $2::text"
+
+
+@pytest.fixture
+def pipe(postgres_place: str) -> Iterator[Pipe]:
+    with closing(connect_bare(Address.parse(postgres_place))) as link, Pipe(link) as pipe:
+        for name in ("one", "many"):
+            pipe.send(f"CREATE TEMPORARY TABLE {name} (a int, b text, c bigint, d text)")
+        yield pipe
+
+
+def some_rows(chosen: random.Random) -> list[Row]:
+    """Return rows of which some columns have one value all the way down."""
+    count = chosen.choice((2, 3, ENOUGH, 2 * ENOUGH))
+    makes = (
+        lambda: chosen.randrange(-3, 3),
+        lambda: chosen.choice("xyz"),
+        lambda: chosen.randrange(2**40),
+        lambda: chosen.choice((None, "d")),
+    )
+    columns = [[make()] * count if chosen.random() < 0.5 else [make() for _ in range(count)] for make in makes]
+    return list(zip(*columns, strict=True))
+
+
+def left(pipe: Pipe, table: str, columns: str = "a, b, c, coalesce(d, '-')") -> list[Row]:
+    return sorted(pipe.send(f"SELECT {columns} FROM {table}").fetchall())
+
+
+def test_rows_are_written_and_deleted_as_they_would_be_one_by_one(pipe: Pipe) -> None:
+    chosen = random.Random(3)
+    for _ in range(60):
+        rows = some_rows(chosen)
+        gone = [row[:3] for row in some_rows(chosen)]
+        pipe.send(*for_many(INSERT.format("many"), rows))
+        pipe.send(*for_many(DELETE.format("many"), gone))
+        for row in rows:
+            pipe.send(INSERT.format("one"), row)
+        for key in gone:
+            pipe.send(DELETE.format("one"), key)
+        assert left(pipe, "many") == left(pipe, "one")
+    assert left(pipe, "many")
+
+
+def test_of_a_statement_there_are_few_texts() -> None:
+    query = "INSERT INTO t VALUES ($1::int, $2::int, $3::int, $4::int, $5::int, $6::int)"
+    texts = set()
+    for shape in range(64):
+        row = [nth if shape >> nth & 1 else None for nth in range(6)]
+        rows = [tuple(n if value is None else value for value in row) for n in range(100, 100 + ENOUGH)]
+        texts.add(for_many(query, rows).query)
+
+    assert len(texts) == len(_shapes(query)) == MOST
+
+
+def test_a_few_rows_that_are_alike_by_chance_make_no_text_of_their_own() -> None:
+    query = "INSERT INTO u VALUES ($1::int, $2::int)"
+
+    assert for_many(query, [(1, 2), (3, 2)]).query == for_many(query, [(1, 2), (3, 4)]).query
+
+
+# Rows that are known to be there
+
+ROWS: dict[str, Callable[[random.Random, int], Row]] = {
+    "turn": lambda chosen, n: ("main" if n % 7 else "other", f"u{n}", n % 3, chosen.randrange(99), 1),
+    "seat": lambda chosen, n: ("main" if n % 7 else "other", f"u{n}", *(chosen.randrange(9) for _ in range(3))),
+    "session": lambda chosen, n: (f"s{n}", f"[{n}]", n, *(chosen.randrange(9) for _ in range(4)), None, n % 2),
+}
+
+
+@pytest.fixture
+def db(postgres_place: str) -> Iterator[PostgresDatabase]:
+    address = Address.parse(postgres_place)
+    with closing(connect(address)) as link:
+        link.execute(set_up(address).encode())
+        with Pipe(link) as pipe:
+            pipe.send("BEGIN")
+            yield PostgresDatabase(pipe)
+            pipe.send("ROLLBACK")
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_rows_that_are_known_are_written_over_as_by_an_insert(db: PostgresDatabase, table: str) -> None:
+    """As often as it takes to come into another era."""
+    chosen, name = random.Random(4), f"ledgers.set_{table}"
+    inserted = list[Row]()
+    db.insert(name, [ROWS[table](chosen, n) for n in range(40)])
+    for count in (1, 2, 30) * 50:
+        rows = [ROWS[table](chosen, n) for n in chosen.sample(range(40), count)]
+        db.pipe.send("SAVEPOINT before")
+        db.insert(name, rows)
+        inserted = left(db.pipe, table, "*")
+        db.pipe.send("ROLLBACK TO before")
+        db.insert(name, [], rows)
+        assert left(db.pipe, table, "*") == inserted
+    assert len(inserted) == 40
