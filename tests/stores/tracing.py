@@ -6,12 +6,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from laneway.stores.sqlite.database import TEXTS
+
 
 @contextmanager
 def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
-    """Collect the statements that are executed, but for the one that every transaction begins with."""
+    """Collect the statements that are executed, but for those that every transaction begins with."""
     texts: list[str] = []
-    db.set_trace_callback(lambda text: None if "FROM counter" in text else texts.append(text))
+    db.set_trace_callback(lambda text: None if is_glance(text) else texts.append(text))
     yield texts
     db.set_trace_callback(None)
 
@@ -27,3 +29,8 @@ def counted(db: sqlite3.Connection) -> Iterator[list[int]]:
     db.set_progress_handler(tick, 1)
     yield count
     db.set_progress_handler(None, 1)
+
+
+def is_glance(text: str) -> bool:
+    """Tell whether this is what every transaction asks first."""
+    return "FROM counter" in text or text == TEXTS["transaction.seldom"]
