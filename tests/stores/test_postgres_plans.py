@@ -118,14 +118,7 @@ def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner, na
 
 
 # As long as what runs, and only while the server believes that nothing does: people ask these, or wait anyway.
-LEASED = {
-    "arriving.state",
-    "explaining.waiting",
-    "liveness.inherit",
-    "reading.by_id",
-    "reading.by_numbers",
-    "reading.log",
-}
+LEASED = {"arriving.state", "explaining.waiting", "liveness.inherit", "reading.by_id", "reading.by_numbers"}
 # Statements of steps and submissions that are done for many rows at once.
 BUSY = ("changing.", "ledgers.", "shelves.", "settling.", "stepping.", "submitting.", "inboxes.", "memos.", "keys.")
 MANY = [
