@@ -9,8 +9,7 @@ exactly goes by the one that spares most.
 **Looking for each row by its key.** A server that believes a table to be empty, because it was when it was last looked
 at, would rather read it from end to end once than look for ten rows in it, and stay with that when it has grown. So
 what deletes or updates says where a row is found (`ctid`) by a subquery that cannot be turned around (OFFSET 0), and a
-LIMIT that is not known when it is planned, and is none, lets it expect one row. And it is always given arrays: with a
-value alone for a lane, a server would read all that the lane has.
+LIMIT that is not known when it is planned, and is none, lets it expect one row.
 """
 
 from __future__ import annotations
@@ -45,13 +44,12 @@ def for_many(query: str, rows: Sequence[Row]) -> Many:
     ('INSERT INTO t SELECT c1, $2::text FROM unnest($1::int[]) AS given(c1)', 'x')
     """
     columns, kinds = list(zip(*rows, strict=True)), _kinds(query)
-    inserts = query.startswith("INSERT")
-    shape = _shape(query, _alike(columns), len(rows)) if inserts else 0
+    shape = _shape(query, _alike(columns), len(rows))
     values = [
         column[0] if shape >> nth & 1 else ARRAYS[kind](column)
         for nth, (kind, column) in enumerate(zip(kinds, columns, strict=True))
     ]
-    return Many(_text(query, shape), values if inserts else [*values, None])
+    return Many(_text(query, shape), values if query.startswith("INSERT") else [*values, None])
 
 
 def _alike(columns: Sequence[Row]) -> int:

@@ -91,7 +91,8 @@ SELECT name FROM session WHERE name > $1 AND name >= $2 AND name < $3 ORDER BY n
 -- name: log
 -- Read what is needed to show a run's events: its result, and its lease if it is running. Index: the unique id.
 SELECT run.number, result, lease.attempt, coalesce(died, holder), lease.started_at, lease.events, noted
-FROM run LEFT JOIN outcome ON outcome.number = run.number LEFT JOIN lease ON lease.number = run.number
+FROM run LEFT JOIN outcome ON outcome.number = run.number
+LEFT JOIN LATERAL (SELECT * FROM lease WHERE lease.number = run.number OFFSET 0) AS lease ON true
 WHERE run.id = $1;
 
 -- name: chunks
