@@ -138,22 +138,22 @@ class Fronts(Reader):
 
     def _expect_more(self, users: Mapping[tuple[str, str], int], names: Mapping[str, int]) -> None:
         """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
-        lanes, sessions = self._books.lanes, self._books.sessions
-        parked = [
-            (self.parked_of(lane, seat.gate or f"user:{user}"), count)
-            for (lane, user), count in users.items()
-            if (seat := lanes[lane].seats[user]).parked
-        ]
-        for shelf, count in parked:
-            after = shelf.runs_out(2 * count + 1)
-            if after is not None:
-                self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
+        lanes, sessions, held, parked = self._books.lanes, self._books.sessions, self.held, self.parked
+        for (lane, user), count in users.items():
+            seat = lanes[lane].seats[user]
+            if seat.parked:
+                gate = seat.gate or f"user:{user}"
+                shelf = parked.get((lane, gate)) or self.parked_of(lane, gate)
+                after = shelf.runs_out(2 * count + 1)
+                if after is not None:
+                    self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
         for name, count in names.items():
-            if sessions[name].held and (shelf := self.held_of(name)).coming is None:
+            book = sessions[name]
+            if book.held and (shelf := held.get(name) or self.held_of(name)).coming is None:
                 # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
-                    place = (*shelf.key, *after, sessions[name].passed)
+                    place = (*shelf.key, *after, book.passed)
                     shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
