@@ -315,11 +315,6 @@ function base.digits(number)
   return text
 end
 
--- Take note of a number and its text, which somebody has both: others will ask for it.
-function base.note_digits(number, text)
-  digits[number] = text
-end
-
 -- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
 function base.member(number)
   local text = members[number]
@@ -328,6 +323,28 @@ function base.member(number)
     members[number] = text
   end
   return text
+end
+
+-- Return a list that need not grow for twelve.
+function base.roomy()
+  return {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
+end
+
+-- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers, as texts and as they are.
+function base.numbers_of(page, at, count)
+  local fields, numbers, digits, least, most = base.roomy(), base.roomy(), 1, 0, 10
+  for nth = 1, min(count, (#page - at + 1) / 2) do
+    local member = page[at]
+    local number = member + 0  -- Lua reads it as a number, without a call
+    if number >= most or number < least then
+      digits, least, most = 1, 0, 10
+      while number >= most do
+        digits, least, most = digits + 1, most, 10 * most
+      end
+    end
+    fields[nth], numbers[nth], at = sub(member, -digits), number, at + 2
+  end
+  return fields, numbers
 end
 
 -- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.

@@ -1,4 +1,4 @@
--- needs: base, records, runs, lanes, sessions, circuits, shelves, holding
+-- needs: base, records, runs, lanes, turns, sessions, circuits, shelves, holding
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
@@ -14,14 +14,14 @@ local function bring_back(book, user, seat)
   if cap and seat.active >= cap then
     return
   end
-  local number, priority, kind = shelves.unpark(book.name, user, seat)
+  local number, priority, kind, field = shelves.unpark(book.name, user, seat)
   seat.out = OUT + priority
   local pace = book.paces[priority]
   if not pace or pace.ready == 0 then
-    pace = lanes.pace(book, priority)
+    pace = turns.pace(book, priority)
   end
   pace.ready = pace.ready + 1
-  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority)
+  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority, field)
 end
 
 -- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
@@ -30,10 +30,10 @@ local function enter_lane(number, of, kind)
   local seat = user and lanes.seat(book, user)
   if seat and kind == FRESH and seat.parked > 0 then
     -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-    local rank = lanes.enter_parked(book, priority, seat)
+    local rank = turns.enter_parked(book, priority, seat)
     shelves.park(book.name, user, seat, number, priority, kind, rank)
   else
-    shelves.put_ready(book, number, kind, lanes.enter(book, priority, kind, seat))
+    shelves.put_ready(book, number, kind, turns.enter(book, priority, kind, seat))
   end
 end
 
@@ -200,7 +200,6 @@ function flow.finish(of, number, rosters)
   end
   local other, field, priority = holding.take(session, roster)
   admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
-  base.note_digits(other, field)
   if roster.held_of ~= (of.key or records.key_of(of)) then
     local is, other_of = runs.glance(field)
     if is.state ~= 'pending' then
@@ -209,9 +208,9 @@ function flow.finish(of, number, rosters)
       enter_lane(other, other_of, FRESH)
     end
   elseif seat and seat.parked > 0 then
-    shelves.park_lone(lane, user, seat, other, priority, lanes.enter_parked(book, priority, seat))
+    shelves.park_lone(lane, user, seat, field, priority, turns.enter_parked(book, priority, seat))
   else
-    shelves.put_ready(book, other, FRESH, lanes.enter(book, priority, FRESH, seat))
+    shelves.put_ready(book, other, FRESH, turns.enter(book, priority, FRESH, seat))
   end
 end
 
@@ -227,10 +226,10 @@ local function withdraw_from_lane(book, run, shelf)
   local user = run.user
   local seat, back = user and lanes.seat(book, user), has(run.kind, BACK)
   if not has(run.kind, AGAIN) then
-    lanes.wait_no_more(book, run.priority, seat, 1)
+    turns.wait_no_more(book, run.priority, seat, 1)
   end
   if shelf == 'ready' then
-    lanes.leave(book, run, run.kind)
+    turns.leave(book, run, run.kind)
   end
   if user then
     if shelf == 'parked' and not has(run.kind, ASIDE) then

@@ -11,11 +11,6 @@ local holding = {}
 local HEADS = 12  -- of them stand in the book at most
 local SCALE, LEAST = 256, 101  -- priorities are greater than -LEAST, codes than 0
 
--- Return a list that need not grow for so many.
-local function with_room()
-  return {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
-end
-
 -- Read what stands in the book: numbers as they are, and as texts, and codes.
 local function read_heads(book)
   local numbers, fields, codes = {}, {}, {}
@@ -53,14 +48,9 @@ local function fill_heads(session, book)
     page = {base.member(number), base.digits(score)}
   end
   book.heads, book.taken, book.tail = table.concat(page, ' '), 0, false
-  local numbers, fields, codes, digits, most = with_room(), with_room(), with_room(), 1, 10
-  for i = 1, #page, 2 do
-    local number, nth = page[i] + 0, (i + 1) / 2  -- Lua reads it as a number, without a call
-    while number >= most do
-      digits, most = digits + 1, 10 * most
-    end
-    numbers[nth], codes[nth] = number, page[i + 1] % SCALE
-    fields[nth] = sub(page[i], -(number < most / 10 and #base.digits(number) or digits))
+  local codes, fields, numbers = base.roomy(), base.numbers_of(page, 1, HEADS)
+  for nth = 1, #fields do
+    codes[nth] = page[2 * nth] % SCALE
   end
   book.numbers, book.fields, book.codes = numbers, fields, codes
   return fields

@@ -1,4 +1,4 @@
--- needs: base, records, making, lanes
+-- needs: base, records, making, lanes, turns
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
@@ -153,7 +153,7 @@ local function write(stretches, numbers, members)
     local betweens, id_size, front_of_id = {}, nil, nil  -- what stands between id and arguments, by their length
     local places = ready[lane] or {}
     ready[lane] = places
-    local place, rank = #places + 1, lanes.enter_fresh(lanes.get(lane), user, priority, #ids)
+    local place, rank = #places + 1, turns.enter_fresh(lanes.get(lane), user, priority, #ids)
     for j = 1, #ids do
       local id, given, field = ids[j], args[j], numbers[at + 1]
       local between, tail = betweens[#given], NO_RESULT
