@@ -123,8 +123,8 @@ local function read_ahead(owners, count)
   for i = 1, #named do
     local book = kept[named[i]]
     if book and book.held > 0 and book.held_of == sessions.NOBODY then
-      local heads = book.fields or holding.first(named[i], book)
-      fields[#fields + 1] = heads[book.taken + 1]
+      local queue = book.queue or holding.first(named[i], book)
+      fields[#fields + 1] = queue[3 * book.taken + 2]
     end
   end
   runs.offer(fields)
@@ -201,24 +201,30 @@ function alike.succeed(worker, fields, fences, values, more, told, settle)
   local hushed_now = is_hushed()
   local forms, rests, owners, afters, rosters = forms_of(texts, #fields, worker, told)
   local ended, by_lane, heads, before, finish = {}, {}, records.heads, records.before, flow.finish
+  local lane, book, seats  -- those of the newest
   for i = 1, #fields do
-    local field, text, value, form, of = fields[i], texts[i], values[i], forms[i], owners[i]
-    local is_alike = hushed_now and not more[i] and not rewritten[field] and not (value and #value > INLINE)
-      and (runs.kinds or kept[field] == nil)  -- else what came before has read it, and may have changed it
-    if is_alike and form and form.fence == fences[i] then
+    local field, value, form, after = fields[i], values[i], forms[i], afters[i]
+    local fence = form and form.fence or after and after.fence
+    if fence ~= fences[i] or not hushed_now or more[i] or rewritten[field] or (value and #value > INLINE)
+      or not (runs.kinds or kept[field] == nil) then  -- what came before has read it, and may have changed it
+      offered[field] = texts[i] or nil
+      settle(i)
+    elseif form then
       rewritten[field] = value and form.front .. rests[i] .. heads[#value] .. value or form.front .. rests[i] .. NO_RESULT
       form.count = form.count + 1
       ended[#ended + 1] = field
-    elseif is_alike and of and afters[i] and afters[i].fence == fences[i] then
-      local after, lane, size = afters[i], of.lane, of.size
+    else
+      local of = owners[i]
+      local size = of.size
       local front = after.fronts[size] or before(after, size)
       rewritten[field] = value and front .. rests[i] .. heads[#value] .. value or front .. rests[i] .. NO_RESULT
-      by_lane[lane] = (by_lane[lane] or 0) + 1
       ended[#ended + 1] = field
-      finish(of, field + 0, rosters)
-    else
-      offered[field] = text or nil
-      settle(i)
+      if of.lane ~= lane then
+        lane, book = of.lane, lanes.get(of.lane)
+        seats, by_lane[lane] = lanes.seats(book).kept, by_lane[lane] or 0
+      end
+      by_lane[lane] = by_lane[lane] + 1
+      finish(book, seats, of, field + 0, rosters)
     end
   end
   count_successes(worker, ended, by_lane)

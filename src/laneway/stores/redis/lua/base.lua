@@ -38,8 +38,11 @@ function base.flush()
   end
 end
 
+-- Something is to be written that this call cannot read before.
+base.is_blind = false
+
 base.at_begin(function()
-  once, later, base.said = {}, {}, false
+  once, later, base.said, base.is_blind = {}, {}, false, false
 end)
 
 -- Forget what was read and written: what comes now is as another call, at the same instant.

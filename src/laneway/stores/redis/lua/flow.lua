@@ -176,29 +176,14 @@ function flow.ended(of, number)
   end
 end
 
--- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
--- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
--- `rosters` are the books that were loaded.
-function flow.finish(of, number, rosters)
-  local user, session, lane = of.user, of.session, of.lane
-  local book = lanes.get(lane)
-  local seat = user and (book.seats_.kept[user] or lanes.seat(book, user))
-  if seat then
-    seat.active = seat.active - 1
-    if seat.parked > 0 and seat.out == 0 then
-      bring_back(book, user, seat)
-    end
-  end
-  if not session then
-    return
-  end
-  local roster = rosters[session] or sessions.get(session)
+-- Let the next of a session in that had this run alone; `roster` is its book.
+local function let_in_next(book, seat, of, number, roster)
   local held, admitted = roster.held, roster.admitted
   if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
     flow.ended(of, number)
     return
   end
-  local other, field, priority = holding.take(session, roster)
+  local other, field, priority = holding.take(of.session, roster)
   admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
   if roster.held_of ~= (of.key or records.key_of(of)) then
     local is, other_of = runs.glance(field)
@@ -208,9 +193,43 @@ function flow.finish(of, number, rosters)
       enter_lane(other, other_of, FRESH)
     end
   elseif seat and seat.parked > 0 then
-    shelves.park_lone(lane, user, seat, field, priority, turns.enter_parked(book, priority, seat))
+    shelves.park_lone(book.name, of.user, seat, field, priority, turns.enter_parked(book, priority, seat))
   else
     shelves.put_ready(book, other, FRESH, turns.enter(book, priority, FRESH, seat))
+  end
+end
+
+local LEAST = holding.LEAST
+local park_lone, enter_parked = shelves.park_lone, turns.enter_parked
+
+-- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
+-- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
+-- `seats` and `rosters` are those that were loaded, of the lane and of sessions.
+function flow.finish(book, seats, of, number, rosters)
+  local user, session = of.user, of.session
+  local seat = user and (seats[user] or lanes.seat(book, user))
+  if seat then
+    seat.active = seat.active - 1
+    if seat.out == 0 and seat.parked > 0 then
+      bring_back(book, user, seat)
+    end
+  end
+  if not session then
+    return
+  end
+  local roster = rosters[session] or sessions.get(session)
+  local queue, admitted = roster.quick, roster.admitted
+  if not queue or admitted[1] ~= number or roster.held_of ~= of.key or not seat or seat.parked == 0 then
+    let_in_next(book, seat, of, number, roster)
+    return
+  end
+  local taken = roster.taken
+  local at = 3 * taken + 1
+  local other, priority = queue[at], queue[at + 2] - LEAST
+  admitted[1], roster.unstarted_then, roster.held, roster.taken = other, other, roster.held - 1, taken + 1
+  park_lone(book.name, user, seat, queue[at + 1], priority, enter_parked(book, priority, seat))
+  if not queue[at + 3] then
+    holding.forget(roster)
   end
 end
 

@@ -10,20 +10,21 @@ local holding = {}
 
 local HEADS = 12  -- of them stand in the book at most
 local SCALE, LEAST = 256, 101  -- priorities are greater than -LEAST, codes than 0
+holding.LEAST = LEAST
 
--- Read what stands in the book: numbers as they are, and as texts, and codes.
+-- What stands in the book is read as a list (`queue`): a number, that as text, its code, the next number.
 local function read_heads(book)
-  local numbers, fields, codes = {}, {}, {}
+  local queue, at = {}, 1
   for member, score in gmatch(book.heads, '(%d+) (%-?%d+)') do
-    local number, nth = tonumber(member), #numbers + 1
-    numbers[nth], fields[nth], codes[nth] = number, base.digits(number), score % SCALE
+    local number = tonumber(member)
+    queue[at], queue[at + 1], queue[at + 2], at = number, base.digits(number), score % SCALE, at + 3
   end
-  book.numbers, book.fields, book.codes = numbers, fields, codes
-  return fields
+  book.queue = queue
+  return queue
 end
 
-local function forget_heads(book)
-  book.heads, book.taken, book.numbers, book.fields, book.codes, book.tail = '', 0, false, false, false, false
+function holding.forget(book)
+  book.heads, book.taken, book.queue, book.tail, book.quick = '', 0, false, false, false
 end
 
 -- Let all of them stand in the order; return it.
@@ -35,11 +36,11 @@ function holding.leave(session, book)
       order:put(tonumber(score), tonumber(member))
     end
   end
-  forget_heads(book)
+  holding.forget(book)
   return order
 end
 
--- Let the first of the order stand in the book instead; return their numbers as texts.
+-- Let the first of the order stand in the book instead; return them as a list.
 local function fill_heads(session, book)
   local order = orders.at('held:' .. session)
   local page = order:take_page(HEADS)
@@ -47,13 +48,13 @@ local function fill_heads(session, book)
     local number, score = order:take()
     page = {base.member(number), base.digits(score)}
   end
-  book.heads, book.taken, book.tail = table.concat(page, ' '), 0, false
-  local codes, fields, numbers = base.roomy(), base.numbers_of(page, 1, HEADS)
+  book.heads, book.taken, book.tail, book.quick = table.concat(page, ' '), 0, false, false
+  local queue, at, fields, numbers = base.roomy(), 1, base.numbers_of(page, 1, HEADS)
   for nth = 1, #fields do
-    codes[nth] = page[2 * nth] % SCALE
+    queue[at], queue[at + 1], queue[at + 2], at = numbers[nth], fields[nth], page[2 * nth] % SCALE, at + 3
   end
-  book.numbers, book.fields, book.codes = numbers, fields, codes
-  return fields
+  book.queue = queue
+  return queue
 end
 
 -- Put a run behind its session, which counts it already, at that place.
@@ -73,18 +74,19 @@ end
 
 -- Take the first; return its number, that as text, and its priority, which holds if the book says whose it is.
 function holding.take(session, book)
-  local fields, taken = book.fields or holding.first(session, book), book.taken + 1
-  local number, field, priority = book.numbers[taken], fields[taken], book.codes[taken] - LEAST
-  book.taken = taken
-  if not fields[taken + 1] then
-    forget_heads(book)
+  local queue, taken = book.queue or holding.first(session, book), book.taken
+  local at = 3 * taken + 1
+  local number, field, priority = queue[at], queue[at + 1], queue[at + 2] - LEAST
+  book.taken = taken + 1
+  if not queue[at + 3] then
+    holding.forget(book)
   end
   return number, field, priority
 end
 
--- Return the numbers of the first, as texts, those behind `book.taken`.
+-- Return the list of the first; those before `book.taken` are held no more.
 function holding.first(session, book)
-  return book.fields or (book.heads == '' and fill_heads(session, book)) or read_heads(book)
+  return book.queue or (book.heads == '' and fill_heads(session, book)) or read_heads(book)
 end
 
 -- Return the place of a run that is held.
@@ -101,9 +103,9 @@ end
 -- Return the runs that a session holds back, in order.
 function holding.all(session)
   local numbers, book = {}, sessions.get(session)
-  if book.heads ~= '' then
-    holding.first(session, book)
-    numbers = {unpack(book.numbers, book.taken + 1)}
+  local queue = book.heads ~= '' and holding.first(session, book) or {}
+  for at = 3 * book.taken + 1, #queue, 3 do
+    numbers[#numbers + 1] = queue[at]
   end
   for _, number in ipairs(orders.at('held:' .. session):all()) do
     numbers[#numbers + 1] = number

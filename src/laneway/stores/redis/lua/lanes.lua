@@ -79,7 +79,7 @@ base.at_end(function()
 end)
 
 local function make_seat()
-  return {active = 0, parked = 0, out = 0, line = false, turns = {}}
+  return {active = 0, parked = 0, out = 0, line = false, turns = {}, was = false}
 end
 
 local ints = records.ints
@@ -111,7 +111,7 @@ end
 
 local function read_seat(text)
   local _, active, parked, out, line, turns = unpack_limit(text, 5, 1)
-  return {active = active, parked = parked, out = out, line = line, turns = turns}
+  return {active = active, parked = parked, out = out, line = line, turns = turns, was = false}
 end
 
 function lanes.seats(book)

@@ -81,6 +81,7 @@ local function make(name)
     throttled = false,
     paused = paused,
     alone = false,  -- the next must wait until nothing is admitted: it interrupted them
+    was = false,
   }
   sessions.judge(book)
   return book
@@ -89,7 +90,8 @@ end
 -- What seldom changes of a book stands behind what changes all the time, and is the same text of many sessions: it is
 -- read once for all of them, and must not be changed in place (`own_list`). Assigning any of it makes a book forget the
 -- text (`rest`). So the text of all behind what the end of a run changes is kept, too (`tail`), until somebody asks for
--- the book to change more.
+-- the book to change more. As long as it is, `quick` is the list of the first that are held (holding.lua) if all that
+-- the end of the one admitted run does is to let in the next of these.
 local rests, rests_kept = {}, 0  -- by text: the metatable of books that have it
 local MOST_RESTS = 100
 
@@ -141,7 +143,7 @@ local function write(book)
   if not tail then
     local heads = book.heads
     tail = ints[book.back] .. ints[book.joined] .. ints[book.front] .. text_heads[#heads] .. heads .. book.held_of .. rest
-    book.tail = tail
+    book.tail, book.quick = tail, book.simple and book.back == 0 and not admitted[2] and book.queue
   end
   if first and not admitted[2] and (unstarted == first or unstarted == 0) then
     local number = pack(first)
@@ -157,8 +159,8 @@ local function read(text)
   local shared = rest_of(rest)
   return setmetatable({
     admitted = admitted, unstarted_then = unstarted, held = held, back = back, joined = joined, front = front,
-    taken = taken, heads = heads, fields = false, numbers = false, codes = false, held_of = pack(held_of), rest = rest,
-    tail = false, simple = shared.__index.simple,
+    taken = taken, heads = heads, queue = false, held_of = pack(held_of), rest = rest, tail = false,
+    simple = shared.__index.simple, quick = false, was = false,
   }, shared)
 end
 
@@ -192,7 +194,7 @@ kept_sessions:remember()
 -- Return the book of a session, a new one if it is idle.
 function sessions.get(name)
   local book = kept_sessions:get(name)
-  book.tail = false
+  book.tail, book.quick = false, false
   return book
 end
 
@@ -207,7 +209,7 @@ end
 function sessions.find(name)
   local book = kept_sessions:find(name)
   if book then
-    book.tail = false
+    book.tail, book.quick = false, false
   end
   return book
 end

@@ -312,7 +312,7 @@ function shelves.drop_from_book(place, number)
   end
   local book = shelf == 'held' and sessions.find(owner)
   local at = book and book.heads ~= '' and base.index_of(holding.first(owner, book), base.digits(number))
-  if not at or at <= book.taken then
+  if not at or at <= 3 * book.taken then
     return false
   end
   holding.leave(owner, book):remove(number)
