@@ -8,6 +8,7 @@
 
 local alike = {}
 local INLINE, FIRST, NO_RESULT = records.INLINE, records.FIRST, pack(false)
+local start_back = turns.start_back
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -123,8 +124,7 @@ local function read_ahead(owners, count)
   for i = 1, #named do
     local book = kept[named[i]]
     if book and book.held > 0 and book.held_of == sessions.NOBODY then
-      local queue = book.queue or holding.first(named[i], book)
-      fields[#fields + 1] = queue[3 * book.taken + 2]
+      fields[#fields + 1] = holding.first(named[i], book)
     end
   end
   runs.offer(fields)
@@ -318,13 +318,15 @@ function alike.start(worker, book, count, tasks, found)
   alike.lend(worker, book.name, lent)
 end
 
--- Return two functions. The first tells of a run, by its number and that as text, whether it can be started without being
+-- Return three functions. The first tells of a run, by its number and that as text, whether it can be started without being
 -- read: its record, its state, whose it is, as what kind it comes, and what it becomes; nothing of one that has to be
--- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`.
-function alike.starter(worker, tasks, found)
+-- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`. The
+-- third does both, and all that follows, with one that came back and whose start lets nobody into its session, as long
+-- as its user may have it by the cap that all have; it tells if so, and leaves the lane's own counts to who calls it.
+function alike.starter(worker, book, tasks, found)
   local hushed_now, look = is_hushed(), records.look
   local rewritten, offered, kept, kinds, looked_at, owners = runs.unread()
-  local lone_of = runs.lone
+  local lone_of, seats, cap = runs.lone, lanes.seats(book).kept, lanes.common_cap(book)
   local numbers, fences, handed, grouped = found.numbers, found.fences, found.handed, nil
 
   local function start_of_run(number, field)
@@ -341,7 +343,7 @@ function alike.starter(worker, tasks, found)
       after = start_of(is, worker)
     end
     if after and tasks[of.task] then
-      return text, is, of, kinds[number] or (lone_of[number] and BACK + LONE) or is.kind, after
+      return text, is, of, kinds[number] or (lone_of[number] and BACK) or is.kind, after
     end
     return nil
   end
@@ -359,5 +361,23 @@ function alike.starter(worker, tasks, found)
     flown, flying[record], flown_is[last], flown_of[last], flown_rest[last] = last, last, after.is, of, rest
   end
 
-  return start_of_run, start_as
+  local function start_lone(number, field, rank)
+    local text = offered[field]
+    if not text or not runs.kinds or byte(text, -2) == 0xc2 or not hushed_now then
+      return false
+    end
+    local is, of = look(text)
+    local after, seat = started_states[is], seats[of.user]
+    if not after or not tasks[of.task] or not seat or not cap or seat.active >= cap then
+      return false
+    end
+    start_back(book, of.priority, seat, rank)
+    start_as(number, field, text, is, of, after)
+    if seat.parked > 0 and seat.active < cap then
+      bring_back(book, of.user, seat)
+    end
+    return true
+  end
+
+  return start_of_run, start_as, start_lone
 end

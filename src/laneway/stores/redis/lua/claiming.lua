@@ -60,7 +60,7 @@ local function start(book, of, seat, kind, rank)
   else
     turns.start(book, of.priority, seat, kind, rank, 1)
   end
-  if kind < LONE and of.session and kind % 2 < AGAIN then
+  if of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)
     session.unstarted_then = 0
     if session.held > 0 and #session.admitted < sessions.limit(session) then
@@ -146,28 +146,23 @@ local function claim_from(lane, share, asker, started, moves)
   end
   read_ahead(book, goal - #numbers)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of, start_as = alike.starter(asker.worker, asker.free, started)
-  local lone_of, seats, start_one, cap = runs.lone, lanes.seats(book).kept, turns.start_one, lanes.common_cap(book)
-  while #numbers < goal and moves > 0 do
+  local start_of, start_as, start_lone = alike.starter(asker.worker, book, asker.free, started)
+  local lone_of, lone, count = runs.lone, 0, #numbers
+  while count < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
       break
     end
-    local field = lone_of[number] or base.digits(number)
-    local text, is, of, kind, after = start_of(number, field)
-    if not text then
-      moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
+    local field = lone_of[number]
+    if field and start_lone(number, field, rank) then
+      lone, lent[#lent + 1] = lone + 1, field
     else
-      local user = of.user
-      local seat = user and (seats[user] or lanes.seat(book, user))
-      if kind >= LONE and cap and seat.active < cap then  -- as most that were parked are
-        start_one(book, of.priority, seat, kind, rank)
-        lent[#lent + 1] = field
-        start_as(number, field, text, is, of, after)
-        if seat.parked > 0 and seat.active < cap then
-          bring_back(book, user, seat)
-        end
-      elseif seat and turns.must_park(book, user, seat, of.priority, kind) then
+      field = field or base.digits(number)
+      local text, is, of, kind, after = start_of(number, field)
+      local seat = text and of.user and lanes.seat(book, of.user)
+      if not text then
+        moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
+      elseif seat and turns.must_park(book, of.user, seat, of.priority, kind) then
         park(book, number, of, kind, rank)
         moves = moves - 1
       else
@@ -176,7 +171,9 @@ local function claim_from(lane, share, asker, started, moves)
         start_as(number, field, text, is, of, after)
       end
     end
+    count = #numbers
   end
+  book.active, book.pending = book.active + lone, book.pending - lone
   alike.lend(asker.worker, lane, lent)
   return moves
 end

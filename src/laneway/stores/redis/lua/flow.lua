@@ -199,7 +199,7 @@ local function let_in_next(book, seat, of, number, roster)
   end
 end
 
-local LEAST = holding.LEAST
+local SCALE, LEAST, NEXT = holding.SCALE, holding.LEAST, holding.NEXT
 local park_lone, enter_parked = shelves.park_lone, turns.enter_parked
 
 -- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
@@ -218,17 +218,17 @@ function flow.finish(book, seats, of, number, rosters)
     return
   end
   local roster = rosters[session] or sessions.get(session)
-  local queue, admitted = roster.quick, roster.admitted
-  if not queue or admitted[1] ~= number or roster.held_of ~= of.key or not seat or seat.parked == 0 then
+  local admitted = roster.admitted
+  if not roster.quick or admitted[1] ~= number or roster.held_of ~= of.key or not seat or seat.parked == 0 then
     let_in_next(book, seat, of, number, roster)
     return
   end
-  local taken = roster.taken
-  local at = 3 * taken + 1
-  local other, priority = queue[at], queue[at + 2] - LEAST
-  admitted[1], roster.unstarted_then, roster.held, roster.taken = other, other, roster.held - 1, taken + 1
-  park_lone(book.name, user, seat, queue[at + 1], priority, enter_parked(book, priority, seat))
-  if not queue[at + 3] then
+  local heads = roster.heads
+  local _, last, field, score = find(heads, NEXT, roster.taken + 1)  -- as `holding.take` does
+  local other, priority = field + 0, score % SCALE - LEAST
+  admitted[1], roster.unstarted_then, roster.held, roster.taken, roster.listed = other, other, roster.held - 1, last, false
+  park_lone(book.name, user, seat, field, priority, enter_parked(book, priority, seat))
+  if last == #heads then
     holding.forget(roster)
   end
 end

@@ -1,7 +1,8 @@
 -- needs: base, orders, records, runs, sessions
 -- Runs of a session that wait to be admitted, by place: sorted set `held:<session>`, but for the first of them. Those stand
--- in the session's book (`heads`), as text: number and score, the next number; how many of them are held no more is
--- `taken`. So ending a run, which lets the next one in, needs no call for it but every twelfth time.
+-- in the session's book (`heads`), as text: number and score, the next number, a space behind each; the first bytes of it
+-- may be of some that are held no more (`taken`). So a session that holds few has no set at all, and what lets the next
+-- one in needs no call but every twelfth time.
 --
 -- A score is SCALE times the place, and, of those that have come in their turn, a code for the priority. So of a run whose
 -- session's book says whose it is (`held_of`), all is known that admits it, and its record is not read.
@@ -10,51 +11,59 @@ local holding = {}
 
 local HEADS = 12  -- of them stand in the book at most
 local SCALE, LEAST = 256, 101  -- priorities are greater than -LEAST, codes than 0
-holding.LEAST = LEAST
+local NEXT, EACH = '^0*(%d+) (%-?%d+) ', '(%d+) (%-?%d+) '  -- numbers may have zeros in front
+holding.SCALE, holding.LEAST, holding.NEXT = SCALE, LEAST, NEXT
 
--- What stands in the book is read as a list (`queue`): a number, that as text, its code, the next number.
-local function read_heads(book)
-  local queue, at = {}, 1
-  for member, score in gmatch(book.heads, '(%d+) (%-?%d+)') do
-    local number = tonumber(member)
-    queue[at], queue[at + 1], queue[at + 2], at = number, base.digits(number), score % SCALE, at + 3
-  end
-  book.queue = queue
-  return queue
+-- Forget what stood in the book: nothing of it is held any more.
+function holding.forget(book)
+  book.heads, book.taken, book.listed, book.tail, book.quick = '', 0, 0, false, false
 end
 
-function holding.forget(book)
-  book.heads, book.taken, book.queue, book.tail, book.quick = '', 0, false, false, false
+-- Go through those that stand in the book: numbers and scores as texts.
+local function each_head(book)
+  return gmatch(sub(book.heads, book.taken + 1), EACH)
+end
+
+local function count_heads(book)
+  local count = 0
+  for _ in each_head(book) do
+    count = count + 1
+  end
+  return count
 end
 
 -- Let all of them stand in the order; return it.
 function holding.leave(session, book)
-  local order, nth = orders.at('held:' .. session), 0
-  for member, score in gmatch(book.heads, '(%d+) (%-?%d+)') do
-    nth = nth + 1
-    if nth > book.taken then
-      order:put(tonumber(score), tonumber(member))
-    end
+  local order = orders.at('held:' .. session)
+  for member, score in each_head(book) do
+    order:put(tonumber(score), tonumber(member))
   end
   holding.forget(book)
   return order
 end
 
--- Let the first of the order stand in the book instead; return them as a list.
+-- Let the first of the order stand in the book instead.
 local function fill_heads(session, book)
   local order = orders.at('held:' .. session)
   local page = order:take_page(HEADS)
   if not page then
     local number, score = order:take()
-    page = {base.member(number), base.digits(score)}
+    page = {base.digits(number), base.digits(score)}
   end
-  book.heads, book.taken, book.tail, book.quick = table.concat(page, ' '), 0, false, false
-  local queue, at, fields, numbers = base.roomy(), 1, base.numbers_of(page, 1, HEADS)
-  for nth = 1, #fields do
-    queue[at], queue[at + 1], queue[at + 2], at = numbers[nth], fields[nth], page[2 * nth] % SCALE, at + 3
+  book.heads, book.taken, book.listed = table.concat(page, ' ') .. ' ', 0, #page / 2
+  book.tail, book.quick = false, false
+end
+
+-- Put a run that comes in its turn behind its session: into the book if it has room and all others stand there.
+local function put_last(run, book, score)
+  local listed = book.listed or count_heads(book)
+  if listed < HEADS and listed + 1 == book.held then
+    book.heads = sub(book.heads, book.taken + 1) .. base.digits(run.number) .. ' ' .. base.digits(score) .. ' '
+    book.taken, book.listed = 0, listed + 1
+  else
+    book.listed = listed
+    orders.at('held:' .. run.session):put(score, run.number)
   end
-  book.queue = queue
-  return queue
 end
 
 -- Put a run behind its session, which counts it already, at that place.
@@ -65,8 +74,8 @@ function holding.put(run, place)
     key = sessions.NOBODY
   end
   run.shelf, book.held_of = 'held', key
-  if place > 0 then  -- it is the last
-    orders.at('held:' .. run.session):put(SCALE * place + LEAST + run.priority, run.number)
+  if place > 0 then
+    put_last(run, book, SCALE * place + LEAST + run.priority)
   else
     holding.leave(run.session, book):put(SCALE * place, run.number)
   end
@@ -74,24 +83,39 @@ end
 
 -- Take the first; return its number, that as text, and its priority, which holds if the book says whose it is.
 function holding.take(session, book)
-  local queue, taken = book.queue or holding.first(session, book), book.taken
-  local at = 3 * taken + 1
-  local number, field, priority = queue[at], queue[at + 1], queue[at + 2] - LEAST
-  book.taken = taken + 1
-  if not queue[at + 3] then
+  if book.heads == '' then
+    fill_heads(session, book)
+  end
+  local _, last, field, score = find(book.heads, NEXT, book.taken + 1)
+  if last < #book.heads then
+    book.taken, book.listed = last, book.listed and book.listed - 1
+  else
     holding.forget(book)
   end
-  return number, field, priority
+  return field + 0, field, score % SCALE - LEAST
 end
 
--- Return the list of the first; those before `book.taken` are held no more.
+-- Return the number of the first, as text.
 function holding.first(session, book)
-  return book.queue or (book.heads == '' and fill_heads(session, book)) or read_heads(book)
+  if book.heads == '' then
+    fill_heads(session, book)
+  end
+  return match(book.heads, NEXT, book.taken + 1)
+end
+
+-- Tell whether a run stands in the book; return its score, as text, if so.
+function holding.score_of(book, number)
+  for member, score in each_head(book) do
+    if tonumber(member) == number then
+      return score
+    end
+  end
+  return nil
 end
 
 -- Return the place of a run that is held.
 function holding.place_of(run)
-  local score = match(sessions.get(run.session).heads, base.member(run.number) .. ' (%-?%d+)')
+  local score = holding.score_of(sessions.get(run.session), run.number)
   return holding.place_at(score or call('ZSCORE', PREFIX .. 'held:' .. run.session, base.member(run.number)) or 0)
 end
 
@@ -102,10 +126,9 @@ end
 
 -- Return the runs that a session holds back, in order.
 function holding.all(session)
-  local numbers, book = {}, sessions.get(session)
-  local queue = book.heads ~= '' and holding.first(session, book) or {}
-  for at = 3 * book.taken + 1, #queue, 3 do
-    numbers[#numbers + 1] = queue[at]
+  local numbers = {}
+  for member in each_head(sessions.get(session)) do
+    numbers[#numbers + 1] = tonumber(member)
   end
   for _, number in ipairs(orders.at('held:' .. session):all()) do
     numbers[#numbers + 1] = number

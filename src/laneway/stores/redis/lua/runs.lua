@@ -1,5 +1,5 @@
 -- needs: base, ledgers, records, sessions
--- gives: runs, TERMINAL, BESIDE, HANDED, LONE
+-- gives: runs, TERMINAL, BESIDE, HANDED
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 --
 -- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the
@@ -14,12 +14,11 @@ local kept_runs = ledgers.at('runs')
 -- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
 local kinds_of = {}
 local PARKED = 1000
-local LONE = 64  -- added to the kind of one whose start lets nobody into its session; no record has it
 local any_read = false  -- somebody has read a run, and may have to be told
 
--- Those that came back, as BACK + LONE, stand here instead: their numbers as texts, by number.
+-- Those that came back and whose start lets nobody into their sessions stand here instead: by number, that as text.
 local lone_of = {}
-local CAME_BACK = 2
+local CAME_BACK = 2  -- their kind
 
 -- The same tables for those who are in a hurry; `kinds` as long as nobody has read a run: then it is `runs.place` that
 -- notes.
@@ -39,9 +38,9 @@ local function noted(number)
   if not kind then
     return 'ready', CAME_BACK
   elseif kind < 0 then
-    return 'parked', (kind + PARKED) % LONE
+    return 'parked', kind + PARKED
   end
-  return 'ready', kind % LONE
+  return 'ready', kind
 end
 
 kept_runs.to_text = records.write
@@ -98,7 +97,7 @@ function runs.place(number, parked, kind, lone)
   local field = any_read and base.digits(number)
   local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
   if run then
-    run.shelf, run.kind = parked and 'parked' or 'ready', kind % LONE
+    run.shelf, run.kind = parked and 'parked' or 'ready', kind
     return
   elseif not kept_runs.key then
     kept_runs:touch()

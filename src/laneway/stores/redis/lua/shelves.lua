@@ -171,7 +171,7 @@ function shelves.unpark(lane, user, seat)
     seat.line = false
   end
   if ticket >= LEAST_LONE then
-    return field + 0, (ticket - LONE_TICKET) / 2, BACK + LONE, field
+    return field + 0, (ticket - LONE_TICKET) / 2, BACK, field
   end
   local again = ticket % 2
   return field + 0, (ticket - again) / 2, BACK + again * AGAIN
@@ -311,8 +311,7 @@ function shelves.drop_from_book(place, number)
     return step_out_of_line(owner, user, number)
   end
   local book = shelf == 'held' and sessions.find(owner)
-  local at = book and book.heads ~= '' and base.index_of(holding.first(owner, book), base.digits(number))
-  if not at or at <= 3 * book.taken then
+  if not book or not holding.score_of(book, number) then
     return false
   end
   holding.leave(owner, book):remove(number)

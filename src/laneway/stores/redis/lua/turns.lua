@@ -207,6 +207,22 @@ function turns.start(book, priority, seat, kind, rank, count)
   end
 end
 
+-- Do the same for one run that came back and was never started, but for the lane's counts of what is active and pending.
+function turns.start_back(book, priority, seat, rank)
+  local pace, list, tag = book.paces[priority], seat.turns, rank + HEAD_START * priority
+  pace.ready = pace.ready - 1
+  if tag > pace.v then
+    pace.v = tag
+  end
+  seat.active, seat.out = seat.active + 1, 0
+  for at = 1, #list, 3 do
+    if list[at] == priority then
+      list[at + 2] = list[at + 2] - 1
+      return
+    end
+  end
+end
+
 -- Do the same for one run of a user.
 function turns.start_one(book, priority, seat, kind, rank)
   local pace, tag = book.paces[priority], rank + HEAD_START * priority
