@@ -326,7 +326,10 @@ end
 function alike.starter(worker, book, tasks, found)
   local hushed_now, look = is_hushed(), records.look
   local rewritten, offered, kept, kinds, looked_at, owners = runs.unread()
-  local lone_of, seats, cap = runs.lone, lanes.seats(book).kept, lanes.common_cap(book)
+  local lone_of, seats, cap = runs.lone, lanes.seats(book).kept, nil
+  if next(lone_of) ~= nil or next(seats) ~= nil then
+    cap = lanes.common_cap(book)
+  end
   local numbers, fences, handed, grouped = found.numbers, found.fences, found.handed, nil
 
   local function start_of_run(number, field)

@@ -241,17 +241,24 @@ function base.is_absent(name)
   return place <= absent
 end
 
+local NO_MEMBERS = {}  -- never written to
+
 -- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
 function base.set(name)
   local set = sets[name]
-  if not set then
-    set = {}
-    local members = base.is_absent(name) and {} or call('SMEMBERS', PREFIX .. name)
-    for i = 1, #members do
-      set[members[i]] = true
-    end
-    sets[name] = set
+  if set then
+    return set
   end
+  if place_of[name] and base.is_absent(name) then
+    sets[name] = NO_MEMBERS
+    return NO_MEMBERS
+  end
+  set = {}
+  local members = call('SMEMBERS', PREFIX .. name)
+  for i = 1, #members do
+    set[members[i]] = true
+  end
+  sets[name] = set
   return set
 end
 
@@ -264,6 +271,10 @@ end)
 function base.put_in(name, member, there)
   local set = base.set(name)
   if (set[member] or false) ~= there then
+    if set == NO_MEMBERS then
+      set = {}
+      sets[name] = set
+    end
     set[member] = there or nil
     local changed = changed_sets[name]
     if not changed then
@@ -328,14 +339,9 @@ function base.member(number)
   return text
 end
 
--- Return a list that need not grow for twelve.
-function base.roomy()
-  return {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
-end
-
 -- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers, as texts and as they are.
 function base.numbers_of(page, at, count)
-  local fields, numbers, digits, least, most = base.roomy(), base.roomy(), 1, 0, 10
+  local fields, numbers, digits, least, most = {}, {}, 1, 0, 10
   for nth = 1, min(count, (#page - at + 1) / 2) do
     local member = page[at]
     local number = member + 0  -- Lua reads it as a number, without a call
@@ -367,10 +373,8 @@ function base.sorted_keys(map)
   for key in pairs(map) do
     keys[#keys + 1] = key
   end
-  if type(keys[1]) == 'string' then
-    table.sort(keys, base.comes_before)
-  else
-    table.sort(keys)
+  if #keys > 1 then
+    table.sort(keys, type(keys[1]) == 'string' and base.comes_before or nil)
   end
   return keys
 end

@@ -258,8 +258,16 @@ local function write_ledger(ledger)
   if ledger.complete then
     ledger:complete()
   end
+  if next(ledger.kept) == nil and next(ledger.rewritten) == nil then
+    return
+  end
   local sets, gone, at, count = {}, {}, 1, 0
-  local texts, to_text, memory = ledger.texts, ledger.to_text or packer(ledger.write), ledger.memory
+  local texts, memory = ledger.texts, ledger.memory
+  local to_text = ledger.to_text
+  if not to_text then
+    to_text = packer(ledger.write)
+    ledger.to_text = to_text
+  end
   for field, text in pairs(ledger.rewritten) do
     sets[at], sets[at + 1] = field, text
     at = at + 2

@@ -177,7 +177,7 @@ function waking.wake(lends)
     end
     local left, aside = startable(books)
     local somebody_asks = false
-    for _, worker in ipairs(idle) do
+    for _, worker in ipairs((left[1] or aside[1]) and idle or {}) do
       if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
         if lends and worker[4] and not lender and is_there(worker[1]) then
           lender = worker
