@@ -144,6 +144,30 @@ def test_what_is_of_its_very_type_needs_no_second_look(args: dict[str, Any]) -> 
     assert packed(parameters.pack) == packed(parameters._pack_with_care)
 
 
+def count_up(number: int, text: str) -> None: ...
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"number": st.integers() | st.sampled_from([1.0, True, 2**64, 10**400])},
+            optional={"text": st.text() | st.just("x" * LIMIT) | st.just("ä" * (LIMIT // 3)), "more": st.booleans()},
+        )
+    )
+)
+def test_many_are_packed_as_each_of_them_is(many: list[dict[str, Any]]) -> None:
+    parameters = of(count_up)
+
+    def packed(pack: Callable[[], list[str]]) -> list[str] | str:
+        try:
+            return pack()
+        except BadArguments as error:
+            return str(error)
+
+    one_by_one = packed(lambda: [parameters.pack(args, LIMIT) for args in many])
+    assert packed(lambda: parameters.pack_all(many, LIMIT)) == one_by_one
+
+
 def test_a_default_is_left_to_the_handler() -> None:
     parameters = of(summarize)
 

@@ -44,6 +44,7 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     )
     await store.submit([*new_runs(3, "chat", session="chat"), new_run("window", session="chat", delay=5)])
     await store.submit([new_run("still", session="still"), *new_runs(3, "fragile", task="fragile")])
+    await store.submit(new_runs(15, "many", session="many", policy=SessionPolicy(cap=100)))
     await store.hold(Held.SESSION, "still", held=True)
     await store.hold(Held.USER, "zoe", held=True)
     await store.hold(Held.TASK, "mail", held=True)

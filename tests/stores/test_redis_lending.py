@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from laneway.core.run import NewRun
 from laneway.core.states import RunState
 from laneway.core.step import StepReply
 from laneway.ports.store import Store
@@ -67,9 +68,20 @@ async def test_what_goes_the_long_way_in_is_claimed_as_well(two: Two) -> None:
     assert [(run.id, run.session, run.user) for run in lent.reply.claimed] == [("a", "s", "u")]
 
 
-async def test_a_step_that_was_lent_leaves_what_a_step_leaves(two: Two, redis_url: str, clock: FakeClock) -> None:
-    news = [new_run("a"), new_run("b", user="u"), new_run("c", session="s"), new_run("d", delay=1)]
-
+@pytest.mark.parametrize(
+    "news",
+    [
+        [new_run("a"), new_run("b", user="u"), new_run("c", session="s"), new_run("d", delay=1)],
+        # Those that go straight in: few are found by the step before they are written, many are written before.
+        new_runs(1, "plain"),
+        new_runs(5, "plain"),
+        new_runs(12, "plain"),
+        [new_run("long", args={"much": "x" * 2000}), *new_runs(3, "ann", user="ann", priority=3)],
+    ],
+)
+async def test_a_step_that_was_lent_leaves_what_a_step_leaves(
+    two: Two, redis_url: str, clock: FakeClock, news: list[NewRun]
+) -> None:
     async def left(store: RedisStore, *, lends: bool) -> tuple[StepReply, list[object]]:
         hand = await Hand(store).register()
         await (hand.lend(room=2) if lends else hand.step(room=2, park=True))

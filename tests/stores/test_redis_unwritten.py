@@ -199,3 +199,24 @@ async def test_it_is_left_unwritten(redis_store: RedisStore) -> None:
     assert any(record[5] > 0 for record in admitted)  # a fence: it has started
     assert any(record[4] == "held" for record in admitted)  # it is parked
     await check_invariants(redis_store)
+
+
+async def test_the_first_that_a_session_holds_stand_in_its_book_alone(redis_store: RedisStore) -> None:
+    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+    runs = [new_run(f"run-{nth:03}", session="chat", policy=PATIENT) for nth in range(80)]
+    waiting, started, sets = iter(runs[13:]), list[str](), 0
+
+    await redis_store.submit(runs[:13])
+    assert await behind.do("EXISTS", "held:chat") == 0
+    claimed = await hand.claim()
+    while claimed:
+        started += [run.id for run in claimed]
+        assert await redis_store.check() == []
+        # Behind some that are held no more, until the book is full, and beyond; in the end none are left.
+        await redis_store.submit([run for _, run in zip(range(2), waiting, strict=False)])
+        sets += await behind.do("EXISTS", "held:chat")
+        claimed = (await hand.succeed(*claimed, room=1)).claimed
+
+    assert started == [run.id for run in runs]
+    assert 0 < sets < len(runs)
+    assert await behind.do("EXISTS", "held:chat", "sessions") == 0

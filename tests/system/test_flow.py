@@ -122,6 +122,8 @@ async def test_every_message_is_answered_or_it_is_known_why_not(stage: Stage) ->
             await traffic.stop_some_session()
         await until(traffic.over, "everything is sent", within=sized(120, 3000))
         await stage.drained(client, within=sized(60, 600))
+        for worker in traffic.workers:
+            await stage.said(worker, '"event":"ready"')  # the last to come may not know yet how to stop
         await stage.stop(*traffic.workers)
 
         store = await client.open()

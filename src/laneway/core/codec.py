@@ -7,7 +7,7 @@ with instants as RFC 3339 text. A reader ignores names it does not know and refu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -60,7 +60,7 @@ def to_json(value: object, what: str, limit: int, plural: bool = True) -> str:
     return text
 
 
-def flat_json(value: dict[str, Any], what: str, limit: int) -> str:
+def flat_json(value: Mapping[str, Any], what: str, limit: int) -> str:
     """Do the same for values that are whole numbers, texts, true or false: nothing in them is unreal or deep.
 
     >>> flat_json({"doc": "null"}, "the arguments", 100)
@@ -74,6 +74,22 @@ def flat_json(value: dict[str, Any], what: str, limit: int) -> str:
     except (ValueError, OverflowError, msgspec.MsgspecError):
         return to_json(value, what, limit)  # which says what is wrong
     return data.decode() if len(data) <= limit else to_json(value, what, limit)
+
+
+def flat_jsons(values: Sequence[Mapping[str, Any]], what: str, limit: int) -> list[str]:
+    """Do the same for each of these.
+
+    >>> flat_jsons([{"number": 1}, {"number": 2}], "the arguments", 100)
+    ['{"number":1}', '{"number":2}']
+    """
+    try:
+        texts = [data.decode() for data in map(_encode, values)]
+    except (ValueError, OverflowError, msgspec.MsgspecError):
+        return [flat_json(value, what, limit) for value in values]
+    # A character takes at most four bytes.
+    if 4 * max(map(len, texts), default=0) > limit:
+        return [flat_json(value, what, limit) for value in values]
+    return texts
 
 
 from_json: Callable[[str], Any] = msgspec.json.Decoder().decode

@@ -8,7 +8,8 @@ converted; a parameter without an annotation takes any JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -62,22 +63,20 @@ class Parameters:
             self.check(text)
         return text
 
-    def pack_all(self, many: Iterable[Mapping[str, Any]], limit: int) -> list[str]:
+    def pack_all(self, many: Sequence[Mapping[str, Any]], limit: int) -> list[str]:
         """Return what `pack` returns of each of these."""
-        if not self._flat:
-            return [self.pack(args, limit) for args in many]
-        plain, count, flat_json, what = self._plain, len(self._plain), codec.flat_json, self._what
-        texts = []
-        for args in many:
-            if type(args) is dict and len(args) == count:
-                for name, wanted in plain:
-                    if type(args.get(name)) is not wanted:
-                        break
-                else:
-                    texts.append(flat_json(args, what, limit))
-                    continue
-            texts.append(self.pack(args, limit))
-        return texts
+        if self._flat and self._are_flat(many):
+            return codec.flat_jsons(many, self._what, limit)
+        return [self.pack(args, limit) for args in many]
+
+    def _are_flat(self, many: Sequence[Mapping[str, Any]]) -> bool:
+        # One look through all of them for each name: a loop of our own takes twice as long.
+        if set(map(type, many)) != {dict} or set(map(len, many)) != {len(self._plain)}:
+            return False
+        try:
+            return all(set(map(type, map(itemgetter(name), many))) == {wanted} for name, wanted in self._plain)
+        except KeyError:
+            return False
 
     def _pack_with_care(self, args: Mapping[str, Any], limit: int) -> str:
         # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.

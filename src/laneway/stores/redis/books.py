@@ -50,13 +50,14 @@ def seat_of(packed: Sequence[Any]) -> Seat:
 
 
 def turns_of(packed: Sequence[Any]) -> list[tuple[int, Turn]]:
-    """Return the turns of the user whose seat this is, with their priorities.
+    """Return the turns of the user whose seat this is, with their priorities, for which somebody waits.
 
-    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, False, (5, 17, 2)))]
+    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, False, (5, 17, 2, 7, 3, 0)))]
     [(5, 17, 2)]
     """
     flat = packed[4] or ()  # an empty list of Lua's is packed as an empty table
-    return [(priority, Turn(last, waiting)) for priority, last, waiting in zip(*[iter(flat)] * 3, strict=True)]
+    rows = zip(*[iter(flat)] * 3, strict=True)
+    return [(priority, Turn(last, waiting)) for priority, last, waiting in rows if waiting]
 
 
 def rule_of(packed: Any) -> Rule:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 3  # the numbered form of all this
+LAYOUT = 4  # the numbered form of all this
 
 
 class Goes(StrEnum):
@@ -105,7 +105,7 @@ KEYS = (
     Key("seats:<lane>", "hash", "lanes", _SETTLED, "user -> counts, the first that are parked, turns, packed"),
     Key("caps:<lane>", "hash", "lanes", _SETTLED, "user -> cap that holds; 0 while the user is paused"),
     Key("set_caps", "hash", "ruling", _SETTLED, "lane and user -> cap that an operator set"),
-    Key("sessions", "hash", "sessions", _SETTLED, "session -> its book, packed"),
+    Key("sessions", "hash", "rosters", _SETTLED, "session -> its book, packed"),
     Key("session_rules", "hash", "ruling", _SETTLED, "session -> what an operator set of it, packed"),
     Key("paused_sessions", "set", "ruling", _SETTLED, "sessions that are paused"),
     Key("paused_users", "set", "ruling", _SETTLED, "users who are paused"),

@@ -1,4 +1,4 @@
--- needs: base, records, runs, logs, lanes, sessions, shelves, flow, workers, holding
+-- needs: base, records, runs, logs, lanes, turns, sessions, shelves, flow, workers, holding
 -- Runs that are started, and that succeed, alike: what becomes of one is known from its state and whose it is, which it
 -- shares with others of a batch. So its record is not read, but gets other bytes in front of what is its own.
 --
@@ -8,6 +8,7 @@
 
 local alike = {}
 local INLINE, FIRST, NO_RESULT = records.INLINE, records.FIRST, pack(false)
+local start_back = turns.start_back
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -51,7 +52,7 @@ local function started(is, worker)
   local text = records.state_text(run)
   return {
     text = text, is = records.state_of(text), fence = run.fence, fronts = {},
-    behind = pack(run.fence, run.attempt, run.crashes, worker.id),
+    behind = pack(run.fence, run.attempt, run.crashes, worker.id),  -- as the worker gets it, behind the result
   }
 end
 
@@ -123,8 +124,7 @@ local function read_ahead(owners, count)
   for i = 1, #named do
     local book = kept[named[i]]
     if book and book.held > 0 and book.held_of == sessions.NOBODY then
-      local heads = book.fields or holding.first(named[i], book)
-      fields[#fields + 1] = heads[book.taken + 1]
+      fields[#fields + 1] = holding.first(named[i], book)
     end
   end
   runs.offer(fields)
@@ -201,24 +201,30 @@ function alike.succeed(worker, fields, fences, values, more, told, settle)
   local hushed_now = is_hushed()
   local forms, rests, owners, afters, rosters = forms_of(texts, #fields, worker, told)
   local ended, by_lane, heads, before, finish = {}, {}, records.heads, records.before, flow.finish
+  local lane, book, seats  -- those of the newest
   for i = 1, #fields do
-    local field, text, value, form, of = fields[i], texts[i], values[i], forms[i], owners[i]
-    local is_alike = hushed_now and not more[i] and not rewritten[field] and not (value and #value > INLINE)
-      and (runs.kinds or kept[field] == nil)  -- else what came before has read it, and may have changed it
-    if is_alike and form and form.fence == fences[i] then
+    local field, value, form, after = fields[i], values[i], forms[i], afters[i]
+    local fence = form and form.fence or after and after.fence
+    if fence ~= fences[i] or not hushed_now or more[i] or rewritten[field] or (value and #value > INLINE)
+      or not (runs.kinds or kept[field] == nil) then  -- what came before has read it, and may have changed it
+      offered[field] = texts[i] or nil
+      settle(i)
+    elseif form then
       rewritten[field] = value and form.front .. rests[i] .. heads[#value] .. value or form.front .. rests[i] .. NO_RESULT
       form.count = form.count + 1
       ended[#ended + 1] = field
-    elseif is_alike and of and afters[i] and afters[i].fence == fences[i] then
-      local after, lane, size = afters[i], of.lane, of.size
+    else
+      local of = owners[i]
+      local size = of.size
       local front = after.fronts[size] or before(after, size)
       rewritten[field] = value and front .. rests[i] .. heads[#value] .. value or front .. rests[i] .. NO_RESULT
-      by_lane[lane] = (by_lane[lane] or 0) + 1
       ended[#ended + 1] = field
-      finish(of, field + 0, rosters)
-    else
-      offered[field] = text or nil
-      settle(i)
+      if of.lane ~= lane then
+        lane, book = of.lane, lanes.get(of.lane)
+        seats, by_lane[lane] = lanes.seats(book).kept, by_lane[lane] or 0
+      end
+      by_lane[lane] = by_lane[lane] + 1
+      finish(book, seats, of, field + 0, rosters)
     end
   end
   count_successes(worker, ended, by_lane)
@@ -232,20 +238,21 @@ local function start_form(parts, worker)
   local is, of, whose = records.parts_of(parts)
   local after = not of.session and not has(is.kind, BACK) and start_of(is, worker)
   return after and {
-    of = of, kind = is.kind, after = after, front = records.front(after.text, whose), handed = HANDED .. whose,
+    of = of, kind = is.kind, front = records.front(after.text, whose), fence = after.fence,
+    handed = HANDED .. whose, behind = after.behind,
   }
 end
 
 -- Tell whether its user keeps such a run from starting.
 local function is_kept(book, form)
   local of = form.of
-  return of.user and lanes.must_park(book, of.user, lanes.seat(book, of.user), of.priority, form.kind)
+  return of.user and turns.must_park(book, of.user, lanes.seat(book, of.user), of.priority, form.kind)
 end
 
 local function start_all(book, form, count, rank)
   if form and count > 0 then
     local of = form.of
-    lanes.start(book, of.priority, of.user and lanes.seat(book, of.user), form.kind, tonumber(rank), count)
+    turns.start(book, of.priority, of.user and lanes.seat(book, of.user), form.kind, tonumber(rank), count)
   end
 end
 
@@ -256,6 +263,16 @@ function alike.lend(worker, lane, fields)
   workers.count(worker.id, lane, #fields)
 end
 
+-- Let what is handed to the worker from the next place on, which is returned, stand between these two texts.
+function alike.group(found, before, behind)
+  local groups, place = found.groups, #found.numbers + 1
+  local newest = groups[#groups]
+  if not newest or newest[2] ~= before or newest[3] ~= behind then
+    groups[#groups + 1] = {place, before, behind}
+  end
+  return place
+end
+
 -- Start runs from the front of a lane's ready order as long as they can be started alike and nothing follows from it:
 -- up to `count`, of these `tasks`. Adds them to what was `found` (claiming.lua).
 function alike.start(worker, book, count, tasks, found)
@@ -264,16 +281,9 @@ function alike.start(worker, book, count, tasks, found)
   if not page or not is_hushed() then
     return
   end
-  local fields = {}
-  for i = 1, count do
-    local member = page[at + 2 * i - 2]
-    if not member then
-      break
-    end
-    fields[i] = match(member, '[1-9]%d*')
-  end
+  local fields, numbers = base.numbers_of(page, at, count)
   local texts, rewritten, offered = runs.texts(fields)
-  local taken, lent, own_at = 0, {}, records.own_at
+  local taken, lent, own_at, started, fences, handed = 0, {}, records.own_at, found.numbers, found.fences, found.handed
   local group, alike_ones, rank  -- the form that the newest ones have, how many they are, and the last one's rank
   for i = 1, #fields do
     local field, text = fields[i], texts[i]
@@ -289,16 +299,16 @@ function alike.start(worker, book, count, tasks, found)
     if form ~= group or form and form.of.user then  -- what its user may have must be known before it is looked at
       start_all(book, group, alike_ones, rank)
       group, alike_ones = form, 0
-    end
-    if not form or not tasks[form.of.task] or is_kept(book, form) then
-      break
+      if not form or not tasks[form.of.task] or is_kept(book, form) then
+        break
+      end
+      alike.group(found, form.handed, form.behind)
     end
     alike_ones, rank = alike_ones + 1, page[at + 2 * i - 1]
-    local rest, place = sub(text, own), #found.numbers + 1
+    local rest, place = sub(text, own), #started + 1
     rewritten[field] = form.front .. rest
     taken, lent[i] = i, field
-    found.numbers[place], found.fences[place] = tonumber(field), form.after.fence
-    found.lanes[place], found.handed[place] = book.name, form.handed .. rest .. form.after.behind
+    started[place], fences[place], handed[place] = numbers[i], form.fence, rest
   end
   start_all(book, group, alike_ones, rank)
   for i = taken + 1, #fields do
@@ -308,13 +318,19 @@ function alike.start(worker, book, count, tasks, found)
   alike.lend(worker, book.name, lent)
 end
 
--- Return two functions. The first tells of a run, by its number and that as text, whether it can be started without being
+-- Return three functions. The first tells of a run, by its number and that as text, whether it can be started without being
 -- read: its record, its state, whose it is, as what kind it comes, and what it becomes; nothing of one that has to be
--- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`.
-function alike.starter(worker, tasks, found)
+-- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`. The
+-- third does both, and all that follows, with one that came back and whose start lets nobody into its session, as long
+-- as its user may have it by the cap that all have; it tells if so, and leaves the lane's own counts to who calls it.
+function alike.starter(worker, book, tasks, found)
   local hushed_now, look = is_hushed(), records.look
   local rewritten, offered, kept, kinds, looked_at, owners = runs.unread()
-  local numbers, fences, names, handed = found.numbers, found.fences, found.lanes, found.handed
+  local lone_of, seats, cap = runs.lone, lanes.seats(book).kept, nil
+  if next(lone_of) ~= nil or next(seats) ~= nil then
+    cap = lanes.common_cap(book)
+  end
+  local numbers, fences, handed, grouped = found.numbers, found.fences, found.handed, nil
 
   local function start_of_run(number, field)
     local text = offered[field]
@@ -330,7 +346,7 @@ function alike.starter(worker, tasks, found)
       after = start_of(is, worker)
     end
     if after and tasks[of.task] then
-      return text, is, of, kinds[number] or is.kind, after
+      return text, is, of, kinds[number] or (lone_of[number] and BACK) or is.kind, after
     end
     return nil
   end
@@ -338,12 +354,33 @@ function alike.starter(worker, tasks, found)
   local function start_as(number, field, text, is, of, after)
     local rest, size, place = sub(text, FIRST + is.size, -2), of.size, #numbers + 1
     local record = (after.fronts[size] or records.before(after, size)) .. rest .. NO_RESULT
-    numbers[place], fences[place], names[place] = number, after.fence, of.lane
-    handed[place] = HANDED .. rest .. NO_RESULT .. after.behind
-    rewritten[field], kinds[number] = record, nil
+    if grouped ~= after or handed[place - 1] == nil then  -- nil: it was started otherwise
+      grouped = after
+      alike.group(found, HANDED, NO_RESULT .. after.behind)
+    end
+    numbers[place], fences[place], handed[place] = number, after.fence, rest
+    rewritten[field], kinds[number], lone_of[number] = record, nil, nil
     local last = flown + 1
     flown, flying[record], flown_is[last], flown_of[last], flown_rest[last] = last, last, after.is, of, rest
   end
 
-  return start_of_run, start_as
+  local function start_lone(number, field, rank)
+    local text = offered[field]
+    if not text or not runs.kinds or byte(text, -2) == 0xc2 or not hushed_now then
+      return false
+    end
+    local is, of = look(text)
+    local after, seat = started_states[is], seats[of.user]
+    if not after or not tasks[of.task] or not seat or not cap or seat.active >= cap then
+      return false
+    end
+    start_back(book, of.priority, seat, rank)
+    start_as(number, field, text, is, of, after)
+    if seat.parked > 0 and seat.active < cap then
+      bring_back(book, of.user, seat)
+    end
+    return true
+  end
+
+  return start_of_run, start_as, start_lone
 end

@@ -38,8 +38,11 @@ function base.flush()
   end
 end
 
+-- Something is to be written that this call cannot read before.
+base.is_blind = false
+
 base.at_begin(function()
-  once, later, base.said = {}, {}, false
+  once, later, base.said, base.is_blind = {}, {}, false, false
 end)
 
 -- Forget what was read and written: what comes now is as another call, at the same instant.
@@ -238,17 +241,24 @@ function base.is_absent(name)
   return place <= absent
 end
 
+local NO_MEMBERS = {}  -- never written to
+
 -- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
 function base.set(name)
   local set = sets[name]
-  if not set then
-    set = {}
-    local members = base.is_absent(name) and {} or call('SMEMBERS', PREFIX .. name)
-    for i = 1, #members do
-      set[members[i]] = true
-    end
-    sets[name] = set
+  if set then
+    return set
   end
+  if place_of[name] and base.is_absent(name) then
+    sets[name] = NO_MEMBERS
+    return NO_MEMBERS
+  end
+  set = {}
+  local members = call('SMEMBERS', PREFIX .. name)
+  for i = 1, #members do
+    set[members[i]] = true
+  end
+  sets[name] = set
   return set
 end
 
@@ -261,6 +271,10 @@ end)
 function base.put_in(name, member, there)
   local set = base.set(name)
   if (set[member] or false) ~= there then
+    if set == NO_MEMBERS then
+      set = {}
+      sets[name] = set
+    end
     set[member] = there or nil
     local changed = changed_sets[name]
     if not changed then
@@ -315,11 +329,6 @@ function base.digits(number)
   return text
 end
 
--- Take note of a number and its text, which somebody has both: others will ask for it.
-function base.note_digits(number, text)
-  digits[number] = text
-end
-
 -- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
 function base.member(number)
   local text = members[number]
@@ -328,6 +337,23 @@ function base.member(number)
     members[number] = text
   end
   return text
+end
+
+-- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers, as texts and as they are.
+function base.numbers_of(page, at, count)
+  local fields, numbers, digits, least, most = {}, {}, 1, 0, 10
+  for nth = 1, min(count, (#page - at + 1) / 2) do
+    local member = page[at]
+    local number = member + 0  -- Lua reads it as a number, without a call
+    if number >= most or number < least then
+      digits, least, most = 1, 0, 10
+      while number >= most do
+        digits, least, most = digits + 1, most, 10 * most
+      end
+    end
+    fields[nth], numbers[nth], at = sub(member, -digits), number, at + 2
+  end
+  return fields, numbers
 end
 
 -- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.
@@ -347,10 +373,8 @@ function base.sorted_keys(map)
   for key in pairs(map) do
     keys[#keys + 1] = key
   end
-  if type(keys[1]) == 'string' then
-    table.sort(keys, base.comes_before)
-  else
-    table.sort(keys)
+  if #keys > 1 then
+    table.sort(keys, type(keys[1]) == 'string' and base.comes_before or nil)
   end
   return keys
 end

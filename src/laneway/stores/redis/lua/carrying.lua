@@ -1,4 +1,4 @@
--- needs: base, ledgers, runs, making, logs, memos, lanes, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
+-- needs: base, ledgers, runs, making, logs, memos, lanes, turns, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
 -- Carrying things from one store to another, in the form of movepacking.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
@@ -172,7 +172,7 @@ function unpack_piece.circuit(key, failures, till)
 end
 
 function unpack_piece.turn(lane, user, priority, last, waiting)
-  lanes.set_turn(lanes.get(lane), user, priority, last, waiting)
+  turns.set(lanes.get(lane), user, priority, last, waiting)
 end
 
 function unpack_piece.seat(lane, user, active, parked, out)

@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, sessions, circuits, shelves, flow, alike
+-- needs: base, runs, lanes, turns, sessions, circuits, shelves, flow, alike
 -- Which pending run may start: the claim. This restates core/flow.py, where the rules and invariants are explained.
 
 local claiming = {}
@@ -6,7 +6,7 @@ local claiming = {}
 -- Park a run behind its user that was taken from the ready order; `of` tells whose it is.
 local function park(book, number, of, kind, rank)
   local user, seat = of.user, lanes.seat(book, of.user)
-  lanes.leave(book, of, kind)
+  turns.leave(book, of, kind)
   shelves.park(book.name, user, seat, number, of.priority, without(kind, BACK), rank)
   bring_back(book, user, seat)
 end
@@ -27,7 +27,7 @@ end
 local function set_aside(book, run, rank, tasks, gates)
   local key
   if tasks[run.task] then
-    if run.user and lanes.must_park(book, run.user, lanes.seat(book, run.user), run.priority, run.kind) then
+    if run.user and turns.must_park(book, run.user, lanes.seat(book, run.user), run.priority, run.kind) then
       return false
     end
     key = circuits.holds(run.task, run.user)
@@ -39,7 +39,7 @@ local function set_aside(book, run, rank, tasks, gates)
     end
   end
   local back = has(run.kind, BACK)
-  lanes.set_aside(book, run)
+  turns.set_aside(book, run)
   if key then
     run.kind = with(run.kind, key == run.task and BROKEN or BROKEN_USER)
   end
@@ -53,14 +53,14 @@ end
 -- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
 local function start(book, of, seat, kind, rank)
   if seat then
-    lanes.start_one(book, of.priority, seat, kind, rank)
+    turns.start_one(book, of.priority, seat, kind, rank)
     if seat.parked > 0 and kind % 4 >= BACK and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
       bring_back(book, of.user, seat)
     end
   else
-    lanes.start(book, of.priority, seat, kind, rank, 1)
+    turns.start(book, of.priority, seat, kind, rank, 1)
   end
-  if kind < LONE and of.session and kind % 2 < AGAIN then
+  if of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)
     session.unstarted_then = 0
     if session.held > 0 and #session.admitted < sessions.limit(session) then
@@ -73,20 +73,20 @@ end
 local function start_run(book, run, rank, asker, gates, started)
   run.shelf = false
   if has(run.kind, ASIDE) then
-    lanes.set_back(book, run)
+    turns.set_back(book, run)
   end
   local kind, user = run.kind, run.user
   if not asker.free[run.task] and set_aside(book, run, rank, asker.tasks, gates) then
     return false
   end
   local seat = user and lanes.seat(book, user)
-  if seat and lanes.must_park(book, user, seat, run.priority, kind) then
+  if seat and turns.must_park(book, user, seat, run.priority, kind) then
     park(book, run.number, run, kind, rank)
     return false
   end
   start(book, run, seat, kind, rank)
-  local place = #started.numbers + 1
-  started.numbers[place], started.fences[place], started.lanes[place] = run.number, run.fence + 1, book.name
+  local place = alike.group(started, '', '')
+  started.numbers[place], started.fences[place] = run.number, run.fence + 1
   run.kind, started.runs[place] = AGAIN, run
   return true
 end
@@ -95,10 +95,14 @@ end
 -- room keep in line. Of those whose sessions are to hear of it, the sessions too.
 local function read_ahead(book, count)
   local fields, numbers = shelves.ready(book.name):coming(count)
-  local lone = {}
+  local lone, lone_of = {}, runs.lone
   for i = 1, min(#numbers, count) do
-    local list = runs.is_lone(numbers[i]) and lone or fields
-    list[#list + 1] = base.digits(numbers[i])
+    local field = lone_of[numbers[i]]
+    if field then
+      lone[#lone + 1] = field
+    else
+      fields[#fields + 1] = base.digits(numbers[i])
+    end
   end
   for user, seat in pairs(lanes.seats(book).kept) do
     local line = seat and seat.line
@@ -106,7 +110,7 @@ local function read_ahead(book, count)
       local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
       for at = 2, min(#line, 3 * room), 3 do
         local list = line[at + 1] >= LEAST_LONE and lone or fields
-        list[#list + 1] = base.digits(line[at])
+        list[#list + 1] = line[at]
       end
     end
   end
@@ -142,28 +146,23 @@ local function claim_from(lane, share, asker, started, moves)
   end
   read_ahead(book, goal - #numbers)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of, start_as = alike.starter(asker.worker, asker.free, started)
-  local seats, start_one, cap = lanes.seats(book).kept, lanes.start_one, lanes.common_cap(book)
-  while #numbers < goal and moves > 0 do
+  local start_of, start_as, start_lone = alike.starter(asker.worker, book, asker.free, started)
+  local lone_of, lone, count = runs.lone, 0, #numbers
+  while count < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
       break
     end
-    local field = base.digits(number)
-    local text, is, of, kind, after = start_of(number, field)
-    if not text then
-      moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
+    local field = lone_of[number]
+    if field and start_lone(number, field, rank) then
+      lone, lent[#lent + 1] = lone + 1, field
     else
-      local user = of.user
-      local seat = user and (seats[user] or lanes.seat(book, user))
-      if kind >= LONE and cap and seat.active < cap then  -- as most that were parked are
-        start_one(book, of.priority, seat, kind, rank)
-        lent[#lent + 1] = field
-        start_as(number, field, text, is, of, after)
-        if seat.parked > 0 and seat.active < cap then
-          bring_back(book, user, seat)
-        end
-      elseif seat and lanes.must_park(book, user, seat, of.priority, kind) then
+      field = field or base.digits(number)
+      local text, is, of, kind, after = start_of(number, field)
+      local seat = text and of.user and lanes.seat(book, of.user)
+      if not text then
+        moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
+      elseif seat and turns.must_park(book, of.user, seat, of.priority, kind) then
         park(book, number, of, kind, rank)
         moves = moves - 1
       else
@@ -172,7 +171,9 @@ local function claim_from(lane, share, asker, started, moves)
         start_as(number, field, text, is, of, after)
       end
     end
+    count = #numbers
   end
+  book.active, book.pending = book.active + lone, book.pending - lone
   alike.lend(asker.worker, lane, lent)
   return moves
 end
@@ -205,8 +206,8 @@ end
 -- paused). What may not start is parked. `spare` is how many the worker may take of lanes that have a limit per worker.
 -- Each lane gets an equal share first, beginning with another lane each call; what is left over then goes to whoever
 -- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
--- lists, by place: numbers, fences, lanes, and `runs` that are yet to be told of it, or `handed`, as the worker gets it,
--- of those of which all is done (alike.lua).
+-- lists, by place: numbers, fences, and `runs` that are yet to be told of it, or `handed`, as the worker gets it, of
+-- those of which all is done (alike.lua); `groups` are those of `replies.joined`.
 function claiming.claim(worker, names, room, tasks, spare)
   local count = #names
   local first, in_turn = first_lane(worker.call, count), {}
@@ -220,23 +221,21 @@ function claiming.claim(worker, names, room, tasks, spare)
     end
   end
   local asker, moves = {worker = worker, tasks = tasks, free = free}, MOST_MOVES
-  local started = {numbers = {}, fences = {}, lanes = {}, handed = {}, runs = {}}
+  local started, taken = {numbers = {}, fences = {}, handed = {}, groups = {}, runs = {}}, {}
   for i, lane in ipairs(in_turn) do
     local share = math.ceil((room - #started.numbers) / (count - i + 1))
     if spare[lane] then
       share = min(share, spare[lane])
     end
+    local before = #started.numbers
     moves = claim_from(lane, share, asker, started, moves)
+    taken[lane] = #started.numbers - before
   end
   if count > 1 then
     for _, lane in ipairs(in_turn) do
       local share = room - #started.numbers
       if spare[lane] then
-        local taken = 0
-        for _, name in ipairs(started.lanes) do
-          taken = taken + (name == lane and 1 or 0)
-        end
-        share = min(share, spare[lane] - taken)
+        share = min(share, spare[lane] - taken[lane])
       end
       moves = claim_from(lane, share, asker, started, moves)
     end

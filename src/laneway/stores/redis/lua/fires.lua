@@ -7,19 +7,19 @@
 local fires = base.lazily(function(fires)
 
 local KEPT = 1000
-local records = {}  -- by job: `last`, the newest that is kept; `again`, what it is now; `new`, those behind it
+local by_job = {}  -- `last`, the newest that is kept; `again`, what it is now; `new`, those behind it
 local recorded = {}  -- by job: runs
 
 base.at_begin(function()
-  records, recorded = {}, {}
+  by_job, recorded = {}, {}
 end)
 
 local function records_of(id)
-  local kept = records[id]
+  local kept = by_job[id]
   if not kept then
     local text = call('LINDEX', PREFIX .. 'fires:' .. id, -1)
     kept = {last = text and unpacked(text) or nil, new = {}}
-    records[id] = kept
+    by_job[id] = kept
   end
   return kept
 end
@@ -53,7 +53,7 @@ end
 
 -- Forget the records of a job.
 function fires.forget(id)
-  records[id], recorded[id] = nil, nil
+  by_job[id], recorded[id] = nil, nil
   call_later('DEL', 'fires:' .. id)
   call_later('DEL', 'recorded:' .. id)
 end
@@ -72,7 +72,7 @@ local function let_go(id, key)
 end
 
 base.at_end(function()
-  for id, kept in pairs(records) do
+  for id, kept in pairs(by_job) do
     local key, texts = PREFIX .. 'fires:' .. id, {}
     for i = 1, #kept.new do
       texts[i] = pack(kept.new[i])

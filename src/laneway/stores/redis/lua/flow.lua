@@ -1,4 +1,4 @@
--- needs: base, records, runs, lanes, sessions, circuits, shelves, holding
+-- needs: base, records, runs, lanes, turns, sessions, circuits, shelves, holding
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
@@ -14,14 +14,14 @@ local function bring_back(book, user, seat)
   if cap and seat.active >= cap then
     return
   end
-  local number, priority, kind = shelves.unpark(book.name, user, seat)
+  local number, priority, kind, field = shelves.unpark(book.name, user, seat)
   seat.out = OUT + priority
   local pace = book.paces[priority]
   if not pace or pace.ready == 0 then
-    pace = lanes.pace(book, priority)
+    pace = turns.pace(book, priority)
   end
   pace.ready = pace.ready + 1
-  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority)
+  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority, field)
 end
 
 -- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
@@ -30,10 +30,10 @@ local function enter_lane(number, of, kind)
   local seat = user and lanes.seat(book, user)
   if seat and kind == FRESH and seat.parked > 0 then
     -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-    local rank = lanes.enter_parked(book, priority, seat)
+    local rank = turns.enter_parked(book, priority, seat)
     shelves.park(book.name, user, seat, number, priority, kind, rank)
   else
-    shelves.put_ready(book, number, kind, lanes.enter(book, priority, kind, seat))
+    shelves.put_ready(book, number, kind, turns.enter(book, priority, kind, seat))
   end
 end
 
@@ -176,31 +176,15 @@ function flow.ended(of, number)
   end
 end
 
--- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
--- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
--- `rosters` are the books that were loaded.
-function flow.finish(of, number, rosters)
-  local user, session, lane = of.user, of.session, of.lane
-  local book = lanes.get(lane)
-  local seat = user and (book.seats_.kept[user] or lanes.seat(book, user))
-  if seat then
-    seat.active = seat.active - 1
-    if seat.parked > 0 and seat.out == 0 then
-      bring_back(book, user, seat)
-    end
-  end
-  if not session then
-    return
-  end
-  local roster = rosters[session] or sessions.get(session)
+-- Let the next of a session in that had this run alone; `roster` is its book.
+local function let_in_next(book, seat, of, number, roster)
   local held, admitted = roster.held, roster.admitted
   if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
     flow.ended(of, number)
     return
   end
-  local other, field, priority = holding.take(session, roster)
+  local other, field, priority = holding.take(of.session, roster)
   admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
-  base.note_digits(other, field)
   if roster.held_of ~= (of.key or records.key_of(of)) then
     local is, other_of = runs.glance(field)
     if is.state ~= 'pending' then
@@ -209,9 +193,43 @@ function flow.finish(of, number, rosters)
       enter_lane(other, other_of, FRESH)
     end
   elseif seat and seat.parked > 0 then
-    shelves.park_lone(lane, user, seat, other, priority, lanes.enter_parked(book, priority, seat))
+    shelves.park_lone(book.name, of.user, seat, field, priority, turns.enter_parked(book, priority, seat))
   else
-    shelves.put_ready(book, other, FRESH, lanes.enter(book, priority, FRESH, seat))
+    shelves.put_ready(book, other, FRESH, turns.enter(book, priority, FRESH, seat))
+  end
+end
+
+local SCALE, LEAST, NEXT = holding.SCALE, holding.LEAST, holding.NEXT
+local park_lone, enter_parked = shelves.park_lone, turns.enter_parked
+
+-- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
+-- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
+-- `seats` and `rosters` are those that were loaded, of the lane and of sessions.
+function flow.finish(book, seats, of, number, rosters)
+  local user, session = of.user, of.session
+  local seat = user and (seats[user] or lanes.seat(book, user))
+  if seat then
+    seat.active = seat.active - 1
+    if seat.out == 0 and seat.parked > 0 then
+      bring_back(book, user, seat)
+    end
+  end
+  if not session then
+    return
+  end
+  local roster = rosters[session] or sessions.get(session)
+  local admitted = roster.admitted
+  if not roster.quick or admitted[1] ~= number or roster.held_of ~= of.key or not seat or seat.parked == 0 then
+    let_in_next(book, seat, of, number, roster)
+    return
+  end
+  local heads = roster.heads
+  local _, last, field, score = find(heads, NEXT, roster.taken + 1)  -- as `holding.take` does
+  local other, priority = field + 0, score % SCALE - LEAST
+  admitted[1], roster.unstarted_then, roster.held, roster.taken, roster.listed = other, other, roster.held - 1, last, false
+  park_lone(book.name, user, seat, field, priority, enter_parked(book, priority, seat))
+  if last == #heads then
+    holding.forget(roster)
   end
 end
 
@@ -227,10 +245,10 @@ local function withdraw_from_lane(book, run, shelf)
   local user = run.user
   local seat, back = user and lanes.seat(book, user), has(run.kind, BACK)
   if not has(run.kind, AGAIN) then
-    lanes.wait_no_more(book, run.priority, seat, 1)
+    turns.wait_no_more(book, run.priority, seat, 1)
   end
   if shelf == 'ready' then
-    lanes.leave(book, run, run.kind)
+    turns.leave(book, run, run.kind)
   end
   if user then
     if shelf == 'parked' and not has(run.kind, ASIDE) then

@@ -8,14 +8,15 @@ end
 local call, pack, unpacked, PREFIX, NOW
 -- Lua's own, because a server looks longer for what is global.
 local tonumber, pairs, ipairs, next, unpack, setmetatable
-local byte, sub, match, gmatch, char, min, max, unpack_limit
+local byte, sub, find, match, gmatch, char, min, max, unpack_limit
 local IN_LIBRARY = false
 local begins = {}  -- what makes the modules forget the call before
 
 local function bind()
   call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
   tonumber, pairs, ipairs, next, unpack, setmetatable = globals()
-  byte, sub, match, gmatch, char = string.byte, string.sub, string.match, string.gmatch, string.char
+  byte, sub, find = string.byte, string.sub, string.find
+  match, gmatch, char = string.match, string.gmatch, string.char
   min, max, unpack_limit = math.min, math.max, cmsgpack.unpack_limit
 end
 

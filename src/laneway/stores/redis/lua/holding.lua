@@ -1,7 +1,8 @@
 -- needs: base, orders, records, runs, sessions
 -- Runs of a session that wait to be admitted, by place: sorted set `held:<session>`, but for the first of them. Those stand
--- in the session's book (`heads`), as text: number and score, the next number; how many of them are held no more is
--- `taken`. So ending a run, which lets the next one in, needs no call for it but every twelfth time.
+-- in the session's book (`heads`), as text: number and score, the next number, a space behind each; the first bytes of it
+-- may be of some that are held no more (`taken`). So a session that holds few has no set at all, and what lets the next
+-- one in needs no call but every twelfth time.
 --
 -- A score is SCALE times the place, and, of those that have come in their turn, a code for the priority. So of a run whose
 -- session's book says whose it is (`held_of`), all is known that admits it, and its record is not read.
@@ -10,60 +11,59 @@ local holding = {}
 
 local HEADS = 12  -- of them stand in the book at most
 local SCALE, LEAST = 256, 101  -- priorities are greater than -LEAST, codes than 0
+local NEXT, EACH = '^0*(%d+) (%-?%d+) ', '(%d+) (%-?%d+) '  -- numbers may have zeros in front
+holding.SCALE, holding.LEAST, holding.NEXT = SCALE, LEAST, NEXT
 
--- Return a list that need not grow for so many.
-local function with_room()
-  return {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
+-- Forget what stood in the book: nothing of it is held any more.
+function holding.forget(book)
+  book.heads, book.taken, book.listed, book.tail, book.quick = '', 0, 0, false, false
 end
 
--- Read what stands in the book: numbers as they are, and as texts, and codes.
-local function read_heads(book)
-  local numbers, fields, codes = {}, {}, {}
-  for member, score in gmatch(book.heads, '(%d+) (%-?%d+)') do
-    local number, nth = tonumber(member), #numbers + 1
-    numbers[nth], fields[nth], codes[nth] = number, base.digits(number), score % SCALE
+-- Go through those that stand in the book: numbers and scores as texts.
+local function each_head(book)
+  return gmatch(sub(book.heads, book.taken + 1), EACH)
+end
+
+local function count_heads(book)
+  local count = 0
+  for _ in each_head(book) do
+    count = count + 1
   end
-  book.numbers, book.fields, book.codes = numbers, fields, codes
-  return fields
-end
-
-local function forget_heads(book)
-  book.heads, book.taken, book.numbers, book.fields, book.codes, book.tail = '', 0, false, false, false, false
+  return count
 end
 
 -- Let all of them stand in the order; return it.
 function holding.leave(session, book)
-  local order, nth = orders.at('held:' .. session), 0
-  for member, score in gmatch(book.heads, '(%d+) (%-?%d+)') do
-    nth = nth + 1
-    if nth > book.taken then
-      order:put(tonumber(score), tonumber(member))
-    end
+  local order = orders.at('held:' .. session)
+  for member, score in each_head(book) do
+    order:put(tonumber(score), tonumber(member))
   end
-  forget_heads(book)
+  holding.forget(book)
   return order
 end
 
--- Let the first of the order stand in the book instead; return their numbers as texts.
+-- Let the first of the order stand in the book instead.
 local function fill_heads(session, book)
   local order = orders.at('held:' .. session)
   local page = order:take_page(HEADS)
   if not page then
     local number, score = order:take()
-    page = {base.member(number), base.digits(score)}
+    page = {base.digits(number), base.digits(score)}
   end
-  book.heads, book.taken, book.tail = table.concat(page, ' '), 0, false
-  local numbers, fields, codes, digits, most = with_room(), with_room(), with_room(), 1, 10
-  for i = 1, #page, 2 do
-    local number, nth = page[i] + 0, (i + 1) / 2  -- Lua reads it as a number, without a call
-    while number >= most do
-      digits, most = digits + 1, 10 * most
-    end
-    numbers[nth], codes[nth] = number, page[i + 1] % SCALE
-    fields[nth] = sub(page[i], -(number < most / 10 and #base.digits(number) or digits))
+  book.heads, book.taken, book.listed = table.concat(page, ' ') .. ' ', 0, #page / 2
+  book.tail, book.quick = false, false
+end
+
+-- Put a run that comes in its turn behind its session: into the book if it has room and all others stand there.
+local function put_last(run, book, score)
+  local listed = book.listed or count_heads(book)
+  if listed < HEADS and listed + 1 == book.held then
+    book.heads = sub(book.heads, book.taken + 1) .. base.digits(run.number) .. ' ' .. base.digits(score) .. ' '
+    book.taken, book.listed = 0, listed + 1
+  else
+    book.listed = listed
+    orders.at('held:' .. run.session):put(score, run.number)
   end
-  book.numbers, book.fields, book.codes = numbers, fields, codes
-  return fields
 end
 
 -- Put a run behind its session, which counts it already, at that place.
@@ -74,8 +74,8 @@ function holding.put(run, place)
     key = sessions.NOBODY
   end
   run.shelf, book.held_of = 'held', key
-  if place > 0 then  -- it is the last
-    orders.at('held:' .. run.session):put(SCALE * place + LEAST + run.priority, run.number)
+  if place > 0 then
+    put_last(run, book, SCALE * place + LEAST + run.priority)
   else
     holding.leave(run.session, book):put(SCALE * place, run.number)
   end
@@ -83,23 +83,39 @@ end
 
 -- Take the first; return its number, that as text, and its priority, which holds if the book says whose it is.
 function holding.take(session, book)
-  local fields, taken = book.fields or holding.first(session, book), book.taken + 1
-  local number, field, priority = book.numbers[taken], fields[taken], book.codes[taken] - LEAST
-  book.taken = taken
-  if not fields[taken + 1] then
-    forget_heads(book)
+  if book.heads == '' then
+    fill_heads(session, book)
   end
-  return number, field, priority
+  local _, last, field, score = find(book.heads, NEXT, book.taken + 1)
+  if last < #book.heads then
+    book.taken, book.listed = last, book.listed and book.listed - 1
+  else
+    holding.forget(book)
+  end
+  return field + 0, field, score % SCALE - LEAST
 end
 
--- Return the numbers of the first, as texts, those behind `book.taken`.
+-- Return the number of the first, as text.
 function holding.first(session, book)
-  return book.fields or (book.heads == '' and fill_heads(session, book)) or read_heads(book)
+  if book.heads == '' then
+    fill_heads(session, book)
+  end
+  return match(book.heads, NEXT, book.taken + 1)
+end
+
+-- Tell whether a run stands in the book; return its score, as text, if so.
+function holding.score_of(book, number)
+  for member, score in each_head(book) do
+    if tonumber(member) == number then
+      return score
+    end
+  end
+  return nil
 end
 
 -- Return the place of a run that is held.
 function holding.place_of(run)
-  local score = match(sessions.get(run.session).heads, base.member(run.number) .. ' (%-?%d+)')
+  local score = holding.score_of(sessions.get(run.session), run.number)
   return holding.place_at(score or call('ZSCORE', PREFIX .. 'held:' .. run.session, base.member(run.number)) or 0)
 end
 
@@ -110,10 +126,9 @@ end
 
 -- Return the runs that a session holds back, in order.
 function holding.all(session)
-  local numbers, book = {}, sessions.get(session)
-  if book.heads ~= '' then
-    holding.first(session, book)
-    numbers = {unpack(book.numbers, book.taken + 1)}
+  local numbers = {}
+  for member in each_head(sessions.get(session)) do
+    numbers[#numbers + 1] = tonumber(member)
   end
   for _, number in ipairs(orders.at('held:' .. session):all()) do
     numbers[#numbers + 1] = number

@@ -65,22 +65,22 @@ end
 
 -- Let a ledger remember from one call to the next what its texts say. It is asked by the whole text, so that whoever
 -- has changed a text has changed the question. What is asked for is forgotten: two fields may have the same text, and
--- each needs a value of its own. A value that has `own` is not remembered.
+-- each needs a value of its own. A value that has `own` is not remembered. Each knows as what it was read (`was`), false
+-- if it is new.
 function Ledger:remember()
   self.memory = self.memory or {}
 end
 
 function Ledger:take_in(field, text)
-  local of_text = self.of_text
+  local of_text, memory = self.of_text, self.memory
+  if text and memory then
+    local value = memory[text] or of_text(text, field)
+    memory[text], self.kept[field], value.was = nil, value, text
+    return value
+  end
   self.texts[field] = text
   if text and of_text then
-    local memory = self.memory
-    local value = memory and memory[text]
-    if value then
-      memory[text] = nil
-    else
-      value = of_text(text, field)
-    end
+    local value = of_text(text, field)
     self.kept[field] = value
     return value
   end
@@ -120,8 +120,12 @@ function Ledger:get(field)
 end
 
 function Ledger:put(field, value)
-  if self.kept[field] == nil then
-    self:find(field)
+  local before = self.kept[field]
+  if before == nil then
+    before = self:find(field)
+  end
+  if before and self.memory and before.was then
+    self.texts[field] = before.was
   end
   self.kept[field] = value
 end
@@ -148,7 +152,7 @@ function Ledger:load(fields)
       missing[count] = field
     end
   end
-  local memory, texts_of = self.memory, self.texts
+  local memory = self.memory
   for first = 1, count, PIECE do
     local last = min(first + PIECE - 1, count)
     local texts = call('HMGET', self.key, unpack(missing, first, last))
@@ -157,7 +161,7 @@ function Ledger:load(fields)
       local value = memory and text and memory[text]
       if kept[field] ~= nil then  -- it may be there twice
       elseif value then
-        memory[text], texts_of[field], kept[field] = nil, text, value
+        memory[text], kept[field], value.was = nil, value, text
       else
         self:take_in(field, text)
       end
@@ -254,14 +258,22 @@ local function write_ledger(ledger)
   if ledger.complete then
     ledger:complete()
   end
+  if next(ledger.kept) == nil and next(ledger.rewritten) == nil then
+    return
+  end
   local sets, gone, at, count = {}, {}, 1, 0
-  local texts, to_text, memory = ledger.texts, ledger.to_text or packer(ledger.write), ledger.memory
+  local texts, memory = ledger.texts, ledger.memory
+  local to_text = ledger.to_text
+  if not to_text then
+    to_text = packer(ledger.write)
+    ledger.to_text = to_text
+  end
   for field, text in pairs(ledger.rewritten) do
     sets[at], sets[at + 1] = field, text
     at = at + 2
   end
   for field, value in pairs(ledger.kept) do
-    local text, before = value and to_text(value), texts[field]
+    local text, before = value and to_text(value), memory and value and value.was or texts[field]
     if text then
       if memory and not value.own then
         memory[text], count = value, count + 1

@@ -17,6 +17,7 @@ local Order = {
   gone_count = 0,
   wanted = false,  -- how many to read at first, if somebody has said so
   front = 0,  -- how many of the set were taken out from its front, before all others
+  is_passed = false,  -- nothing of the set is left, as far as it was asked
 }
 Order.__index = Order
 local kept_orders = {}
@@ -234,10 +235,16 @@ function Order:first()
   return other_rank, other, nil
 end
 
+-- Tell whether nothing of the set is left to be looked at; once so, always so.
+function Order:has_passed()
+  self.is_passed = not self.rest and not self.page[self.at]
+  return self.is_passed
+end
+
 -- Take the first; return its number and its rank.
 function Order:take()
   local left = self.left
-  if left > 0 and not self.rest and not self.page[self.at] then
+  if left > 0 and (self.is_passed or self:has_passed()) then
     local lists, steps = self.lists or self:arrange(), self.steps
     local last = #steps
     local rank = steps[last]

@@ -11,10 +11,9 @@ end
 -- Return the runs that stand in a session's book, which is given as it is kept: the first that it holds.
 function parked_sets.heads_in(text)
   local _, _, _, taken, _, _, _, heads = unpack(unpacked(text), 1, 8)
-  local found, nth = {}, 0
-  for member in gmatch(heads, '(%d+) %-?%d+') do
-    nth = nth + 1
-    found[#found + 1] = nth > taken and tonumber(member) or nil
+  local found = {}
+  for member in gmatch(sub(heads, taken + 1), '(%d+) %-?%d+ ') do
+    found[#found + 1] = tonumber(member)
   end
   return found
 end

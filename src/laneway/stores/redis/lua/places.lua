@@ -1,4 +1,4 @@
--- needs: base, runs, lanes, shelves, parked
+-- needs: base, runs, lanes, turns, shelves, parked
 -- gives: places, STATES
 -- Where runs are that have not ended: under a lease, on a shelf, paused, or waiting. For checking and repairing.
 --
@@ -45,7 +45,7 @@ local function list()
       if parked > 0 or line then  -- the count may be what is wrong
         local gate, numbers = 'user:' .. seats[i], {}
         for at = 2, line and #line or 0, 3 do
-          numbers[#numbers + 1] = line[at]
+          numbers[#numbers + 1] = tonumber(line[at])
         end
         note('parked', lane, gate, joined(numbers, members_of(parked_sets.key(lane, gate))))
       end

@@ -1,4 +1,4 @@
--- needs: base, records, making, lanes
+-- needs: base, records, runs, making, lanes, turns, shelves, waking
 -- The straight way in, for submissions that ask for nothing but to be run: they are due at once, in no session, without
 -- a key or ties. What acceptance.lua would write of each is known beforehand but for its id, number, user and rank.
 --
@@ -145,7 +145,24 @@ end
 local INLINE = records.INLINE
 local NO_RESULT, ELSEWHERE = pack(false), pack(false) .. pack(false)
 
-local function write(stretches, numbers, members)
+-- Let records and ranks, as `write` has them, be known to this call, and so to a step that it may do for a worker.
+local function put(written, ready)
+  for i = 1, #written, 2 do
+    runs.bring(written[i], written[i + 1])
+  end
+  for lane, places in pairs(ready) do
+    local book = lanes.get(lane)
+    for i = 1, #places, 2 do
+      shelves.put_ready(book, places[i + 1] + 0, FRESH, places[i])
+    end
+  end
+  base.at_this_end(function()
+    ahead_of_time = nil
+  end)
+end
+
+-- Write the runs, or, if they are `known` to this call, put them where it finds them.
+local function write(stretches, numbers, members, known)
   local written, long, at, nth, ready, heads = {}, {}, 1, 1, {}, records.heads
   for i = 1, #stretches do
     local ids, args, task, lane, user, priority = unpack(stretches[i], 1, 6)
@@ -153,7 +170,7 @@ local function write(stretches, numbers, members)
     local betweens, id_size, front_of_id = {}, nil, nil  -- what stands between id and arguments, by their length
     local places = ready[lane] or {}
     ready[lane] = places
-    local place, rank = #places + 1, lanes.enter_fresh(lanes.get(lane), user, priority, #ids)
+    local place, rank = #places + 1, turns.enter_fresh(lanes.get(lane), user, priority, #ids)
     for j = 1, #ids do
       local id, given, field = ids[j], args[j], numbers[at + 1]
       local between, tail = betweens[#given], NO_RESULT
@@ -176,6 +193,11 @@ local function write(stretches, numbers, members)
     end
   end
   making.keep_long(long)
+  if known then
+    put(written, ready)
+    return
+  end
+  base.is_blind = true
   base.at_this_end(function()
     ahead_of_time = nil
     base.send('HSET', PREFIX .. 'runs', written)
@@ -185,8 +207,10 @@ local function write(stretches, numbers, members)
   end)
 end
 
+local FEW = 8  -- runs that this call knows if there is somebody to start them at once
+
 -- Accept a batch that is all stretches; return of each how many were before its first. Returns nil, and has done
--- nothing, if one of them has to go the other way. The runs cannot be read in this script.
+-- nothing, if one of them has to go the other way. If they are many, they cannot be read in this script.
 function plain.accept(stretches)
   for i = 1, #stretches do
     if type(stretches[i][1]) ~= 'table' then
@@ -200,6 +224,7 @@ function plain.accept(stretches)
     end
   end
   local ids, before = ids_of(stretches), making.last()
+  local known = #ids <= FEW and waking.may_lend()
   if (not base.is_absent('takers') and is_known('takers', ids)) or before + #ids > LAST then
     return nil
   end
@@ -214,7 +239,7 @@ function plain.accept(stretches)
     book.pending = book.pending + count
   end
   making.count_in(#ids)
-  write(stretches, numbers, members)
+  write(stretches, numbers, members, known)
   return ahead
 end
 

@@ -72,6 +72,7 @@ records.INLINE = INLINE
 local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
 local states, leads, known = {}, {}, 0  -- what states say, by text; what stands before them, by length
 local whoses, owners = {}, 0  -- what texts say of whose runs are
+local looked, looked_of, looks = {}, {}, 0  -- the same two by the texts of both, of runs that were never started
 local MOST_KEPT, MOST_OWNERS = 1000, 1000  -- of these, before they are forgotten: instants never come again
 
 base.at_begin(function()
@@ -83,6 +84,9 @@ base.at_begin(function()
   end
   if owners > MOST_OWNERS then
     whoses, owners = {}, 0
+  end
+  if looks > MOST_OWNERS then
+    looked, looked_of, looks = {}, {}, 0
   end
 end)
 
@@ -328,10 +332,19 @@ end
 
 -- Return what a record says of its run's state, and whose it is.
 function records.look(text)
-  local a, b, c, _, _, d, e, f = byte(text, 6, 13)
-  local first = d * 65536 + e * 256 + f
-  local state, whose = sub(text, FIRST + 1, first), sub(text, first + 1, a * 65536 + b * 256 + c)
-  return states[state] or records.state_of(state), whoses[whose] or records.whose_of(whose)
+  local a, b, c = byte(text, 6, 8)
+  local front = sub(text, 1, a * 65536 + b * 256 + c)
+  local is = looked[front]
+  if is then
+    return is, looked_of[front]
+  end
+  local state, whose = first_two(text)
+  local of
+  is, of = records.state_of(state), records.whose_of(whose)
+  if is.fence == 0 and not is.rare then  -- others have instants in them
+    looked[front], looked_of[front], looks = is, of, looks + 1
+  end
+  return is, of
 end
 
 -- Return a record of a run that has nothing rare and is moved to that shelf, as that kind; what it says is known.

@@ -65,7 +65,7 @@ local function count_in_lane(run, shelf, gate)
   end
   if (shelf == 'ready' or shelf == 'parked') and not has(run.kind, AGAIN) and not has(run.kind, STILL) then
     ready_at(book, run.priority)
-    lanes.count_waiting(book, run.user, run.priority)
+    turns.count_waiting(book, run.user, run.priority)
   end
 end
 

@@ -16,6 +16,17 @@ function replies.list(parts, count)
   return header .. table.concat(parts)
 end
 
+-- Return texts that are packed already as one: `groups` say from which place on they all stand between which two.
+function replies.joined(texts, groups)
+  local parts = {}
+  for i = 1, #groups do
+    local first, before, behind = unpack(groups[i])
+    local last = groups[i + 1] and groups[i + 1][1] - 1 or #texts
+    parts[i] = before .. table.concat(texts, behind .. before, first, last) .. behind
+  end
+  return table.concat(parts)
+end
+
 -- Return a hash of packed values as a packed list: a field, its value, the next field. `shown` says what to show of one.
 function replies.hash(name, shown)
   local found = call('HGETALL', PREFIX .. name)

@@ -1,5 +1,5 @@
 -- needs: base, ledgers, records, sessions
--- gives: runs, TERMINAL, BESIDE, HANDED, LONE
+-- gives: runs, TERMINAL, BESIDE, HANDED
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 --
 -- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the
@@ -14,26 +14,33 @@ local kept_runs = ledgers.at('runs')
 -- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
 local kinds_of = {}
 local PARKED = 1000
-local LONE = 64  -- added to the kind of one whose start lets nobody into its session; no record has it
 local any_read = false  -- somebody has read a run, and may have to be told
 
--- The same table for those who are in a hurry, as long as nobody has read a run: then it is `runs.place` that notes.
-runs.kinds = nil
+-- Those that came back and whose start lets nobody into their sessions stand here instead: by number, that as text.
+local lone_of = {}
+local CAME_BACK = 2  -- their kind
+
+-- The same tables for those who are in a hurry; `kinds` as long as nobody has read a run: then it is `runs.place` that
+-- notes.
+runs.kinds, runs.lone = nil, lone_of
 
 -- What the records say whose texts were looked at, by number as text: state, and whose it is.
 local states_of, owners_of = {}, {}
 
 base.at_begin(function()
-  kinds_of, any_read, runs.kinds = {}, false, nil
+  kinds_of, lone_of, any_read, runs.kinds = {}, {}, false, nil
+  runs.lone = lone_of
   states_of, owners_of = {}, {}
 end)
 
 local function noted(number)
   local kind = kinds_of[number]
-  if kind < 0 then
-    return 'parked', (kind + PARKED) % LONE
+  if not kind then
+    return 'ready', CAME_BACK
+  elseif kind < 0 then
+    return 'parked', kind + PARKED
   end
-  return 'ready', kind % LONE
+  return 'ready', kind
 end
 
 kept_runs.to_text = records.write
@@ -42,9 +49,9 @@ function kept_runs.of_text(text, field)
   local run = records.read(text, field)
   local number = run.number
   any_read, runs.kinds = true, nil
-  if kinds_of[number] then
+  if kinds_of[number] or lone_of[number] then
     run.shelf, run.kind = noted(number)
-    kinds_of[number] = nil
+    kinds_of[number], lone_of[number] = nil, nil
   elseif run.shelf == 'held' and run.state == 'pending' and run.is.fence == 0 then
     local book = sessions.find(run.session)
     if book and book.unstarted_then == number then
@@ -62,12 +69,15 @@ end
 
 -- Write where those are that nobody has read.
 function kept_runs:complete()
-  if next(kinds_of) == nil then
-    return
-  end
   local fields, numbers, rewritten, offered = {}, {}, self.rewritten, self.offered
   for number in pairs(kinds_of) do
     fields[#fields + 1], numbers[#numbers + 1] = base.digits(number), number
+  end
+  for number, field in pairs(lone_of) do
+    fields[#fields + 1], numbers[#numbers + 1] = field, number
+  end
+  if #fields == 0 then
+    return
   end
   self:offer(fields)
   for i = 1, #fields do
@@ -81,32 +91,27 @@ function kept_runs:complete()
   end
 end
 
--- Note that a run was put into the ready order of its lane (`parked`: behind its user), as that kind.
-function runs.place(number, parked, kind)
+-- Note that a run was put into the ready order of its lane (`parked`: behind its user), as that kind; `lone` is its
+-- number as text if its start lets nobody into its session.
+function runs.place(number, parked, kind, lone)
   local field = any_read and base.digits(number)
   local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
   if run then
-    run.shelf, run.kind = parked and 'parked' or 'ready', kind % LONE
+    run.shelf, run.kind = parked and 'parked' or 'ready', kind
     return
   elseif not kept_runs.key then
     kept_runs:touch()
   end
-  kinds_of[number] = parked and kind - PARKED or kind
+  kinds_of[number], lone_of[number] = not lone and (parked and kind - PARKED or kind) or nil, lone
 end
 
 -- Note that a run that was held and never started was parked behind its user, and that its session's book has it as
--- admitted: its record, which nobody has to read, stays as it is.
-function runs.park(number)
-  local run = any_read and kept_runs.kept[base.digits(number)]
+-- admitted: its record, which nobody has to read, stays as it is. It is given by its number as text.
+function runs.park(field)
+  local run = any_read and kept_runs.kept[field]
   if run then
     run.shelf = 'parked'
   end
-end
-
--- Tell whether a run, which was put into the ready order by this call, lets nobody into its session by its start.
-function runs.is_lone(number)
-  local kind = kinds_of[number]
-  return kind and kind >= LONE
 end
 
 -- Tell whether a run was ever started, whatever its session's book says.
@@ -267,6 +272,12 @@ function runs.deadline(run)
   return till
 end
 
+-- Add a run that was never written by its record, under its number as text. Whoever does this puts it somewhere.
+function runs.bring(field, text)
+  kept_runs:touch()
+  kept_runs.offered[field] = text
+end
+
 -- Add a run that was never written, under its number as text.
 function runs.add(field, run)
   any_read, runs.kinds = true, nil
@@ -312,7 +323,7 @@ end
 
 -- Count runs whose records are rewritten, by their numbers as texts, as ended.
 function runs.count_ended(state, fields)
-  local count, ended, zeros = #fields, ends[state] or {}, {}
+  local count, ended, zeros, now = #fields, ends[state] or {}, {}, base.digits(NOW)
   states.running = (states.running or 0) - count
   states[state] = (states[state] or 0) + count
   ends[state] = ended
@@ -324,7 +335,7 @@ function runs.count_ended(state, fields)
       zero = sub(base.member(field), 1, -#field - 1)
       zeros[#field] = zero
     end
-    ended[at + 1], ended[at + 2] = NOW, zero .. field
+    ended[at + 1], ended[at + 2] = now, zero .. field
     at = at + 2
   end
 end

@@ -1,4 +1,4 @@
--- needs: base, orders, runs, lanes, sessions, circuits, holding
+-- needs: base, orders, runs, lanes, turns, sessions, circuits, holding
 -- gives: shelves, BREAKER, LEAST_LONE
 -- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
 --
@@ -6,8 +6,9 @@
 --   held:<session>            runs of a session that wait to be admitted, by place (holding.lua)
 --   ready:<lane>              runs that may start, by rank
 --   parked:<n>:<lane>:<gate>  runs a claim could not start, by rank (n: the length of the lane's name)
--- The runs that a user keeps from starting stand in the user's seat (`line`) while they are few: rank, number, what it is
--- brought back by (`ticket`), the next rank; else all of them are parked under the gate `user:<user>`.
+-- The runs that a user keeps from starting stand in the user's seat (`line`) while they are few: rank, number as text,
+-- what it is brought back by (`ticket`), the next rank; the first of them first, the others as they come. Else all of them
+-- are parked under the gate `user:<user>`.
 -- Sets `aside:<lane>` and `broken:<lane>` name the tasks and the keys of circuits that have parked sets there, sets
 -- `aside_lanes` and `broken_lanes` the lanes of which there is such a set.
 -- Sorted sets `later:<session>`: its runs that were never started and have not joined, by due time; `deadlines`: runs
@@ -51,8 +52,9 @@ function shelves.ready(lane)
   return orders.at('ready:' .. lane)
 end
 
--- Put a run into the ready order of its lane.
-function shelves.put_ready(book, number, kind, rank)
+-- Put a run into the ready order of its lane. If its start lets nobody into its session, its number is given as text,
+-- too.
+function shelves.put_ready(book, number, kind, rank, field)
   local order = book.order_
   if not order then
     order = orders.at('ready:' .. book.name)
@@ -60,10 +62,12 @@ function shelves.put_ready(book, number, kind, rank)
   end
   order:put(rank, number)
   local kinds = runs.kinds
-  if kinds then
-    kinds[number] = kind
+  if not kinds then
+    runs.place(number, false, kind, field)
+  elseif field then
+    runs.lone[number] = field
   else
-    runs.place(number, false, kind)
+    kinds[number] = kind
   end
 end
 
@@ -93,80 +97,84 @@ local LEAST_LONE = 500  -- no ticket is as much without it, nor less with it
 local function leave_line(lane, user, seat)
   local line, order = seat.line, parked(lane, 'user:' .. user)
   for at = 1, line and #line or 0, 3 do
-    order:put(line[at], line[at + 1])
+    order:put(line[at], line[at + 1] + 0)
   end
   seat.line = false
   return order
 end
 
--- Put a run behind its user; `seat` counts it.
-local function put_in_line(lane, user, seat, number, rank, ticket)
+-- Put a run behind its user, by its number as text; `seat` counts it.
+local function put_in_line(lane, user, seat, field, rank, ticket)
   local line, count = seat.line, seat.parked
   seat.parked = count + 1
   if count == 0 then
-    seat.line = {rank, number, ticket}
+    seat.line = {rank, field, ticket}
   elseif line and count < MOST_IN_LINE then
-    local at = 3 * count + 1
-    while at > 1 do
-      local other, other_number = line[at - 3], line[at - 2]
-      if other < rank or (other == rank and other_number < number) then
-        break
-      end
-      line[at], line[at + 1], line[at + 2] = other, other_number, line[at - 1]
-      at = at - 3
+    local at, first = 3 * count + 1, line[1]
+    if rank < first or (rank == first and field + 0 < line[2] + 0) then
+      line[at], line[at + 1], line[at + 2] = first, line[2], line[3]
+      at = 1
     end
-    line[at], line[at + 1], line[at + 2] = rank, number, ticket
+    line[at], line[at + 1], line[at + 2] = rank, field, ticket
   else
-    leave_line(lane, user, seat):put(rank, number)
+    leave_line(lane, user, seat):put(rank, field + 0)
   end
+end
+
+-- Take out of a line what stands at that place, one of several. The table keeps its size for what comes next.
+local function pull(line, place)
+  local last = #line - 2
+  if place == 1 and last > 4 then  -- the next by rank takes its place
+    local rank = line[4]
+    place = 4
+    for at = 7, last, 3 do
+      local other = line[at]
+      if other < rank or (other == rank and line[at + 1] + 0 < line[place + 1] + 0) then
+        place, rank = at, other
+      end
+    end
+    line[1], line[2], line[3] = rank, line[place + 1], line[place + 2]
+  end
+  if place < last then
+    line[place], line[place + 1], line[place + 2] = line[last], line[last + 1], line[last + 2]
+  end
+  line[last + 2], line[last + 1], line[last] = nil, nil, nil
 end
 
 -- Park a run behind its user.
 function shelves.park(lane, user, seat, number, priority, kind, rank)
   runs.place(number, true, kind)
-  put_in_line(lane, user, seat, number, rank, 2 * priority + kind % 2)
+  put_in_line(lane, user, seat, base.digits(number), rank, 2 * priority + kind % 2)
 end
 
--- Do so with one that its session has just admitted, as the only one it lets in.
-function shelves.park_lone(lane, user, seat, number, priority, rank)
+-- Do so with one that its session has just admitted, as the only one it lets in; its number is given as text.
+function shelves.park_lone(lane, user, seat, field, priority, rank)
   if not runs.kinds then
-    runs.park(number)
+    runs.park(field)
   end
-  put_in_line(lane, user, seat, number, rank, LONE_TICKET + 2 * priority)
+  put_in_line(lane, user, seat, field, rank, LONE_TICKET + 2 * priority)
 end
 
--- Take out what stands in a line from that place on. The table keeps its size for what comes next.
-local function pull(line, at)
-  local last = #line
-  for i = at, last - 3 do
-    line[i] = line[i + 3]
-  end
-  line[last], line[last - 1], line[last - 2] = nil, nil, nil
-end
-
--- Take the first run that is parked behind a user; return its number, its priority and its kind as one that is back.
+-- Take the first run that is parked behind a user; return its number, its priority, its kind as one that is back, and, if
+-- its start lets nobody into its session, its number as text.
 function shelves.unpark(lane, user, seat)
-  local line = seat.line
-  seat.parked = seat.parked - 1
+  local line, count = seat.line, seat.parked
+  seat.parked = count - 1
   if not line then
     local run = runs.get(parked(lane, 'user:' .. user):take())
     return run.number, run.priority, BACK + run.kind % 2
   end
-  local number, ticket, kind, size = line[2], line[3], BACK, #line
-  if size > 3 then
-    for at = 4, size, 3 do
-      line[at - 3], line[at - 2], line[at - 1] = line[at], line[at + 1], line[at + 2]
-    end
-    line[size], line[size - 1], line[size - 2] = nil, nil, nil
+  local field, ticket = line[2], line[3]
+  if count > 1 then
+    pull(line, 1)
   else
     seat.line = false
   end
   if ticket >= LEAST_LONE then
-    ticket, kind = ticket - LONE_TICKET, BACK + LONE
-  elseif ticket % 2 == 1 then
-    ticket, kind = ticket - 1, BACK + AGAIN
+    return field + 0, (ticket - LONE_TICKET) / 2, BACK, field
   end
-  return number, ticket / 2, kind
+  local again = ticket % 2
+  return field + 0, (ticket - again) / 2, BACK + again * AGAIN
 end
 
 -- Let the start of a run be looked at by its session.
@@ -174,7 +182,7 @@ function sessions.expect_start(number)
   local run = runs.get(number)
   local line = run and run.shelf == 'parked' and run.user and lanes.seat(lanes.get(run.lane), run.user).line
   for at = 3, line and #line or 0, 3 do
-    if line[at - 1] == number and line[at] >= LEAST_LONE then
+    if line[at - 1] == base.digits(number) and line[at] >= LEAST_LONE then
       line[at] = line[at] - LONE_TICKET
     end
   end
@@ -183,9 +191,9 @@ end
 -- Take a run out of the line of its user, if it stands there; tell if so. Whoever does this counts it.
 local function step_out_of_line(lane, user, number)
   local seat = lanes.seat(lanes.get(lane), user)
-  local line = seat.line
+  local line, field = seat.line, base.digits(number)
   for at = 1, line and #line or 0, 3 do
-    if line[at + 1] == number then
+    if line[at + 1] == field then
       pull(line, at)
       seat.line = line[1] and line or false
       return true
@@ -199,7 +207,7 @@ function shelves.rank_of(run)
   if run.shelf == 'parked' and run.user and not (has(run.kind, STILL) or has(run.kind, ASIDE)) then
     local seat = lanes.seat(lanes.get(run.lane), run.user)
     for place = 1, seat.line and #seat.line or 0, 3 do
-      if seat.line[place + 1] == run.number then
+      if seat.line[place + 1] == base.digits(run.number) then
         return seat.line[place]
       end
     end
@@ -303,8 +311,7 @@ function shelves.drop_from_book(place, number)
     return step_out_of_line(owner, user, number)
   end
   local book = shelf == 'held' and sessions.find(owner)
-  local at = book and book.heads ~= '' and base.index_of(holding.first(owner, book), base.digits(number))
-  if not at or at <= book.taken then
+  if not book or not holding.score_of(book, number) then
     return false
   end
   holding.leave(owner, book):remove(number)

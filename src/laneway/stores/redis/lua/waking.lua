@@ -177,7 +177,7 @@ function waking.wake(lends)
     end
     local left, aside = startable(books)
     local somebody_asks = false
-    for _, worker in ipairs(idle) do
+    for _, worker in ipairs((left[1] or aside[1]) and idle or {}) do
       if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
         if lends and worker[4] and not lender and is_there(worker[1]) then
           lender = worker
@@ -200,13 +200,30 @@ function waking.wake(lends)
   return lender and lender[1], lender and lender[4]
 end
 
--- Wake as `wake` does, flush, and do the step of one that has lent its own; the last thing that a script does.
+-- Tell whether somebody rests who has lent the next step, which this script may do.
+function waking.may_lend()
+  if not waking.lend then
+    return false
+  end
+  for _, rest in pairs(kept_resting:all()) do
+    if rest[3] then
+      return true
+    end
+  end
+  return false
+end
+
+-- Wake as `wake` does, do the step of one that has lent its own, and flush; the last thing that a script does.
 function waking.wake_or_lend()
   local lender, room = waking.wake(waking.lend ~= nil)
-  base.flush()
   if lender then
+    if base.is_blind then
+      base.flush()
+      base.begin_again()
+    end
     waking.lend(lender, room)
   end
+  base.flush()
 end
 
 base.at_end(function()

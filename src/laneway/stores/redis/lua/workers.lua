@@ -18,7 +18,7 @@ end, function(packed, id)
   return {
     id = id, order = packed[1], lease = packed[2], renewed_at = packed[3], left = packed[4], short = packed[5],
     call = packed[6],  -- its newest
-    reply = packed[7],  -- to that
+    reply = packed[7],  -- to that, packed
     lent = packed[8] or false,  -- that call was done for it, and the one before had brought nothing
   }
 end)

@@ -2,6 +2,8 @@
 -- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns {numbers of
 -- the claimed, claimed, refused, due_in, more, now, requests, fires_in, moved}.
 
+local NONE = pack({})
+
 base.allow_full()
 local step = unpacked(ARGV[2])
 local worker = workers.alive(step[1])
@@ -28,19 +30,19 @@ end
 -- with as many messages as had come then; what has come since is requested. A step that was lent came after one that
 -- had brought nothing.
 if step[2] <= worker.call then
-  local numbers, held, reply = {}, {}, worker.reply or {{}, {}, {}, false, false, 0}
+  local numbers, fences, refused, due_in, more, now, messages = stepping.kept(worker)
   if worker.lent and step[2] < worker.call then
-    return stepping.answer(worker, to, {}, {}, {}, reply[4], false, reply[6])
+    return stepping.answer(worker, to, NONE, NONE, {}, due_in, false, now)
   end
-  local messages = reply[7] or {}
-  for i, number in ipairs(reply[1]) do
-    local run = leases.find(worker, number, reply[2][i])
+  local kept, held = {}, {}
+  for i, number in ipairs(numbers) do
+    local run = leases.find(worker, number, fences[i])
     if run then
       run.messages = messages[i]
-      numbers[#numbers + 1], held[#held + 1] = number, runs.handed(run)
+      kept[#kept + 1], held[#held + 1] = number, runs.handed(run)
     end
   end
-  return stepping.answer(worker, to, numbers, held, unpack(reply, 3, 6))
+  return stepping.answer(worker, to, pack(kept), replies.list(held), refused, due_in, more, now)
 end
 
 -- Of a store that nobody may change any more, nothing that this step says is written.
@@ -54,7 +56,7 @@ if phase == 'frozen' then
       refused[#refused + 1] = {one[1], one[2]}
     end
   end
-  return stepping.answer(worker, to, {}, {}, refused, false, false, NOW)
+  return stepping.answer(worker, to, NONE, NONE, refused, false, false, NOW)
 elseif phase then
   step[5], step[6] = 0, false
 end
