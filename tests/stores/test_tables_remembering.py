@@ -14,6 +14,7 @@ from laneway.core.step import Step
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
+from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import stepping
@@ -106,6 +107,21 @@ async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
             await live(nth, at)
     await check_invariants(stores[0])
     assert {"lanes", "worker"} <= set(spared)
+
+
+async def test_lanes_that_a_claim_has_emptied_get_no_share_any_more(
+    open_store: Callable[[], Store], clock: FakeClock
+) -> None:
+    claims: list[list[list[str]]] = []
+    for store in (MemoryStore(clock), open_store()):
+        await store.open()
+        await store.declare_lanes([Lane(name, limit=100) for name in "abcdf"])
+        await store.submit([new_run(lane, lane=lane) for lane in "bdf"])
+        await store.submit([new_run(f"{lane}{n}", lane=lane) for lane in "ac" for n in range(20)])
+        hand = await Hand(store).register()
+        claims.append([[run.id for run in await hand.claim(room)] for room in (5, 5, 5, 5, 3, 3, 3)])
+
+    assert claims[0] == claims[1]
 
 
 async def test_one_that_has_left_is_not_remembered(open_store: Callable[[], Store], spared: list[str]) -> None:

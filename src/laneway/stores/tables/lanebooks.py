@@ -85,7 +85,7 @@ class LaneBooks(dict[str, LaneBook]):
         if memory.unopened is None:
             ready = {name for (name,) in self._db.execute(_SQL["ready_lanes"])}
             memory.unopened = ready - self.keys() - memory.lanes.keys()
-        memory.unopened -= self.keys()
+        memory.unopened.difference_update(self, memory.lanes)  # a claim may have opened them, and left nothing there
         closed = {name for name, (book, _) in memory.lanes.items() if name not in self and book.ready()}
         return memory.unopened | closed | {name for name, book in self.items() if book.ready()}
 
