@@ -87,7 +87,9 @@ class PostgresWriter(Writer):
         self._kept: dict[str, Sequence[Row]] = {}  # answers that hold as long as nobody else writes
         self._sole = False  # nobody else had written when the last transaction began: so it may be again
         self._lanes: list[str] = []  # that the last step has claimed from: the next one may
-        self._number = 0  # of the last transaction: who has the next, has missed nothing
+        # Of the last transaction, and on which server, if that may change: who has the next there, has missed nothing.
+        self._number = 0
+        self._server: str | None = None
         self.missed = False
 
     def transact(self, batch: list[Ask]) -> None:
@@ -219,13 +221,13 @@ class PostgresWriter(Writer):
             db.kept = self._kept
         db.expect(*first.ahead(self._memory if self._sole else None, self._lanes))
         try:
-            [[number, now, posted, watched]] = look.fetchall()
+            [[number, server, now, posted, watched]] = look.fetchall()
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
             raise _LockedOut(error) from error
         db.now = self._now or (lambda: now)
-        self._sole = number == self._number + 1
+        self._sole = number == self._number + 1 and server == self._server
         memory, db.kept = (self._memory, self._kept) if self._sole else (None, {})
-        self._memory, self._kept, self._number = None, {}, number
+        self._memory, self._kept, self._number, self._server = None, {}, number, server
         return memory, posted, watched
 
     def _remember(self, memory: Memory | None) -> None:
