@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from laneway.ports.store import Store
+from laneway.stores.postgres import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.connection import Place, connect
@@ -40,6 +42,23 @@ async def store(path: Path, empty_file: Path, clock: FakeClock, patience: float)
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def open_store(
+    request: pytest.FixtureRequest, path: Path, clock: FakeClock, postgres_url: str
+) -> AsyncIterator[Callable[[], Store]]:
+    """Make the same store over tables as often as is wanted, each as a process of its own would."""
+    opened: list[Store] = []
+
+    def another() -> Store:
+        sqlite = request.param == "sqlite"
+        opened.append(SQLiteStore(path, clock) if sqlite else PostgresStore(postgres_url, clock))
+        return opened[-1]
+
+    yield another
+    for store in opened:
+        await store.close()
 
 
 @pytest.fixture

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import psycopg
 import pytest
 
 from laneway.errors import LanewayError
 from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.connection import connect
+from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.pipe import Pipe
+from laneway.stores.postgres.session import set_up
 from laneway.testing.servers import Postgres
 
 
@@ -31,6 +36,18 @@ async def opened(url: str, *parameters: str) -> AsyncIterator[PostgresStore]:
         yield store
     finally:
         await store.close()
+
+
+@contextmanager
+def undone(place: str) -> Iterator[PostgresDatabase]:
+    """Give a new store's tables in a transaction, and undo what was done there."""
+    address = Address.parse(place)
+    with closing(connect(address)) as link:
+        link.execute(set_up(address).encode())
+        with Pipe(link) as pipe:
+            pipe.send("BEGIN")
+            yield PostgresDatabase(pipe)
+            pipe.send("ROLLBACK")
 
 
 async def until(fact: Callable[[], bool | Awaitable[bool]], within: float = 20) -> None:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 
 import pytest
 
 from laneway import Lane
 from laneway.core.states import RunState
 from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect
 from laneway.stores.postgres.database import TEXTS, PostgresDatabase
 from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import set_up
 from laneway.stores.tables.database import DuplicateError, Question
 from laneway.stores.tables.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.postgres_tools import opened
+from tests.stores.postgres_tools import opened, undone
 
 LANE, READY = "ledgers.lane", "shelves.ready"
 
@@ -32,13 +28,8 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
 
 @pytest.fixture
 def db(postgres_place: str) -> Iterator[PostgresDatabase]:
-    address = Address.parse(postgres_place)
-    with closing(connect(address)) as link:
-        link.execute(set_up(address).encode())
-        with Pipe(link) as pipe:
-            pipe.send("BEGIN")
-            yield PostgresDatabase(pipe)
-            pipe.send("ROLLBACK")
+    with undone(postgres_place) as db:
+        yield db
 
 
 @pytest.fixture

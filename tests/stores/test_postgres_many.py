@@ -9,12 +9,12 @@ from contextlib import closing
 import pytest
 
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect, connect_bare
+from laneway.stores.postgres.connection import connect_bare
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.many import ENOUGH, MOST, _shapes, for_many
 from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import set_up
 from laneway.stores.tables.statements import Row
+from tests.stores.postgres_tools import undone
 
 INSERT = "INSERT INTO {} (a, b, c, d) VALUES ($1::int, $2::text, $3::bigint, $4::text)"
 DELETE = "DELETE FROM {} WHERE b = $2::text AND (a, c) <= ($1::int, $3::bigint) AND b = $2::text"
@@ -88,13 +88,8 @@ ROWS: dict[str, Callable[[random.Random, int], Row]] = {
 
 @pytest.fixture
 def db(postgres_place: str) -> Iterator[PostgresDatabase]:
-    address = Address.parse(postgres_place)
-    with closing(connect(address)) as link:
-        link.execute(set_up(address).encode())
-        with Pipe(link) as pipe:
-            pipe.send("BEGIN")
-            yield PostgresDatabase(pipe)
-            pipe.send("ROLLBACK")
+    with undone(postgres_place) as db:
+        yield db
 
 
 @pytest.mark.parametrize("table", ROWS)

@@ -88,12 +88,19 @@ async def test_a_store_beside_it_wakes_the_worker(path: Path, store: SQLiteStore
     await other.close()
 
 
+async def tidied_up(store: SQLiteStore) -> None:
+    """Wait for the store's writer, which cannot be asked while it tidies up behind its answers."""
+    busy = store._here.writer.busy
+    await asyncio.to_thread(busy.acquire)
+    busy.release()
+
+
 async def test_looking_sees_what_others_wrote_and_nothing_else(
     path: Path, store: SQLiteStore, clock: FakeClock
 ) -> None:
     other = SQLiteStore(path, clock)
     await other.open()
-    await asyncio.sleep(0.05)  # a writer that tidies up cannot be asked
+    await tidied_up(store)
     store.look()
     assert not store.look()
 
@@ -103,7 +110,7 @@ async def test_looking_sees_what_others_wrote_and_nothing_else(
 
     await store.get("a")
     await store.submit([new_run("b")])
-    await asyncio.sleep(0.05)
+    await tidied_up(store)
     assert not store.look()
     await other.close()
 
@@ -112,7 +119,7 @@ async def test_the_first_look_of_a_store_sees_nothing_if_nothing_happened_since_
     path: Path, store: SQLiteStore, clock: FakeClock
 ) -> None:
     await store.submit([new_run("a")])  # by now the first connection stands, and nobody has looked yet
-    await asyncio.sleep(0.05)
+    await tidied_up(store)
     assert not store.look()
 
     other = SQLiteStore(path, clock)
@@ -143,7 +150,7 @@ async def test_without_a_socket_the_worker_still_finds_work_by_looking(
     store, other = SQLiteStore(path, clock), SQLiteStore(path, clock)
     hand = await Hand(store).register()
     await hand.rest()
-    await asyncio.sleep(0.05)  # a writer that tidies up cannot be asked
+    await tidied_up(store)
     store.look()
 
     await other.submit([new_run("a")])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -15,8 +14,6 @@ from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
@@ -25,28 +22,6 @@ from laneway.testing import FakeClock, Hand, check_invariants, new_run
 from tests.stores.postgres_tools import opened
 
 LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def open_store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock, postgres_url: str
-) -> AsyncIterator[Callable[[], Store]]:
-    """Open the same store as often as is wanted, each as a process of its own would."""
-    opened: list[Store] = []
-
-    def another() -> Store:
-        sqlite = request.param == "sqlite"
-        opened.append(SQLiteStore(tmp_path / "laneway.db", clock) if sqlite else PostgresStore(postgres_url, clock))
-        return opened[-1]
-
-    yield another
-    for store in opened:
-        await store.close()
 
 
 @pytest.fixture(autouse=True)

@@ -157,22 +157,6 @@ function base.set_text(name, field, value)
   texts[name][field] = value or false
 end
 
--- Return the texts of several fields, as a list; what there is not is false.
-function base.read_texts(name, fields)
-  local known, found = texts[name], {}
-  for first = 1, #fields, PIECE do
-    local last = min(first + PIECE - 1, #fields)
-    local page = call('HMGET', PREFIX .. name, unpack(fields, first, last))
-    for i = first, last do
-      found[i] = page[i - first + 1]
-      if known and known[fields[i]] ~= nil then
-        found[i] = known[fields[i]]
-      end
-    end
-  end
-  return found
-end
-
 -- Return all fields of such a hash as a table.
 function base.all_texts(name)
   local all, found = {}, call('HGETALL', PREFIX .. name)

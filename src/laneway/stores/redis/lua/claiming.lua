@@ -52,13 +52,10 @@ end
 
 -- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
 local function start(book, of, seat, kind, rank)
-  if seat then
-    turns.start_one(book, of.priority, seat, kind, rank)
-    if seat.parked > 0 and kind % 4 >= BACK and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
-      bring_back(book, of.user, seat)
-    end
-  else
-    turns.start(book, of.priority, seat, kind, rank, 1)
+  turns.start(book, of.priority, seat, kind, rank, 1)
+  if seat and seat.parked > 0 and kind % 4 >= BACK
+    and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
+    bring_back(book, of.user, seat)
   end
   if of.session and kind % 2 < AGAIN then
     local session = sessions.get(of.session)

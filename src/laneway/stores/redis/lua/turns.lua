@@ -187,14 +187,19 @@ end
 
 turns.wait_no_more = wait_no_more
 
--- Move so many runs that are alike from the ready order to active: they have that priority and their user that seat, if
--- they have one. `rank` is the last's.
-function turns.start(book, priority, seat, kind, rank, count)
+-- Take so many runs of that priority out of the ready order, the last of them at that rank.
+local function take_out(book, priority, rank, count)
   local pace, tag = book.paces[priority], rank + HEAD_START * priority
   pace.ready = pace.ready - count
   if tag > pace.v then
     pace.v = tag
   end
+end
+
+-- Move so many runs that are alike from the ready order to active: they have that priority and their user that seat, if
+-- they have one. `rank` is the last's.
+function turns.start(book, priority, seat, kind, rank, count)
+  take_out(book, priority, rank, count)
   book.active, book.pending = book.active + count, book.pending - count
   if kind % 2 < AGAIN then
     wait_no_more(book, priority, seat, count)
@@ -209,40 +214,9 @@ end
 
 -- Do the same for one run that came back and was never started, but for the lane's counts of what is active and pending.
 function turns.start_back(book, priority, seat, rank)
-  local pace, list, tag = book.paces[priority], seat.turns, rank + HEAD_START * priority
-  pace.ready = pace.ready - 1
-  if tag > pace.v then
-    pace.v = tag
-  end
+  take_out(book, priority, rank, 1)
   seat.active, seat.out = seat.active + 1, 0
-  for at = 1, #list, 3 do
-    if list[at] == priority then
-      list[at + 2] = list[at + 2] - 1
-      return
-    end
-  end
-end
-
--- Do the same for one run of a user.
-function turns.start_one(book, priority, seat, kind, rank)
-  local pace, tag = book.paces[priority], rank + HEAD_START * priority
-  pace.ready = pace.ready - 1
-  if tag > pace.v then
-    pace.v = tag
-  end
-  book.active, book.pending, seat.active = book.active + 1, book.pending - 1, seat.active + 1
-  if kind % 4 >= BACK then
-    seat.out = 0
-  end
-  if kind % 2 < AGAIN then
-    local list = seat.turns
-    for at = 1, #list, 3 do
-      if list[at] == priority then
-        list[at + 2] = list[at + 2] - 1
-        return
-      end
-    end
-  end
+  wait_no_more(book, priority, seat, 1)
 end
 
 -- Tell whether its user keeps a run of that priority and kind from starting: at the cap, or with runs that were parked
