@@ -45,6 +45,14 @@ async def test_an_answer_wakes_who_lent_its_step(rest: Rest, bell: Bell) -> None
     assert rest.take_back() is None
 
 
+async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: Rest) -> None:
+    rest.lend(2)
+
+    rest.answer(LentReply(2, StepReply(now=7)))
+
+    assert rest.is_answered
+
+
 async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: Rest) -> None:
     rest.answer(LentReply(2, StepReply(now=7)))
     await turns()

@@ -14,7 +14,7 @@ import asyncio
 
 from laneway.core.step import LentReply, StepReply
 from laneway.engine.bell import Bell
-from laneway.engine.threads import from_thread
+from laneway.engine.threads import from_thread, is_on
 from laneway.ports.workers import Standby
 
 
@@ -37,8 +37,11 @@ class Rest(Standby):
         self._bell.ring_from_thread()
 
     def answer(self, lent: LentReply) -> None:
-        """Hand over an answer, from any thread."""
-        from_thread(self._loop, lambda: self._hear(lent))
+        """Hand over an answer, from any thread; on the loop's own it is heard at once."""
+        if is_on(self._loop):
+            self._hear(lent)
+        else:
+            from_thread(self._loop, lambda: self._hear(lent))
 
     @property
     def lends(self) -> bool:

@@ -61,3 +61,11 @@ def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bo
         logging.getLogger("laneway.worker").debug("the loop has closed; nobody is left to tell")
         return False
     return True
+
+
+def is_on(loop: asyncio.AbstractEventLoop) -> bool:
+    """Tell whether the caller is called by this loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -26,31 +27,39 @@ class SQLitePresence(Presence):
         self.reader = SQLiteReader(place, now)
         self._folder = Folder(place.path)
         self._lock = threading.Lock()
-        self._ears: dict[str, Ear | None] = {}
+        self._watching: Ear | None = None
+        self._working: dict[asyncio.AbstractEventLoop, Ear | None] = {}  # by the loop of the workers
 
     def address(self) -> str | None:
-        """Listen for wake-ups; return the name of the socket, if there is one."""
-        ear = self._ear(WORKERS, lambda message: self.hear(message.decode()))
+        """Listen for wake-ups on the running loop; return the name of the socket, if there is one."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for gone in [other for other in self._working if other.is_closed()]:
+                self._close(self._working.pop(gone))
+            if loop not in self._working:
+                self._working[loop] = self._folder.listen(WORKERS, lambda message: self.hear(message.decode()), loop)
+            ear = self._working[loop]
         return None if ear is None else ear.name
 
     def attend(self) -> None:
         """Listen for news of events."""
-        self._ear(WATCHERS, lambda _: self.tell_watchers())
+        with self._lock:
+            if self._watching is None:
+                self._watching = self._folder.listen(WATCHERS, lambda _: self.tell_watchers())
 
     def fall_silent(self) -> None:
         """Close the sockets."""
         with self._lock:
-            ears, self._ears = self._ears, {}
-        for ear in ears.values():
-            if ear is not None:
-                ear.close()
+            ears = [self._watching, *self._working.values()]
+            self._watching, self._working = None, {}
+        for ear in ears:
+            self._close(ear)
         self._folder.close()
 
-    def _ear(self, kind: str, heard: Callable[[bytes], None]) -> Ear | None:
-        with self._lock:
-            if kind not in self._ears:
-                self._ears[kind] = self._folder.listen(kind, heard)
-            return self._ears[kind]
+    @staticmethod
+    def _close(ear: Ear | None) -> None:
+        if ear is not None:
+            ear.close()
 
     def reaches(self, lender: Lender) -> bool:
         """Tell whether anybody listens to the worker's socket: it is gone with its process."""
@@ -63,7 +72,7 @@ class SQLitePresence(Presence):
 
     def _tell_everybody(self) -> None:
         self.tell_watchers()
-        own = self._ears.get(WATCHERS)
+        own = self._watching
         for name in self._folder.watchers():
             if own is None or name != own.name:
                 self._folder.send(name, b"")

@@ -6,6 +6,10 @@ holds the incarnation to wake, with the answer to the step that it lent if that 
 watches binds `w-...`; whoever wrote events sends an empty datagram to each. Names are short because a socket's whole
 path must fit into about 100 bytes.
 
+**Who hears.** A worker's socket is read by the worker's own loop: a thread that hears, and then tells the loop, would
+have to be woken first, which takes a tenth of a millisecond and more on a machine at rest. A watching store may have
+watchers on many loops, and listens on a thread.
+
 **A socket lives as long as its process**, which tells whether a worker's does. A forked child lets go of its parent's.
 
 **Losing one is harmless.** Sending never waits: a full socket means wake-ups are on their way already. A socket whose
@@ -15,6 +19,7 @@ long a name) nothing is sent, and resting workers find work by looking once a se
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -24,6 +29,7 @@ import tempfile
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +37,9 @@ _PATH_LIMIT = 100  # bytes
 _YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so lately may change again within its clock's tick
 WORKERS, WATCHERS = "k", "w"
 LONGEST = 32 * 1024  # bytes of a datagram
+_LET_GO_WITHIN = 1.0  # seconds in which a loop that turns lets go of its socket
+
+Heard = Callable[[bytes], None]
 
 
 class Folder:
@@ -43,8 +52,11 @@ class Folder:
         self._listed: tuple[int, list[str]] = (-1, [])
         self._out: socket.socket | None = None
 
-    def listen(self, kind: str, heard: Callable[[bytes], None]) -> Ear | None:
-        """Bind a new socket, and call `heard` with each datagram from a thread; None if that cannot be had."""
+    def listen(self, kind: str, heard: Heard, loop: asyncio.AbstractEventLoop | None = None) -> Ear | None:
+        """Bind a new socket; None if that cannot be had.
+
+        `heard` is called with each datagram: on the loop, whose thread must be the one that calls this, or on a thread.
+        """
         path = self.path / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}"
         if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) > _PATH_LIMIT:
             return None
@@ -52,7 +64,7 @@ class Folder:
             try:
                 self._make()
                 self._sweep()
-                return Ear(path, heard)
+                return ThreadEar(path, heard) if loop is None else LoopEar(path, heard, loop)
             except FileNotFoundError:
                 continue  # Race: the last to leave removes the folder
             except OSError:
@@ -119,10 +131,10 @@ class Folder:
         return self._out
 
 
-class Ear:
-    """A bound socket and the thread that listens to it."""
+class Ear(ABC):
+    """A bound socket that somebody listens to."""
 
-    def __init__(self, path: Path, heard: Callable[[bytes], None]) -> None:
+    def __init__(self, path: Path, heard: Heard) -> None:
         self._path, self._heard = path, heard
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -130,17 +142,37 @@ class Ear:
         except OSError:
             self._socket.close()
             raise
-        self._closing = False
         _EARS.add(self)
         # Also when the process ends without closing its store.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
-        self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
-        self._thread.start()
 
     @property
     def name(self) -> str:
         """The socket's name in its folder."""
         return self._path.name
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop listening and remove the socket. From any thread."""
+
+    def let_go(self) -> None:
+        """Close the socket in a forked child, which has none of its parent's threads, nor its loop."""
+        self._socket.close()
+
+    def _hear(self, message: bytes) -> None:
+        # A failing callback is its owner's business; the next one must still be called.
+        with contextlib.suppress(Exception):
+            self._heard(message)
+
+
+class ThreadEar(Ear):
+    """One that a thread listens to."""
+
+    def __init__(self, path: Path, heard: Heard) -> None:
+        super().__init__(path, heard)
+        self._closing = False
+        self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop listening and remove the socket."""
@@ -159,13 +191,43 @@ class Ear:
             except OSError:
                 return
             if not self._closing:
-                # A failing callback is its owner's business; the next one must still be called.
-                with contextlib.suppress(Exception):
-                    self._heard(message)
+                self._hear(message)
 
-    def let_go(self) -> None:
-        """Close the socket in a forked child, which has none of its parent's threads."""
+
+class LoopEar(Ear):
+    """One that a loop listens to, as long as it turns. Made on its thread."""
+
+    def __init__(self, path: Path, heard: Heard, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(path, heard)
+        self._loop = loop
+        self._socket.setblocking(False)
+        loop.add_reader(self._socket, self._read)
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        self._remove()
+        let_go = threading.Event()
+
+        def stop() -> None:
+            self._stop()
+            let_go.set()
+
+        # Race: the loop may stop turning, or be closed, at any moment; then nobody else uses what it holds.
+        with contextlib.suppress(RuntimeError):
+            if self._loop.is_running():
+                self._loop.call_soon_threadsafe(stop)
+                let_go.wait(_LET_GO_WITHIN)
+        if not self._loop.is_running():
+            self._stop()
+
+    def _stop(self) -> None:
+        if not self._loop.is_closed() and self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
         self._socket.close()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # it was a false alarm
+            self._hear(self._socket.recv(LONGEST))
 
 
 _EARS: weakref.WeakSet[Ear] = weakref.WeakSet()
