@@ -32,7 +32,7 @@ SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 MEMORY = Path("/dev/shm")  # where Linux keeps files in memory
 FOLDER = "laneway-tests-"
-ROOM = 2 * 2**30  # bytes: four times what the tests were seen to have there at once
+ROOM = 2 * 2**30  # bytes: five times what the tests were seen to have there at once
 CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
 
 # What the user's shell or pip settings say about where packages go must not reach our pip; what they say about where
