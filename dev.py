@@ -203,8 +203,8 @@ def quick_tests(arguments: list[str]) -> int:
 def memory_folder() -> Iterator[Path | None]:
     """Make a folder in memory and remove it at the end; give None where there is no room in memory for files.
 
-    Most tests wait for a disk, a third of their time, and few are about one. Who says by TMPDIR where files go is
-    heeded. Crash here: a folder whose maker was killed goes with the next run, which sees that nobody holds it.
+    Many tests wait for a disk, and few are about one. Who says by TMPDIR where files go is heeded.
+    Crash here: a folder whose maker was killed goes with the next run, which sees that nobody holds it.
     """
     if "TMPDIR" in os.environ or not has_room(MEMORY):
         yield None
