@@ -30,6 +30,9 @@ VENV = ROOT / (os.environ.get("LANEWAY_VENV") or ".venv")
 STAMP = VENV / "laneway-stamp"
 SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
+MEMORY = Path("/dev/shm")  # where Linux keeps files in memory
+FOLDER = "laneway-tests-"
+ROOM = 2 * 2**30  # bytes: five times what the tests were seen to have there at once
 CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
 
 # What the user's shell or pip settings say about where packages go must not reach our pip; what they say about where
@@ -86,7 +89,7 @@ def demo(arguments: list[str]) -> int:
 def test(arguments: list[str]) -> int:
     """Run the checks, then all tests but the long ones; the arguments go to pytest."""
     install()
-    return max(check([]), timed("tests", lambda: pytest("not chaos", arguments)))
+    return timed("checks and tests", lambda: check_all(meanwhile=lambda: quick_tests(arguments)))
 
 
 def test_matrix(arguments: list[str]) -> int:
@@ -163,22 +166,86 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def check_all() -> int:
-    """Run every check, also after one failed, and return the worst exit status."""
+def check_all(meanwhile: Callable[[], int] = lambda: 0) -> int:
+    """Run every check, also after one failed, and return the worst exit status, that of `meanwhile` included.
+
+    The types take longer than the rest and one processor, so all else is done beside them; what is found is said last.
+    """
     checks: dict[str, tuple[str | Path, ...]] = {
         "format": (PYTHON, "-m", "ruff", "format", "--check", "."),
         "lint": (PYTHON, "-m", "ruff", "check", "."),
-        "types": (PYTHON, "-m", "mypy"),
         "imports": (SCRIPTS / "lint-imports", "--no-logo"),
     }
     statuses = {}
-    for heading, command in checks.items():
-        head(f"check: {heading}")
-        statuses[heading] = run(*command)
+    with beside(PYTHON, "-m", "mypy") as types:
+        for heading, command in checks.items():
+            head(f"check: {heading}")
+            statuses[heading] = run(*command)
+        others = meanwhile()
+        head("check: types")
+        statuses["types"] = types()
     failed = [heading for heading, status in statuses.items() if status != 0]
     if failed:
         head(f"check: these failed: {', '.join(failed)}")
-    return max(statuses.values())
+    return max(others, *statuses.values())
+
+
+def quick_tests(arguments: list[str]) -> int:
+    """Run all tests but the long ones, with their files in memory if it has room for them."""
+    with memory_folder() as folder:
+        if folder is not None:
+            # The tests that are about a disk look for one where they would have been without us.
+            ENVIRONMENT.update(TMPDIR=str(folder), LANEWAY_TEST_DISK=tempfile.gettempdir())
+        return timed("tests", lambda: pytest("not chaos", arguments))
+
+
+@contextlib.contextmanager
+def memory_folder() -> Iterator[Path | None]:
+    """Make a folder in memory and remove it at the end; give None where there is no room in memory for files.
+
+    Many tests wait for a disk, and few are about one. Who says by TMPDIR where files go is heeded.
+    Crash here: a folder whose maker was killed goes with the next run, which sees that nobody holds it.
+    """
+    if "TMPDIR" in os.environ or not has_room(MEMORY):
+        yield None
+        return
+    for left in MEMORY.glob(f"{FOLDER}*"):
+        with held(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=MEMORY))
+    with held(folder):
+        folder.chmod(0o711)  # the server that root leaves to `nobody` must find its own folder in it
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold the folder for the block, if nobody else does; tell whether. A process that is killed holds nothing."""
+    import fcntl  # there is none on Windows, which has no such folder
+
+    with contextlib.ExitStack() as stack:
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def has_room(memory: Path) -> bool:
+    """Tell whether files in memory may be made there, enough of them, and programs be started."""
+    try:
+        found = os.statvfs(memory)
+    except (AttributeError, OSError):
+        return False
+    room = found.f_bavail * found.f_frsize
+    return os.access(memory, os.W_OK | os.X_OK) and not found.f_flag & os.ST_NOEXEC and room >= ROOM
 
 
 def pytest(marks: str, arguments: list[str]) -> int:
@@ -188,6 +255,25 @@ def pytest(marks: str, arguments: list[str]) -> int:
     head(f"pytest: {marks}")
     # Who has nothing left takes from the others: some tests take twenty seconds, most of them none.
     return run(PYTHON, "-m", "pytest", "-n", workers, "--dist", "worksteal", "-m", marks, *arguments)
+
+
+@contextlib.contextmanager
+def beside(*command: str | Path) -> Iterator[Callable[[], int]]:
+    """Run a command beside the block; what is given waits for its end, shows what it printed and returns its status."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(list(map(str, command)), cwd=ROOT, env=ENVIRONMENT, stdout=output, stderr=output)
+
+        def finish() -> int:
+            status = process.wait()
+            output.seek(0)
+            print(output.read().decode(errors="replace"), end="", flush=True)
+            return status if status >= 0 else 128 - status
+
+        try:
+            yield finish
+        finally:
+            process.kill()
+            process.wait()
 
 
 def timed(what: str, work: Callable[[], int]) -> int:

@@ -1,6 +1,9 @@
 """`dev.py` installs when it must, only then, and removes nothing that is not its own."""
 
 import ast
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -100,3 +103,87 @@ def test_an_old_python_can_read_the_file_far_enough_to_refuse() -> None:
 
 def test_what_is_started_keeps_what_it_compiled() -> None:
     assert "PYTHONDONTWRITEBYTECODE" not in dev.ENVIRONMENT
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for files in memory that has room, and nobody who says where else they go."""
+    place = tmp_path / "memory"
+    place.mkdir()
+    monkeypatch.setattr(dev, "MEMORY", place)
+    monkeypatch.setattr(dev, "ROOM", 1)
+    monkeypatch.delenv("TMPDIR", raising=False)
+    return place
+
+
+def test_a_folder_in_memory_goes_with_its_block(memory: Path) -> None:
+    with dev.memory_folder() as folder:
+        assert folder is not None
+        assert folder.parent == memory
+        (folder / "file").touch()
+
+    assert list(memory.iterdir()) == []
+
+
+def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_has_is_not(memory: Path) -> None:
+    (memory / f"{dev.FOLDER}left" / "deep").mkdir(parents=True)
+    (memory / "others").mkdir()
+
+    with dev.memory_folder() as first, dev.memory_folder() as second:
+        found = set(memory.iterdir())
+
+    assert found == {first, second, memory / "others"}
+
+
+def test_a_process_that_is_killed_lets_go_of_its_folder(memory: Path) -> None:
+    script = (
+        "import dev, sys, pathlib\nwith dev.held(pathlib.Path(sys.argv[1])) as ours: print(ours, flush=True); input()"
+    )
+    command = [sys.executable, "-c", script, str(memory)]
+    root = Path(dev.__file__).parent
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        with dev.held(memory) as before:
+            assert not before
+        process.kill()
+
+    with dev.held(memory) as after:
+        assert after
+
+
+def test_files_stay_on_the_disk_where_memory_is_scarce_or_missing_or_somebody_says_so(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given() -> Path | None:
+        with dev.memory_folder() as folder:
+            return folder
+
+    assert given() is not None
+    with monkeypatch.context() as patch:
+        patch.setenv("TMPDIR", str(memory))
+        assert given() is None
+    with monkeypatch.context() as patch:
+        patch.setattr(dev, "ROOM", 1 << 70)
+        assert given() is None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, *[10**9] * 6, os.ST_NOEXEC, 255)))
+        assert given() is None
+    monkeypatch.setattr(dev, "MEMORY", memory / "missing")
+    assert given() is None
+
+
+@pytest.mark.parametrize(("script", "status"), [("print('found'); exit(3)", 3), ("import os; os.abort()", 134)])
+def test_what_runs_beside_is_shown_and_judged_at_the_end(
+    script: str, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with dev.beside(sys.executable, "-c", script) as finish:
+        assert capfd.readouterr().out == ""
+        assert finish() == status
+
+    assert ("found" in capfd.readouterr().out) == (status == 3)
+
+
+def test_what_runs_beside_ends_with_its_block() -> None:
+    with pytest.raises(KeyboardInterrupt), dev.beside(sys.executable, "-c", "import signal; signal.pause()"):
+        raise KeyboardInterrupt

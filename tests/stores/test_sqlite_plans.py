@@ -45,12 +45,16 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
     return [row[3] for row in rows]
 
 
-@pytest.mark.parametrize("name", sorted(TEXTS))
-def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connection, name: str) -> None:
-    scanned = {match[1] for step in plan(db, TEXTS[name]) if (match := re.match(r"SCAN (\w+)(?!\w| VIRTUAL)", step))}
+def scanned(db: sqlite3.Connection, name: str) -> set[str]:
+    """Return the tables that the statement reads from end to end."""
+    return {match[1] for step in plan(db, TEXTS[name]) if (match := re.match(r"SCAN (\w+)(?!\w| VIRTUAL)", step))}
 
-    if name not in LONG | {"reading.any"}:
-        assert scanned <= SMALL
+
+def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connection) -> None:
+    # One test looks at all of them, because each takes a moment; those that may do it must be planned as well.
+    found = {name: scanned(db, name) - SMALL for name in sorted(TEXTS)}
+
+    assert {name: tables for name, tables in found.items() if tables and name not in LONG | {"reading.any"}} == {}
 
 
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])

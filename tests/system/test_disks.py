@@ -1,7 +1,8 @@
 """Disks that are full, files that cannot be written or are damaged: clear errors, and nothing accepted is lost.
 
 A full disk is a limit on the size of files, which holds for root as well; it meets the log, which is what grows. What
-may not be written is tried by a user who may not, whoever runs the tests.
+may not be written is tried by a user who may not, whoever runs the tests. All of it is on a disk, though `make test`
+has other tests keep their files in memory.
 """
 
 # ruff: noqa: ASYNC240 - a test's loop has nothing else to do while it looks at a file
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import shutil
 import sqlite3
@@ -35,6 +37,13 @@ from tests.system.journal import What
 pytestmark = [pytest.mark.system, time_limit()]
 
 Said = list[dict[str, Any]]
+DISK = os.environ.get("LANEWAY_TEST_DISK")  # where temporary files are on a disk; None if they are anyway
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="laneway-disk-", dir=DISK) as folder:
+        yield Path(folder)
 
 
 async def visit(stage: Stage, **plan: Any) -> Said:
@@ -152,7 +161,7 @@ async def test_a_full_file_refuses_clearly_and_its_worker_goes_on(
 @pytest.fixture
 def elsewhere(stage: Stage) -> Iterator[Path]:
     """A folder that every user can enter, with the stage's file in it."""
-    folder = Path(tempfile.mkdtemp(prefix="lw-"))
+    folder = Path(tempfile.mkdtemp(prefix="lw-", dir=DISK))
     folder.chmod(0o755)
     stage.file = folder / "laneway.db"
     stage.url = f"sqlite:///{stage.file}"

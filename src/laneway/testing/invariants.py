@@ -44,13 +44,15 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
 
     It only reads, so it can follow any command. That what may start can also be claimed, `check_drains` shows.
     """
-    runs = await all_runs(store)
-    await check_counts(store, runs)
-    found = await store.check()
+    await _check_all(store, await all_runs(store), logs=logs)
+
+
+async def _check_all(store: Store, runs: list[Run], *, logs: bool) -> None:
+    # Many at once, here and below: what they cost is mostly the way there and back.
+    found, *_ = await asyncio.gather(
+        store.check(), check_counts(store, runs), check_waits(store, runs), check_jobs(store, runs)
+    )
     assert found == [], found
-    await check_waits(store, runs)
-    await check_jobs(store, runs)
-    # Many at once: what they cost is mostly the way there and back.
     for first in range(0, len(runs) if logs else 0, PAGE):
         await asyncio.gather(*(check_log(store, run) for run in runs[first : first + PAGE]))
 
@@ -58,10 +60,15 @@ async def check_invariants(store: Store, *, logs: bool = True) -> None:
 async def check_counts(store: Store, runs: list[Run]) -> None:
     """Assert that lanes, sessions, workers and counts agree with `runs`, which are all the store has."""
     _check_numbers(runs)
-    assert await store.count() == Counter(run.state.value for run in runs)
-    await _check_lanes(store, runs)
-    await _check_sessions(store, runs)
-    await _check_workers(store, runs)
+    counts, lanes, workers, tasks, _ = await asyncio.gather(
+        store.count(), store.lanes(), store.workers(), store.tasks(), _check_sessions(store, runs)
+    )
+    assert counts == Counter(run.state.value for run in runs)
+    _check_lanes(lanes, runs)
+    check_somebody_is_awake(lanes, workers)
+    if all(_is_open(state) for state in lanes if state.pending):
+        check_nobody_sleeps_behind_a_breaker(tasks, workers)
+    _check_workers(workers, runs)
 
 
 def check_limits(runs: Iterable[Run], lanes: Iterable[Lane]) -> None:
@@ -140,18 +147,20 @@ async def check_drains(store: Store, clock: FakeClock) -> None:
         more = reply.more
         await heir.release(*reply.lapsed)
     await _open_all(store)
-    for run in await all_runs(store):
+    runs = await all_runs(store)
+    for run in runs:
         if run.state is RunState.PAUSED or run.request is Request.PAUSE:
             await store.resume(f"drain {run.id}", run.id)
-    await _answer_some(store, clock)
+    await _answer_some(store, runs, clock)
     await _run_all(heir, clock)
 
     runs = await all_runs(store)
     assert [run for run in runs if not run.ended] == []
     assert [state for state in await store.lanes() if state.active or state.ready] == []
-    for session in sorted({run.session for run in runs if run.session is not None}):
-        assert await store.session(session) is None
-    await check_invariants(store)
+    sessions = sorted({run.session for run in runs if run.session is not None})
+    states = await asyncio.gather(*map(store.session, sessions))
+    assert [name for name, state in zip(sessions, states, strict=True) if state is not None] == []
+    await _check_all(store, runs, logs=True)
 
 
 def _tasks(runs: Iterable[Run | NewRun]) -> set[str]:
@@ -164,9 +173,9 @@ def _tasks(runs: Iterable[Run | NewRun]) -> set[str]:
     return tasks
 
 
-async def _answer_some(store: Store, clock: FakeClock) -> None:
+async def _answer_some(store: Store, runs: Iterable[Run], clock: FakeClock) -> None:
     """Answer every other run that asks and can still be answered; the rest is left to its deadline."""
-    for run in await all_runs(store, RunFilter(state=RunState.WAITING)):
+    for run in runs:
         asked = run.wait.questions if run.wait is not None else ()
         if asked and run.number % 2 and min(question.until or 0 for question in asked) > clock.now():
             await store.answer(f"drain {run.id}", run.id, "1", name=asked[-1].name)
@@ -174,8 +183,9 @@ async def _answer_some(store: Store, clock: FakeClock) -> None:
 
 async def _open_all(store: Store) -> None:
     """Take back whatever an operator has closed, and touch nothing else: what would be stuck shall stay so."""
-    lanes, tasks, sessions = await store.lanes(), await store.tasks(), await store.sessions(limit=10_000)
-    users = await store.users(limit=10_000)
+    lanes, tasks, sessions, users = await asyncio.gather(
+        store.lanes(), store.tasks(), store.sessions(limit=10_000), store.users(limit=10_000)
+    )
     paused = {(Held.LANE, state.lane.name) for state in lanes if state.paused}
     paused |= {(Held.TASK, state.name) for state in tasks if state.paused}
     paused |= {(Held.USER, state.user) for state in users if state.paused}
@@ -214,18 +224,13 @@ def _will_pause(run: Run) -> bool:
     return run.state is RunState.WAITING and run.request is Request.PAUSE
 
 
-async def _check_lanes(store: Store, runs: list[Run]) -> None:
+def _check_lanes(states: list[LaneState], runs: list[Run]) -> None:
     active = Counter(run.lane for run in runs if run.state is RunState.RUNNING)
     pending = Counter(run.lane for run in runs if run.state is RunState.PENDING)
-    states = await store.lanes()
     assert [state.lane.name for state in states] == sorted({state.lane.name for state in states})
     assert {state.lane.name: state.active for state in states if state.active} == active
     assert {state.lane.name: state.pending for state in states if state.pending} == pending
     assert all(0 <= state.ready <= pending[state.lane.name] for state in states), states
-    workers = await store.workers()
-    check_somebody_is_awake(states, workers)
-    if all(_is_open(state) for state in states if state.pending):
-        check_nobody_sleeps_behind_a_breaker(await store.tasks(), workers)
 
 
 def check_somebody_is_awake(lanes: Iterable[LaneState], workers: Sequence[WorkerInfo]) -> None:
@@ -256,9 +261,8 @@ def check_nobody_sleeps_behind_a_breaker(tasks: Iterable[TaskState], workers: Se
             assert not all(worker.idle for worker in knowing), (task, workers)
 
 
-async def _check_workers(store: Store, runs: list[Run]) -> None:
+def _check_workers(workers: list[WorkerInfo], runs: list[Run]) -> None:
     running = sum(run.state is RunState.RUNNING for run in runs)
-    workers = await store.workers()
     assert sum(worker.running for worker in workers) == running, workers
     assert all(worker.running and not worker.idle for worker in workers if worker.left), workers
 
@@ -268,8 +272,9 @@ async def _check_sessions(store: Store, runs: list[Run]) -> None:
     for run in runs:
         if run.session is not None and not has_no_place(run):
             by_session[run.session].append(run)
-    for name, members in by_session.items():
-        _check_session(await store.session(name), members)
+    states = await asyncio.gather(*map(store.session, by_session))
+    for state, members in zip(states, by_session.values(), strict=True):
+        _check_session(state, members)
 
 
 def _check_session(state: SessionState | None, runs: list[Run]) -> None:

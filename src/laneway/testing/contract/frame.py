@@ -37,7 +37,8 @@ class Part:
     async def nothing_is_wrong_or_stranded(self, store: Store, clock: FakeClock) -> AsyncIterator[None]:
         """After each test: the invariants hold, and everything can be brought to its end."""
         yield
-        await check_invariants(store)
+        # A log only grows until it is drained: what would be wrong with one here still is when the drain is checked.
+        await check_invariants(store, logs=False)
         await check_drains(store, clock)
 
 
