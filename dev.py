@@ -32,6 +32,7 @@ SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 MEMORY = Path("/dev/shm")  # where Linux keeps files in memory
 FOLDER = "laneway-tests-"
+NEW = 60  # seconds
 ROOM = 2 * 2**30  # bytes: five times what the tests were seen to have there at once
 CACHES = (".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache")
 
@@ -211,7 +212,8 @@ def memory_folder() -> Iterator[Path | None]:
         return
     for left in MEMORY.glob(f"{FOLDER}*"):
         with held(left) as ours:
-            if ours:
+            # Race: one that is new may have been made, and not be held yet.
+            if ours and time.time() - left.stat().st_mtime > NEW:
                 shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=MEMORY))
     with held(folder):

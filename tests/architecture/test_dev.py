@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -126,13 +127,16 @@ def test_a_folder_in_memory_goes_with_its_block(memory: Path) -> None:
 
 
 def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_has_is_not(memory: Path) -> None:
-    (memory / f"{dev.FOLDER}left" / "deep").mkdir(parents=True)
-    (memory / "others").mkdir()
+    left, new, others = (memory / name for name in (f"{dev.FOLDER}left", f"{dev.FOLDER}new", "others"))
+    for folder in (left / "deep", new, others):
+        folder.mkdir(parents=True)
+    os.utime(left, (time.time() - 2 * dev.NEW,) * 2)
+    os.utime(others, (0, 0))
 
     with dev.memory_folder() as first, dev.memory_folder() as second:
         found = set(memory.iterdir())
 
-    assert found == {first, second, memory / "others"}
+    assert found == {first, second, new, others}  # the new one may be about to be held
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(memory: Path) -> None:
