@@ -89,11 +89,19 @@ V = TypeVar("V")
 
 
 class Ledger(dict[K, V]):
-    """Counts by key; what is absent is zero. A store may load what is missing instead of making it."""
+    """Counts by key; what is absent is zero. A store may load what is missing instead of making it.
+
+    In `seen` is what was loaded. What is changed there, and not taken from the ledger itself, a store need not write.
+    """
 
     def __init__(self, make: Callable[[], V]) -> None:
         super().__init__()
         self._make = make
+
+    @property
+    def seen(self) -> dict[K, V]:
+        """What was loaded."""
+        return self
 
     def __missing__(self, key: K) -> V:
         value = self[key] = self._make()
@@ -102,6 +110,10 @@ class Ledger(dict[K, V]):
     def emptied(self, key: K) -> None:
         """Hear that this count fell to nothing: it need not be kept."""
         del self[key]
+
+    def put_back(self, key: K, value: V) -> None:
+        """Keep what was taken from here before, whatever is here by now."""
+        self[key] = value
 
 
 class Turns(Ledger[tuple[str | None, int], Turn]):
@@ -210,21 +222,28 @@ class LaneBook:
         run.kind &= ~(ASIDE | BROKEN | BROKEN_USER)
         self.paces[run.priority].ready += 1
 
-    def start(self, run: Placed) -> bool:
-        """Move the run from the ready order to active, unless it must park; tell if it has."""
-        priority, user, kind = run.priority, run.user, run.kind
+    def start(self, run: Placed) -> int:
+        """Move the run from the ready order to active; return 0, and do nothing, if it must park.
+
+        Else return 1, or 2 if it was brought back and there is room for the next of its user's parked set.
+        """
+        priority, user, kind, done = run.priority, run.user, run.kind, 1
         if user is not None:
             # As `must_park`: a call less for every run.
             seat = self.seats[user]
             cap = self.cap(user) if self.caps else self.lane.per_user
-            if cap is not None and seat.active >= cap:
-                return False
+            active = seat.active
+            if cap is not None and active >= cap:
+                return 0
+            active += 1
             if kind == FRESH:
                 if seat.parked or seat.out >= OUT + priority:
-                    return False
+                    return 0
             elif kind & BACK:
                 seat.out = 0
-            seat.active += 1
+                if seat.parked and (cap is None or active < cap):
+                    done = 2
+            seat.active = active
         pace = self.paces[priority]
         pace.ready -= 1
         tag = run.rank + HEAD_START * priority
@@ -234,7 +253,7 @@ class LaneBook:
         self.pending -= 1
         if not kind & AGAIN:
             self.turns[user, priority].waiting -= 1
-        return True
+        return done
 
     def wait_no_more(self, run: Placed) -> None:
         """Count a first-time run as not waiting any more."""
