@@ -98,10 +98,13 @@ class Flow(Entering[E]):
             kind = run.kind
             if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
-            elif done := book.start(run):
+            elif book.start(run):
                 run.kind = AGAIN
-                if done > 1 and run.user is not None:
-                    self._bring_back(book, run.user, book.seats[run.user])
+                if kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
+                    # Mostly this one took the last slot: a call less for it.
+                    most = book.lane.per_user
+                    if book.caps or most is None or seat.active < most:
+                        self._bring_back(book, run.user, seat)
                 if run.session is not None and not kind & AGAIN:
                     # What was leased has started: nothing else need be written of its session.
                     roster = seen.get(run.session) or self.sessions[run.session]

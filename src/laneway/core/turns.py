@@ -222,28 +222,21 @@ class LaneBook:
         run.kind &= ~(ASIDE | BROKEN | BROKEN_USER)
         self.paces[run.priority].ready += 1
 
-    def start(self, run: Placed) -> int:
-        """Move the run from the ready order to active; return 0, and do nothing, if it must park.
-
-        Else return 1, or 2 if it was brought back and there is room for the next of its user's parked set.
-        """
-        priority, user, kind, done = run.priority, run.user, run.kind, 1
+    def start(self, run: Placed) -> bool:
+        """Move the run from the ready order to active, unless it must park; tell if it has."""
+        priority, user, kind = run.priority, run.user, run.kind
         if user is not None:
             # As `must_park`: a call less for every run.
             seat = self.seats[user]
             cap = self.cap(user) if self.caps else self.lane.per_user
-            active = seat.active
-            if cap is not None and active >= cap:
-                return 0
-            active += 1
+            if cap is not None and seat.active >= cap:
+                return False
             if kind == FRESH:
                 if seat.parked or seat.out >= OUT + priority:
-                    return 0
+                    return False
             elif kind & BACK:
                 seat.out = 0
-                if seat.parked and (cap is None or active < cap):
-                    done = 2
-            seat.active = active
+            seat.active += 1
         pace = self.paces[priority]
         pace.ready -= 1
         tag = run.rank + HEAD_START * priority
@@ -253,7 +246,7 @@ class LaneBook:
         self.pending -= 1
         if not kind & AGAIN:
             self.turns[user, priority].waiting -= 1
-        return done
+        return True
 
     def wait_no_more(self, run: Placed) -> None:
         """Count a first-time run as not waiting any more."""
