@@ -11,7 +11,7 @@ from laneway.core.policy import Lane
 from laneway.core.run import NewRun
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.tables.lines import Key, Line, Reader, Shelf
+from laneway.stores.tables.lines import Key, Line, Paged, Reader, Shelf
 from laneway.stores.tables.statements import Row
 from laneway.testing import FakeClock, Hand, check_invariants, new_run
 
@@ -116,14 +116,14 @@ class Table(Reader):
             taken = [key for key in self.keys if key <= self.shelf.taken[-1]]
             assert taken == self.shelf.taken
             self.keys = self.keys[len(taken) :]
-        self.keys = sorted([*self.keys, *((run.rank, run.number) for run in self.shelf.left())])
+        self.keys = sorted([*self.keys, *((run.rank, run.number) for run in self.shelf.fresh.values())])
         self.shelf.written()
 
     def _page(self, after: Key) -> tuple[list[Row], bool]:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3  # type: ignore[misc]  # what a row becomes
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
         (rows, more), shelf.coming = shelf.coming() if shelf.coming is not None else self._page(after), None
         return list(rows), more  # type: ignore[arg-type]
 

@@ -177,7 +177,7 @@ class Acceptance(Generic[E, K]):
             self._make_room(lane, book.lane.max_pending)
         if session is not None and new.session is not None:
             # Whoever made way for this run may have been the last: what was given of the session stays all the same.
-            self._flow.sessions[new.session] = session
+            self._flow.sessions.put_back(new.session, session)
         ahead = book.pending
         due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
         if decision.window:

@@ -88,7 +88,7 @@ class Flow(Entering[E]):
         book, free = self.lanes[lane], asker.free
         goal = len(started) + min(share, book.room())
         gates = self._opened(lane, asker) if self.shelves.broken else set()
-        take = self.shelves.taking(lane, asker.tasks, gates)
+        take, seen = self.shelves.taking(lane, asker.tasks, gates), self.sessions.seen
         while len(started) < goal and moves > 0:
             run = take()
             if run is None:
@@ -106,11 +106,12 @@ class Flow(Entering[E]):
                     if book.caps or most is None or seat.active < most:
                         self._bring_back(book, run.user, seat)
                 if run.session is not None and not kind & AGAIN:
-                    roster = self.sessions[run.session]
+                    # What was leased has started: nothing else need be written of its session.
+                    roster = seen.get(run.session) or self.sessions[run.session]
                     roster.unstarted = 0
                     # Not `limit`: a call less for every run. Where that is lower, `_admit` finds out.
                     if roster.held and len(roster.admitted) < (roster.rule.max_concurrent or 1):
-                        self._admit(run.session, roster)
+                        self._admit(run.session, self.sessions[run.session])
                 started.append(run)
             else:
                 book.leave(run)

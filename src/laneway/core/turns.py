@@ -89,11 +89,19 @@ V = TypeVar("V")
 
 
 class Ledger(dict[K, V]):
-    """Counts by key; what is absent is zero. A store may load what is missing instead of making it."""
+    """Counts by key; what is absent is zero. A store may load what is missing instead of making it.
+
+    In `seen` is what was loaded. What is changed there, and not taken from the ledger itself, a store need not write.
+    """
 
     def __init__(self, make: Callable[[], V]) -> None:
         super().__init__()
         self._make = make
+
+    @property
+    def seen(self) -> dict[K, V]:
+        """What was loaded."""
+        return self
 
     def __missing__(self, key: K) -> V:
         value = self[key] = self._make()
@@ -102,6 +110,10 @@ class Ledger(dict[K, V]):
     def emptied(self, key: K) -> None:
         """Hear that this count fell to nothing: it need not be kept."""
         del self[key]
+
+    def put_back(self, key: K, value: V) -> None:
+        """Keep what was taken from here before, whatever is here by now."""
+        self[key] = value
 
 
 class Turns(Ledger[tuple[str | None, int], Turn]):

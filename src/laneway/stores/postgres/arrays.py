@@ -18,6 +18,7 @@ _TEXT, _INT, _BIGINT = 25, 23, 20  # as the server numbers its types
 _LENGTH = Struct(">i").pack
 _SMALL, _BIG = Struct(">ii"), Struct(">iq")  # a value behind its length
 _NULL = _LENGTH(-1)
+_encoded: Callable[[Any], bytes] = str.encode
 
 
 def texts(column: Sequence[str | None]) -> bytes:
@@ -30,7 +31,7 @@ def texts(column: Sequence[str | None]) -> bytes:
         return _array(_TEXT, len(column), _text(column[0]) * len(column), nulls=column[0] is None)
     if None in column:
         return _array(_TEXT, len(column), b"".join(map(_text, column)), nulls=True)
-    values = [text.encode() for text in column if text is not None]
+    values = list(map(_encoded, column))
     _refuse_nul(b"".join(values))
     pairs: Iterable[tuple[bytes, bytes]] = zip(map(_LENGTH, map(len, values)), values, strict=True)
     return _array(_TEXT, len(values), b"".join(chain.from_iterable(pairs)))

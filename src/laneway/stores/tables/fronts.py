@@ -14,11 +14,12 @@ from laneway.core.turns import AGAIN, BACK
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question
-from laneway.stores.tables.lines import Key, Line, Reader, Shelf
+from laneway.stores.tables.lines import Key, Line, Order, Paged, Reader, Shelf
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("shelves")
+_kind = attrgetter("kind")
 _DEEPEST = 16  # runs to read ahead of one parked set
 
 
@@ -35,15 +36,14 @@ class Fronts(Reader):
         self._db, self._books, self._memory, self._sets = db, books, memory, sets
         self._resumed, self._counted = resumed, counted
         self.page = 8  # how many ready runs to read at once
-        self.ready: dict[str, Shelf] = {}
-        self.parked: dict[tuple[str, str], Shelf] = {}
-        self.held: dict[str, Shelf] = {}
+        self.ready: dict[str, Order] = {}
+        self.parked, self.held = memory.parked, memory.held
 
-    def ready_of(self, lane: str) -> Shelf:
+    def ready_of(self, lane: str) -> Order:
         """Return the ready order of a lane."""
         shelf = self.ready.get(lane)
         if shelf is None:
-            shelf = self.ready[lane] = Shelf("ready", (lane,))
+            shelf = self.ready[lane] = Order("ready", (lane,))
             if self._counted and not self._books.lanes.had_ready(lane):
                 shelf.know_empty()
         return shelf
@@ -53,17 +53,17 @@ class Fronts(Reader):
         key = lane, gate
         shelf = self.parked.get(key)
         if shelf is None:
-            shelf = self.parked[key] = self._memory.parked.get(key) or Shelf("parked", key)
+            shelf = self.parked[key] = Shelf("parked", key)
         return shelf
 
     def held_of(self, session: str) -> Shelf:
         """Return what a session holds back."""
         shelf = self.held.get(session)
         if shelf is None:
-            shelf = self.held[session] = self._memory.held.get(session) or Shelf("held", (session,))
+            shelf = self.held[session] = Shelf("held", (session,))
         return shelf
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Paged, after: Key, page: int) -> tuple[Sequence[Line], bool]:
         """Read on in the table of a shelf."""
         if shelf.table == "ready":
             return self._read_ready(shelf, after)
@@ -80,7 +80,8 @@ class Fronts(Reader):
 
         `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
         """
-        self._books.fetch(read)
+        if read:
+            self._books.fetch(read)
         users = Counter([(run.lane, run.user) for run in runs if run.user is not None])
         sessions = Counter([run.session for run in runs if run.session is not None])
         if users:
@@ -95,6 +96,8 @@ class Fronts(Reader):
     def complete(self, runs: list[Line]) -> list[Line]:
         """Read the rest of those that may have been started before; return all of them."""
         resumed = self._resumed
+        if not resumed and not any(map(_kind, runs)):
+            return runs
         again = {run.number: run for run in runs if resumed or run.kind & AGAIN}
         if again:
             for number, *facts in self._db.execute(_SQL["tried"], (as_json(again),)):
@@ -104,16 +107,14 @@ class Fronts(Reader):
 
     def _expect_parked(self, freed: Mapping[tuple[str, str], int]) -> None:
         """Load the fronts of users' parked sets; `freed` is how many slots of each user, by lane, will be free."""
-        lanes, known, parked = self._books.lanes, self._memory.parked, self.parked
+        lanes, known = self._books.lanes, self.parked
         gates = list[tuple[str, str]]()
         for lane, user in freed:
             seat = lanes[lane].seats[user]
             if seat.parked:
                 gate = lane, seat.gate or f"user:{user}"
                 shelf = known.get(gate)
-                if shelf is not None:
-                    parked[gate] = shelf
-                elif self.parked_of(*gate).is_new:
+                if shelf is None or shelf.is_new:
                     gates.append(gate)
         if gates:
             # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
@@ -124,11 +125,9 @@ class Fronts(Reader):
                 firsts.setdefault(self.parked_of(run.lane, name), []).append(run)
             self._prime(firsts)
 
-    def _expect_held(self, wanted: Collection[str]) -> None:
-        sessions, known = self._books.sessions, self._memory.held
-        self.held |= {name: known[name] for name in wanted if name in known}
-        unknown = [name for name in wanted if name not in known]
-        names = {name for name in unknown if sessions[name].held and self.held_of(name).is_new}
+    def _expect_held(self, wanted: Mapping[str, int]) -> None:
+        sessions = self._books.sessions
+        names = {name for name in wanted.keys() - self.held.keys() if sessions[name].held}
         if names:
             firsts: dict[Shelf, list[Line]] = {}
             for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall():
@@ -144,12 +143,11 @@ class Fronts(Reader):
             if seat.parked:
                 gate = seat.gate or f"user:{user}"
                 shelf = parked.get((lane, gate)) or self.parked_of(lane, gate)
-                after = shelf.runs_out(2 * count + 1)
-                if after is not None:
+                if len(shelf.read) <= 2 * count and (after := shelf.runs_out(2 * count + 1)) is not None:
                     self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
         for name, count in names.items():
-            book = sessions[name]
-            if book.held and (shelf := held.get(name) or self.held_of(name)).coming is None:
+            shelf = held.get(name) or self.held_of(name)
+            if len(shelf.read) <= count and shelf.coming is None and (book := sessions[name]).held:
                 # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
@@ -165,7 +163,7 @@ class Fronts(Reader):
             found.sort(key=attrgetter("rank", "number"))
             shelf.prime(found)
 
-    def _read_ready(self, shelf: Shelf, after: Key) -> tuple[Sequence[Line], bool]:
+    def _read_ready(self, shelf: Paged, after: Key) -> tuple[Sequence[Line], bool]:
         [lane] = shelf.key
         # No more than the lane has room for (and a few that may have to be parked) can be of use.
         count = min(self.page, max(8, self._books.lanes[lane].room()))
@@ -177,7 +175,7 @@ class Fronts(Reader):
         self._sets.expect(runs)
         return runs, more
 
-    def _read_on(self, shelf: Shelf, after: Row, page: int) -> tuple[list[Line], bool]:
+    def _read_on(self, shelf: Paged, after: Row, page: int) -> tuple[list[Line], bool]:
         if shelf.coming is not None:
             (rows, more), shelf.coming = shelf.coming(), None
         else:

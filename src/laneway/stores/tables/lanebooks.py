@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 
 from laneway.core.policy import Lane
-from laneway.core.turns import LaneBook, Pace, Seat, Turn
+from laneway.core.turns import LaneBook, Pace
 from laneway.stores.tables.database import Database, Question
-from laneway.stores.tables.ledgers import StoredLedger
-from laneway.stores.tables.remembering import Known, Memory, TurnKey
-from laneway.stores.tables.statements import Row, as_json, sql_names
+from laneway.stores.tables.remembering import Memory, TurnKey
+from laneway.stores.tables.statements import Row, sql_names
+from laneway.stores.tables.userbooks import SeatBook, TurnBook, turns_of
 
 _SQL = sql_names("ledgers")
 
@@ -26,8 +26,8 @@ class LaneBooks(dict[str, LaneBook]):
         self._db, self._memory, self._capped = db, memory, capped
         self._was: dict[str, tuple[Row, dict[int, Row]]] = {}
         self._unknown: set[str] = set()
-        self._turns: dict[str, StoredLedger[TurnKey, Turn]] = {}
-        self._seats: dict[str, StoredLedger[str, Seat]] = {}
+        self._turns: dict[str, TurnBook] = {}
+        self._seats: dict[str, SeatBook] = {}
 
     def __missing__(self, name: str) -> LaneBook:
         turns, seats = self._turns_of(name), self._seats_of(name)
@@ -44,6 +44,7 @@ class LaneBooks(dict[str, LaneBook]):
         paces = {priority: Pace(v, ready) for *_, priority, v, ready in rows if priority is not None}
         lane = lane_of(name, *limits)
         book = self[name] = LaneBook(lane, paces, turns, seats, active, pending, paused=bool(paused))
+        book.caps = seats.caps
         self._was[name] = _counts(book)
         return book
 
@@ -62,13 +63,13 @@ class LaneBooks(dict[str, LaneBook]):
             *(partial(self._open, lane) for lane in lanes),
         ]
 
-    def touch(self, seats: Iterable[tuple[str, str]]) -> None:
-        """Have at hand what is known of these seats, by lane and user."""
-        users: dict[str, list[str]] = {}
-        for lane, user in seats:
-            users.setdefault(lane, []).append(user)
-        for lane, names in users.items():
-            self._seats_of(lane).touch(names)
+    def touch(self, users: Iterable[tuple[str, str]]) -> None:
+        """Have at hand what is known of the seats of these users, by lane."""
+        names: dict[str, list[str]] = {}
+        for lane, user in users:
+            names.setdefault(lane, []).append(user)
+        for lane, of_lane in names.items():
+            self._seats_of(lane).touch(of_lane)
 
     def knows(self, name: str) -> bool:
         """Tell whether there is such a lane."""
@@ -111,13 +112,8 @@ class LaneBooks(dict[str, LaneBook]):
         db.each(_SQL["set_runs"], runs)
         db.insert(_SQL["set_pace"], paces)
         for name in self:
-            turns, changed, gone = self._turns[name].changes()
-            db.insert(_SQL["set_turn"], turns, changed)
-            db.each(_SQL["drop_turn"], [(name, user, priority) for user, priority in gone if user is not None])
-            db.each(_SQL["rest_turn"], [(name, priority) for user, priority in gone if user is None])
-            seats, others, left = self._seats[name].changes()
-            db.insert(_SQL["set_seat"], seats, others)
-            db.each(_SQL["drop_seat"], [(name, user) for user in left])
+            self._turns[name].write()
+            self._seats[name].write()
 
     def _changes(self) -> tuple[list[Row], list[Row]]:
         runs: list[Row] = []
@@ -138,62 +134,22 @@ class LaneBooks(dict[str, LaneBook]):
     def _is_open(self, name: str) -> bool:
         return name in self or name in self._memory.lanes
 
-    def _turns_of(self, lane: str) -> StoredLedger[TurnKey, Turn]:
+    def _turns_of(self, lane: str) -> TurnBook:
         if lane not in self._turns:
-            self._turns[lane] = self._new_turns(lane)
+            self._turns[lane] = TurnBook(self._db, self._memory, lane)
         return self._turns[lane]
 
-    def _seats_of(self, lane: str) -> StoredLedger[str, Seat]:
+    def _seats_of(self, lane: str) -> SeatBook:
         if lane not in self._seats:
-            self._seats[lane] = self._new_seats(lane)
+            known = self._memory.lanes.get(lane)
+            caps = {} if known is None else known[0].caps
+            self._seats[lane] = SeatBook(self._db, self._memory, lane, caps, capped=self._capped)
         return self._seats[lane]
-
-    def _new_turns(self, lane: str) -> StoredLedger[TurnKey, Turn]:
-        def read(keys: set[TurnKey]) -> Callable[[], Iterator[tuple[TurnKey, Turn, Row]]]:
-            self._memory.rows += len(keys)
-            asked = _turns(lane, {user or "" for user, _ in keys})
-            turns = self._db.execute(asked.name, asked.values)
-
-            def rows() -> Iterator[tuple[TurnKey, Turn, Row]]:
-                for user, priority, last, waiting in turns:
-                    yield (user or None, priority), Turn(last, waiting), (lane, user, priority, last, waiting)
-
-            return rows
-
-        def row_of(key: TurnKey, turn: Turn) -> Row | None:
-            return (lane, key[0] or "", key[1], turn.last, turn.waiting) if turn.waiting else None
-
-        return StoredLedger(Turn, read, row_of, self._memory.turns.setdefault(lane, Known()))
-
-    def _new_seats(self, lane: str) -> StoredLedger[str, Seat]:
-        def read(users: set[str]) -> Callable[[], Iterator[tuple[str, Seat, Row]]]:
-            wanted = (lane, as_json(users))
-            self._memory.rows += len(users)
-            # Nobody is asked about whose seat was not read.
-            caps = self._db.execute(_SQL["caps"], wanted) if self._capped else ()
-            seats = self._db.execute(_SQL["seats"], wanted)
-
-            def rows() -> Iterator[tuple[str, Seat, Row]]:
-                self[lane].caps.update(caps)
-                for user, *counts in seats:
-                    yield user, Seat(*counts), (lane, user, *counts)
-
-            return rows
-
-        def row_of(user: str, seat: Seat) -> Row | None:
-            active, parked, out = seat.active, seat.parked, seat.out
-            return (lane, user, active, parked, out) if active or parked or out else None
-
-        return StoredLedger(Seat, read, row_of, self._memory.seats.setdefault(lane, Known()))
 
 
 def about_lane(name: str) -> Sequence[Question]:
     """Return what is asked first about a lane: of itself, and of the turn of runs without a user."""
-    return Question(_SQL["lane"], (name,)), _turns(name, {""})
-
-
-def _turns(lane: str, users: set[str]) -> Question:
-    return Question(_SQL["turns"], (lane, as_json(users)))
+    return Question(_SQL["lane"], (name,)), turns_of(name, {""})
 
 
 def _counts(book: LaneBook) -> tuple[Row, dict[int, Row]]:

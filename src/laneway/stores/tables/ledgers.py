@@ -16,21 +16,26 @@ from laneway.stores.tables.statements import Row
 
 K = TypeVar("K")
 V = TypeVar("V")
-Load = Callable[[set[K]], Callable[[], Iterable[tuple[K, V, Row]]]]  # asks, and returns what reads the answers
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table. `row_of` is what is stored of a value under its key: None if it counts nothing.
+    """A ledger over a table; `changes` says what is to be written there.
 
-    In it is what a rule has asked for, and may have changed. All that was read, or need not be, is in `known`.
+    In it is what a rule has asked for, and may have changed. All that was read, or need not be, is `seen`, and of what
+    is stored there is its row. *Invariant*: what is in it is what is seen under the same key.
+
+    Nothing in it refers to itself: each transaction makes some, and what a busy step leaves behind is much to do for
+    Python's garbage collector.
     """
 
-    def __init__(
-        self, make: Callable[[], V], read: Load[K, V], row_of: Callable[[K, V], Row | None], known: Known[K, V]
-    ) -> None:
+    def __init__(self, make: Callable[[], V], known: Known[K, V]) -> None:
         super().__init__(make)
-        self._read, self._row_of = read, row_of
         self._known, self._rows = known.values, known.rows
+
+    @property
+    def seen(self) -> dict[K, V]:
+        """What was read, or need not be."""
+        return self._known
 
     def __missing__(self, key: K) -> V:
         value = self._known.get(key)
@@ -43,8 +48,11 @@ class StoredLedger(Ledger[K, V]):
     def touch(self, keys: Iterable[K]) -> None:
         """Have at hand what is known of these: a call for all of them, where a rule would ask for each."""
         known = self._known
-        # What is at hand already may be another: one that was put back.
-        self.update({key: known[key] for key in keys if key in known and key not in self})
+        self.update({key: known[key] for key in keys if key in known})
+
+    def put_back(self, key: K, value: V) -> None:
+        """Keep what was taken from here before, whatever is here by now."""
+        self[key] = self._known[key] = value
 
     def fetch(self, keys: Iterable[K]) -> None:
         """Load these, those known excepted, in one query."""
@@ -69,6 +77,10 @@ class StoredLedger(Ledger[K, V]):
 
         return load
 
+    def _read(self, keys: set[K]) -> Callable[[], Iterable[tuple[K, V, Row]]]:
+        """Ask the table for these; return what reads the answers."""
+        raise NotImplementedError
+
     def made(self, key: K) -> V:
         """Return what is not stored."""
         return self._make()
@@ -78,20 +90,7 @@ class StoredLedger(Ledger[K, V]):
 
     def changes(self) -> tuple[list[Row], list[Row], list[K]]:
         """Return the rows that are new, those that must be written over, and the keys of those that must be deleted."""
-        new: list[Row] = []
-        changed: list[Row] = []
-        gone: list[K] = []
-        rows, row_of = self._rows, self._row_of
-        for key, value in self.items():
-            row, was = row_of(key, value), rows.get(key)
-            if row is None:
-                if was is not None:
-                    gone.append(key)
-                    del rows[key]
-            elif row != was:
-                (new if was is None else changed).append(row)
-                rows[key] = row
-        return new, changed, gone
+        raise NotImplementedError
 
 
 def _loaded() -> None:

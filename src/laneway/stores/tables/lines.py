@@ -1,9 +1,10 @@
-"""A pending or leased run inside a transaction, and an ordered shelf of such runs over a table."""
+"""A pending or leased run inside a transaction, and ordered shelves of such runs over tables."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from laneway.core.structs import written_often
 from laneway.stores.tables.statements import Row
 
 Key = tuple[int, int]  # rank, acceptance
+Ranked = tuple[int, int, "Line"]  # rank, acceptance, the run
 FRONT = (-(2**62), 0)  # before every key
 
 _key: Callable[[Line], Key] = attrgetter("rank", "number")
@@ -65,145 +67,172 @@ class Line(msgspec.Struct, eq=False, gc=False):
 class Reader(Protocol):
     """What reads the tables of shelves for a transaction."""
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Paged, after: Key, page: int) -> tuple[Sequence[Line], bool]:
         """Return the how manieth page of a shelf, behind that key, and whether there are more."""
 
 
-class Shelf:
-    """An ordered set of runs in a table, read from its front in pages, with what this transaction puts there.
+class Paged:
+    """An ordered set of runs in a table, read from its front in pages, when more is needed.
 
-    `key` is what its `table` knows it by, before rank and acceptance. It is remembered from one transaction to the
-    next, so it is told each time who reads for this one.
-
-    *Invariant*: what is in the table and not yet read lies behind `_read_to`. So the first that was read, or else the
-    first that was put if it does not lie behind that key, is the first of all, and what was taken from the table is
-    exactly its range up to the last of `taken`.
+    `key` is what its `table` knows it by, before rank and acceptance. What was `read`, and not taken, lies there in
+    descending order: the first is the last of the list. *Invariant*: what is in the table and was not read lies behind
+    `_read_to`, and what was `taken` from the table is exactly its range up to the last of that.
     """
 
-    __slots__ = (
-        "_all_read",
-        "_heap",
-        "_put",
-        "_read",
-        "_read_to",
-        "coming",
-        "is_changed",
-        "key",
-        "pages",
-        "table",
-        "taken",
-    )
+    __slots__ = ("_all_read", "_read_to", "coming", "key", "pages", "read", "table", "taken")
 
     def __init__(self, table: str, key: tuple[str, ...]) -> None:
         self.table, self.key = table, key
         self.pages = 0
-        self._read: list[Line] = []  # and not taken; the first is the last of the list
-        # What was put: in a list as long as nobody takes, which few transactions do, else as rank, acceptance, run.
-        self._put: list[Line] = []
-        self._heap: list[tuple[int, int, Line]] = []
+        self.read: list[Line] = []
         self._read_to: Key = FRONT
         self._all_read = False
-        self.is_changed = False  # something was put here, and is still here
         self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it was asked for
-        self.taken: list[Key] = []  # from the table
-
-    def put(self, run: Line) -> None:
-        """Put a run at its rank."""
-        if self._heap:
-            heappush(self._heap, (run.rank, run.number, run))
-        else:
-            self._put.append(run)
-            self.is_changed = True
+        self.taken: list[Key] = []
 
     def prime(self, firsts: Sequence[Line]) -> None:
         """Take note of the table's first rows, which a query for many shelves has brought."""
         self._fill(firsts, more=True)
         self.pages = 1
 
-    def know_empty(self) -> None:
-        """Take note that its table has none."""
-        self._all_read = True
-
-    def first(self, reader: Reader) -> Key | None:
-        """Return the key of the first run, if there is one."""
-        if self._is_put_first(reader):
-            return self._heap[0][:2]
-        return _key(self._read[-1]) if self._read else None
-
-    def take(self, reader: Reader) -> Line | None:
-        """Take the first run."""
-        read = self._read
-        if self.is_changed and (
-            (self._heap and not read and self._all_read)
-            or (not (read and self._is_before_put(read[-1].rank)) and self._is_put_first(reader))
-        ):
-            _, _, run = heappop(self._heap)
-            self.is_changed = bool(self._heap)
-            return run
-        if not read and not self._finds_more(reader):
-            return None
-        run = read.pop()
-        self.taken.append((run.rank, run.number))  # now: it gets another rank where it goes
-        return run
-
-    def _is_before_put(self, rank: int) -> bool:
-        """Tell, without ado, whether all that was put comes behind a rank: mostly that is a run or two, and it does."""
-        put = self._put
-        return 0 < len(put) <= 2 and put[0].rank > rank < put[-1].rank
-
-    def _is_put_first(self, reader: Reader) -> bool:
-        """Tell whether the first of all is one that was put here, once all is known that may come before it."""
-        read, heap = self._read, self._heap
-        if self._put:
-            heap += [(run.rank, run.number, run) for run in self._put]
-            heapify(heap)
-            self._put.clear()
-        if not read and not self._all_read and not (heap and heap[0][:2] <= self._read_to):
-            self._finds_more(reader)
-        return bool(heap) and not (read and heap[0] > _key(read[-1]))
-
-    def _finds_more(self, reader: Reader) -> bool:
-        """Read on until something was found, or all is read; tell whether something was."""
-        while not self._all_read and not self._read:
-            rows, more = reader.read(self, self._read_to, self.pages)
-            self._fill(rows, more=more)
-            self.pages += 1
-        return bool(self._read)
-
-    def written(self) -> None:
-        """Take note that the table holds what was put here, and not what was taken.
-
-        What lies behind the key up to which the table was read is forgotten: it is read when its turn comes.
-        """
-        self.taken.clear()
-        if not self.is_changed:
-            return
-        self.coming = None  # it was asked for before that was put
-        put = self.left()
-        if not self._all_read:
-            put = [run for run in put if _key(run) <= self._read_to]
-        if put:
-            self._read += put
-            self._read.sort(key=_key, reverse=True)
-        self._put.clear()
-        self._heap.clear()
-        self.is_changed = False
-
     def runs_out(self, wanted: int) -> Key | None:
         """Return the key behind which to read on, if less than so many are left of what was read."""
-        return None if self._all_read or len(self._read) >= wanted else self._read_to
+        return None if self._all_read or len(self.read) >= wanted else self._read_to
 
     @property
     def is_new(self) -> bool:
         """Tell whether nothing of it was read yet."""
         return not self.pages
 
-    def left(self) -> list[Line]:
-        """Return the runs put here that are still here."""
-        return [run for _, _, run in self._heap] if self._heap else self._put.copy()
+    def _find_more(self, reader: Reader) -> None:
+        """Read on until something was found, or all is read."""
+        while not self._all_read and not self.read:
+            rows, more = reader.read(self, self._read_to, self.pages)
+            self._fill(rows, more=more)
+            self.pages += 1
 
     def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
         if rows:
-            self._read[:0] = rows[::-1]
+            self.read[:0] = rows[::-1]
             self._read_to = rows[-1].rank, rows[-1].number
         self._all_read = not more
+
+
+class Order(Paged):
+    """A ready order, for one transaction: what it puts there is in a heap, beside what was read.
+
+    Where users are at their caps the table has mostly none, and what starts was brought back in the same step.
+    """
+
+    __slots__ = ("heap",)
+
+    def __init__(self, table: str, key: tuple[str, ...]) -> None:
+        super().__init__(table, key)
+        self.heap: list[Ranked] = []
+
+    def know_empty(self) -> None:
+        """Take note that its table has none."""
+        self._all_read = True
+
+    def put(self, run: Line) -> None:
+        """Put a run at its rank."""
+        heappush(self.heap, (run.rank, run.number, run))
+
+    def first(self, reader: Reader) -> Key | None:
+        """Return the key of the first run, if there is one."""
+        if self._is_put_first(reader):
+            return self.heap[0][:2]
+        return _key(self.read[-1]) if self.read else None
+
+    def take(self, reader: Reader) -> Line | None:
+        """Take the first run."""
+        read, heap = self.read, self.heap
+        if heap and ((self._all_read and not read) or self._is_put_first(reader)):
+            return heappop(heap)[2]
+        if not read:
+            self._find_more(reader)
+            if not read:
+                return None
+        run = read.pop()
+        self.taken.append((run.rank, run.number))  # now: it gets another rank where it goes
+        return run
+
+    def _is_put_first(self, reader: Reader) -> bool:
+        """Tell whether the first of all is one that was put here, once all is known that may come before it."""
+        read, heap = self.read, self.heap
+        if not read and not (heap and heap[0][:2] <= self._read_to):
+            self._find_more(reader)
+        return bool(heap) and not (read and heap[0] > _key(read[-1]))
+
+    def left(self) -> list[Line]:
+        """Return the runs put here that are still here."""
+        return [run for _, _, run in self.heap]
+
+
+class Shelf(Paged):
+    """A parked set, or what a session holds back. It is remembered from one transaction to the next.
+
+    So it is told each time who reads for this one. What is put there takes its place among what was read; what belongs
+    behind that waits until it is read so far, and is forgotten if it was written before. `fresh` are the runs that this
+    transaction has put there, and are still there, by number: the table has yet to get them.
+    """
+
+    __slots__ = ("_behind", "fresh")
+
+    def __init__(self, table: str, key: tuple[str, ...]) -> None:
+        super().__init__(table, key)
+        self.fresh: dict[int, Line] = {}
+        self._behind: list[Line] = []  # of these, the ones that are not among what was read
+
+    def put(self, run: Line) -> None:
+        """Put a run at its rank."""
+        self.fresh[run.number] = run
+        read = self.read
+        if self._all_read and (not read or run.rank > read[0].rank):
+            read.insert(0, run)  # mostly it comes last
+        else:
+            self._place(run)
+
+    def first(self, reader: Reader) -> Key | None:
+        """Return the key of the first run, if there is one."""
+        if not self.read:
+            self._find_more(reader)
+        return _key(self.read[-1]) if self.read else None
+
+    def take(self, reader: Reader) -> Line | None:
+        """Take the first run."""
+        read = self.read
+        if not read:
+            self._find_more(reader)
+            if not read:
+                return None
+        run = read.pop()
+        if self.fresh.pop(run.number, None) is None:
+            self.taken.append((run.rank, run.number))  # now: it gets another rank where it goes
+        return run
+
+    def written(self) -> None:
+        """Take note that the table holds what was put here, and not what was taken."""
+        self.taken.clear()
+        if self.fresh:
+            self.fresh.clear()
+            self._behind.clear()
+            self.coming = None  # it was asked for before that was put
+
+    def _place(self, run: Line) -> None:
+        key = _key(run)
+        if self._all_read or key <= self._read_to:
+            self.read.insert(bisect_left(self.read, (-key[0], -key[1]), key=_descending), run)
+        else:
+            self._behind.append(run)
+
+    def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
+        super()._fill(rows, more=more)
+        if self._behind:
+            behind, self._behind = self._behind, []
+            for run in behind:
+                self._place(run)
+
+
+def _descending(run: Line) -> Key:
+    return -run.rank, -run.number

@@ -14,6 +14,8 @@ It is bounded by what was read into it: once that is `MOST`, all is forgotten an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from laneway.core.turns import LaneBook, Seat, Turn
@@ -25,6 +27,8 @@ from laneway.stores.tables.statements import Row
 TurnKey = tuple[str | None, int]  # user, priority
 K = TypeVar("K")
 V = TypeVar("V")
+
+_args: Callable[[Line], str] = attrgetter("args")
 
 MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
 
@@ -62,5 +66,5 @@ class Memory:
         return self.rows > MOST
 
     def count(self, runs: list[Line]) -> None:
-        """Count runs that were read."""
-        self.rows += len(runs) + (sum([len(run.args) for run in runs if run.args]) >> 10)
+        """Count runs that were read, with their arguments."""
+        self.rows += len(runs) + (sum(map(len, map(_args, runs))) >> 10)

@@ -23,14 +23,19 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Roster(SessionBook):
-    """The book of a session that is stored. `passed` is a place: see `sessionbooks`."""
+    """The book of a session that is stored. `passed` is a place: see `sessionbooks`.
 
-    __slots__ = ("passed",)
+    `said` is what was given last when its row was written, and how the row says it: mostly it is the same.
+    """
+
+    __slots__ = ("passed", "said")
 
     passed: int
+    said: tuple[Rule, str]
 
 
 _numbers = msgspec.json.Decoder(list[int]).decode
+_NOTHING = NO_RULE, ""
 _rest = msgspec.json.Decoder(Rest).decode
 
 
@@ -48,10 +53,34 @@ def row_of(name: str, book: SessionBook, passed: int = 0) -> Row | None:
     return name, places, book.unstarted, held, book.back, book.joined, book.front, rest, passed
 
 
+def stored(name: str, book: Roster) -> Row | None:
+    """Return what is stored of a session: `row_of`, in fewer calls for what most sessions are."""
+    admitted = book.admitted
+    if len(admitted) != 1 or book.outside or book.asking or book.windows or book.throttled or book.alone:
+        return row_of(name, book, book.passed)
+    given, rest = book.given, None
+    if given is not NO_RULE:
+        said, rest = book.said
+        if said is not given:
+            rest = _short(given, False, False)
+            book.said = given, rest
+    return (
+        name,
+        f"[{admitted[0]}]",
+        book.unstarted,
+        book.held,
+        book.back,
+        book.joined,
+        book.front,
+        rest,
+        book.passed,
+    )
+
+
 def new() -> Roster:
     """Return the book of a session of which nothing is stored."""
     roster = Roster()
-    roster.passed = 0
+    roster.passed, roster.said = 0, _NOTHING
     return roster
 
 
@@ -60,7 +89,7 @@ def opened(
 ) -> Roster:
     """Return the book of a stored session; what operators have set of it is not there."""
     book = Roster(_numbers(admitted), unstarted, held, back, joined, front)
-    book.passed = passed
+    book.passed, book.said = passed, _NOTHING
     if rest is not None:
         kept, rule = _opened(rest)
         book.outside, book.asking, book.windows = kept.outside.copy(), kept.asking.copy(), kept.windows.copy()

@@ -7,7 +7,7 @@ nothing is held any more, and the session's row tells how far it has come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator
 
 from laneway.core.policy import NO_RULE, Rule
 from laneway.stores.tables import rosters
@@ -33,10 +33,9 @@ class SessionBooks(StoredLedger[str, Roster]):
 
     def __init__(self, db: Database, memory: Memory | None = None, *, ruled: bool = True) -> None:
         self._memory = memory or Memory()
-        super().__init__(rosters.new, self._stored, rosters.row_of, self._memory.sessions)
+        super().__init__(rosters.new, self._memory.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
-        self.started: Set[int] = frozenset()  # the runs that this transaction has leased
 
     def made(self, key: str) -> Roster:
         """Return an idle session."""
@@ -57,27 +56,32 @@ class SessionBooks(StoredLedger[str, Roster]):
         """Return the rows that are new, those that must be written over, and the names of those that must be deleted.
 
         Of a session of which nothing has changed but that its unstarted run was started, the lease tells: who reads the
-        session looks whether that run has been started since.
+        session looks whether that run has been started since. So what is known of the row is what it says, until
+        something else has changed.
         """
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[str] = []
-        rows, started = self._rows, self.started
+        rows, stored = self._rows, rosters.stored
         for name, book in self.items():
-            if book.passed and not book.held:
+            if not book.held and book.passed:
                 self._tidy(name, book)
-            was, row = rows.get(name), rosters.row_of(name, book, book.passed)
+            was, row = rows.get(name), stored(name, book)
             if row is None:
                 if was is not None:
                     gone.append(name)
                     del rows[name]
-            elif row != was:
+            elif was is None:
+                new.append(row)
                 rows[name] = row
-                if was is None:
-                    new.append(row)
-                elif was[2] not in started or row != (*was[:2], 0, *was[3:]):
-                    changed.append(row)
+            elif row != was and (row[1] != was[1] or not self._has_only_started(row, was)):
+                changed.append(row)
+                rows[name] = row
         return new, changed, gone
+
+    def _has_only_started(self, row: Row, was: Row) -> bool:
+        """Tell whether a session has changed only in that its run was started: by a lease that is remembered."""
+        return was[2] in self._memory.leases and row == (*was[:2], 0, *was[3:])
 
     def write(self) -> None:
         """Write back what changed."""
@@ -87,20 +91,24 @@ class SessionBooks(StoredLedger[str, Roster]):
         self._db.insert(_SQL["set_session"], new, changed)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
 
-    def let_in(self, held: Mapping[str, Shelf], *, last: bool) -> list[Row]:
+    def let_in(self, held: Iterable[Shelf], *, last: bool) -> list[Row]:
         """Take note of what sessions let in of what they held; return up to where the rows of each are to be deleted.
 
         Rows can stay only if this is the `last` that is written before the books are.
         """
         gone: list[Row] = []
-        for name, shelf in held.items():
+        for shelf in held:
             taken = shelf.taken
-            if not taken:
-                continue
-            book, first, place = self[name], taken[0][0], taken[-1][0]
+            [name], first, place = shelf.key, taken[0][0], taken[-1][0]
+            book = self[name]
             # Where something was put, too, the session may have begun anew.
-            may_stay = last and first >= 1 and book.held and not shelf.is_changed
-            if may_stay and (book.passed or first - 1) // _TOGETHER == place // _TOGETHER:
+            if (
+                last
+                and first >= 1
+                and book.held
+                and not shelf.fresh
+                and (book.passed or first - 1) // _TOGETHER == place // _TOGETHER
+            ):
                 book.passed = place
                 continue
             gone.append((name, *taken[-1]))
@@ -114,7 +122,7 @@ class SessionBooks(StoredLedger[str, Roster]):
             self._db.execute(_SQL["drop_passed"], (name, book.passed))
             book.passed = 0
 
-    def _stored(self, names: set[str]) -> Callable[[], Iterator[tuple[str, Roster, Row]]]:
+    def _read(self, names: set[str]) -> Callable[[], Iterator[tuple[str, Roster, Row]]]:
         self._memory.rows += len(names)
         sessions = self._db.execute(_SQL["sessions"], (as_json(names),))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
+from heapq import heappush
 from itertools import chain
 
 from laneway.core import shelves as core
@@ -21,7 +22,7 @@ from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.fronts import Fronts
 from laneway.stores.tables.futures import Futures
-from laneway.stores.tables.lines import Line, Shelf
+from laneway.stores.tables.lines import Line, Order, Shelf
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
@@ -52,6 +53,11 @@ class Shelves:
         self._db, self._books, self._memory, self._sets = db, books, memory or Memory(), sets
         self.fronts = Fronts(db, books, self._memory, sets, resumed=resumed, counted=counted)
         self._ready, self._parked, self._held = self.fronts.ready, self.fronts.parked, self.fronts.held
+        # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
+        self._less_parked: list[Shelf] = []
+        self._less_held: list[Shelf] = []
+        self._more_parked: list[Shelf] = []
+        self._more_held: list[Shelf] = []
         self.future = Futures(db)
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
@@ -64,7 +70,8 @@ class Shelves:
 
     def put_ready(self, run: Line) -> None:
         """Put the run into its lane's ready order."""
-        (self._ready.get(run.lane) or self.fronts.ready_of(run.lane)).put(run)
+        order = self._ready.get(run.lane) or self.fronts.ready_of(run.lane)
+        heappush(order.heap, (run.rank, run.number, run))  # as `Order.put`: a call less for every run
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], Line | None]:
         """Return what takes the first of the lane's ready order and of the sets aside for these tasks and gates."""
@@ -74,7 +81,7 @@ class Shelves:
         return partial(shelf.take, self.fronts)
 
     def _take_merged(
-        self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str], gates: Set[str]
+        self, lane: str, shelf: Order, asides: dict[str, int], tasks: Set[str], gates: Set[str]
     ) -> Line | None:
         names = [*(core.TASK + task for task, runs in asides.items() if runs and task in tasks), *gates]
         fronts = self.fronts
@@ -85,17 +92,28 @@ class Shelves:
             return shelf.take(fronts)
         gate = min(firsts)[1]
         self._count(lane, gate, -1)
-        return sets[gate].take(fronts)
+        return self.take_parked(lane, gate)
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        (self._parked.get((run.lane, gate)) or self.fronts.parked_of(run.lane, gate)).put(run)
+        shelf = self._parked.get((run.lane, gate)) or self.fronts.parked_of(run.lane, gate)
+        if not shelf.fresh:
+            self._more_parked.append(shelf)
+        shelf.put(run)
         if run.kind & ASIDE:
             self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> Line:
         """Take the first of a parked set."""
-        run = (self._parked.get((lane, gate)) or self.fronts.parked_of(lane, gate)).take(self.fronts)
+        shelf = self._parked.get((lane, gate)) or self.fronts.parked_of(lane, gate)
+        if shelf.read and not shelf.fresh:
+            # As `_take`: two calls less for every run; so in `take_held`.
+            first, taken = shelf.read.pop(), shelf.taken
+            if not taken:
+                self._less_parked.append(shelf)
+            taken.append((first.rank, first.number))
+            return first
+        run = self._take(shelf, self._less_parked)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -103,12 +121,30 @@ class Shelves:
         """Put the run behind its session."""
         assert run.session is not None
         run.rank = place
-        self.fronts.held_of(run.session).put(run)
+        shelf = self.fronts.held_of(run.session)
+        if not shelf.fresh:
+            self._more_held.append(shelf)
+        shelf.put(run)
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
-        run = (self._held.get(session) or self.fronts.held_of(session)).take(self.fronts)
+        shelf = self._held.get(session) or self.fronts.held_of(session)
+        if shelf.read and not shelf.fresh:
+            first, taken = shelf.read.pop(), shelf.taken
+            if not taken:
+                self._less_held.append(shelf)
+            taken.append((first.rank, first.number))
+            return first
+        run = self._take(shelf, self._less_held)
         assert run is not None, f"the counts say that session {session} holds runs back"
+        return run
+
+    def _take(self, shelf: Shelf, less: list[Shelf]) -> Line | None:
+        """Take the first of a shelf, which is one of those that have less then if its table had it."""
+        was = len(shelf.taken)
+        run = shelf.take(self.fronts)
+        if not was and shelf.taken:
+            less.append(shelf)
         return run
 
     def put_due(self, run: Line, due_at: int) -> None:
@@ -176,26 +212,33 @@ class Shelves:
         db = self._db
         ready = [run for shelf in self._ready.values() for run in shelf.left()]
         db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
-        parked = [(gate, run) for (_, gate), shelf in self._parked.items() if shelf.is_changed for run in shelf.left()]
-        db.insert(_SQL["put_parked"], [(run.lane, gate, run.rank, run.number, run.kind) for gate, run in parked])
-        held = [run for shelf in self._held.values() if shelf.is_changed for run in shelf.left()]
-        db.insert(_SQL["put_held"], [(run.session, run.rank, run.number, run.kind, run.paused) for run in held])
+        if self._more_parked:
+            parked = list[Row]()
+            for shelf in self._more_parked:
+                lane, gate = shelf.key
+                parked += [(lane, gate, run.rank, run.number, run.kind) for run in shelf.fresh.values()]
+                shelf.written()  # now: it may be named here more than once
+            db.insert(_SQL["put_parked"], parked)
+        if self._more_held:
+            held = list[Row]()
+            for shelf in self._more_held:
+                [name] = shelf.key
+                held += [(name, run.rank, run.number, run.kind, run.paused) for run in shelf.fresh.values()]
+                shelf.written()
+            db.insert(_SQL["put_held"], held)
         self.future.write()
         self._write_asides()
         self._sets.write()
-        for shelf in chain(self._parked.values(), self._held.values()):
-            if shelf.is_changed:
-                shelf.written()
-            elif shelf.taken:
-                shelf.taken.clear()
-        self._memory.parked |= self._parked
-        self._memory.held |= self._held
+        for shelf in chain(self._less_parked, self._less_held):
+            shelf.taken.clear()
 
     def _delete_taken(self, *, last: bool) -> None:
         db = self._db
         db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self._ready.items() if s.taken])
-        self._drop_parked()
-        db.each(_SQL["drop_held"], self._books.sessions.let_in(self._held, last=last))
+        if self._less_parked:
+            self._drop_parked()
+        if self._less_held:
+            db.each(_SQL["drop_held"], self._books.sessions.let_in(self._less_held, last=last))
 
     def _drop_parked(self) -> None:
         """Delete what was taken: mostly one run, which is found sooner by its key than as a range.
@@ -205,9 +248,9 @@ class Shelves:
         one: list[Row] = []
         more: list[Row] = []
         fewest = 1 if self._db.ahead else 2
-        for shelf in self._parked.values():
-            if shelf.taken:
-                (one if len(shelf.taken) < fewest else more).append((*shelf.key, *shelf.taken[-1]))
+        for shelf in self._less_parked:
+            taken = shelf.taken
+            (one if len(taken) < fewest else more).append((*shelf.key, *taken[-1]))
         self._db.each(_SQL["remove_parked"], one)
         self._db.each(_SQL["drop_parked"], more)
 

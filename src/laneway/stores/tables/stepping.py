@@ -248,7 +248,6 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
             memory.leases[number] = leased(run, worker, now)
     memory.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
-    transaction.books.sessions.started = {run.number for run in started}
     kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)
     return claimed, more
