@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 4  # the numbered form of all this
+LAYOUT = 5  # the numbered form of all this
 
 
 class Goes(StrEnum):

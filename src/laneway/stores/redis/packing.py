@@ -163,21 +163,29 @@ def step(of: Step) -> list[Any]:
 
 def _results(results: list[Result]) -> list[Any]:
     """Return settlements as lists of numbers (as texts), fences and results, and by place what else they say."""
-    more = {place: said for place, result in enumerate(results, 1) if (said := _more_of(result)) is not None}
+    settlements = [result.settlement for result in results]
+    more = {
+        place: _more_of(result)
+        for place, (result, said) in enumerate(zip(results, settlements, strict=True), 1)
+        # Looked at here, without a call for each: of most there is nothing else.
+        if said.move is not _SUCCEED
+        or said.own
+        or said.leaves is not None
+        or said.charge is not None
+        or result.read
+        or result.throttled is not None
+    }
     return [
         [str(result.number) for result in results],
         [result.fence for result in results],
-        [result.settlement.result or False for result in results],
+        [said.result or False for said in settlements],
         more,
     ]
 
 
-def _more_of(result: Result) -> list[Any] | None:
-    """Return what a settlement says beside a result; None of a plain success."""
+def _more_of(result: Result) -> list[Any]:
+    """Return what a settlement says beside a result."""
     settlement = result.settlement
-    plain = settlement.move is _SUCCEED and not settlement.own and settlement.leaves is None
-    if plain and settlement.charge is None and not result.read and result.throttled is None:
-        return None
     more: dict[str, Any] = {}
     if settlement.move is not _SUCCEED or settlement.own:
         more["drafts"], more["own"] = _drafts(settlement.drafts), settlement.own

@@ -13,7 +13,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
 from laneway.stores.redis import packing
 from laneway.stores.redis.calling import Calling, unpack
-from laneway.stores.redis.records import claimed, requests
+from laneway.stores.redis.records import claimed, handed, requests
 
 
 class Working(Calling):
@@ -81,9 +81,9 @@ def lent_reply(said: bytes) -> LentReply | None:
 
 
 def _reply(reply: list[Any]) -> StepReply:
-    numbers, started, refused, due_in, more, now, requested, fires_in, moved = reply
+    numbers, groups, refused, due_in, more, now, requested, fires_in, moved = reply
     return StepReply(
-        list(map(claimed, numbers, started)),
+        handed([int(number) for number in numbers.split()], groups),
         [(number, fence) for number, fence in refused],
         None if due_in is False else due_in,
         more,

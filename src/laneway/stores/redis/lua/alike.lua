@@ -52,7 +52,7 @@ local function started(is, worker)
   local text = records.state_text(run)
   return {
     text = text, is = records.state_of(text), fence = run.fence, fronts = {},
-    behind = pack(run.fence, run.attempt, run.crashes, worker.id),  -- as the worker gets it, behind the result
+    told = pack(run.fence, run.attempt, run.crashes, worker.id),  -- as the worker gets it
   }
 end
 
@@ -137,6 +137,7 @@ end
 local function forms_of(texts, count, worker, told)
   local forms, rests, owners, afters = {}, {}, {}, {}
   local own_at, look, any = records.own_at, records.look, false
+  local parts, first, newest  -- of the newest plain one: its first two parts, where its own begins, its form
   for i = 1, count do
     local text = texts[i]
     local place = text and flying[text]
@@ -148,8 +149,10 @@ local function forms_of(texts, count, worker, told)
       owners[i], afters[i], rests[i], any = flown_of[place], after, flown_rest[place], true
       flying[text], flown_rest[place] = nil, nil
     elseif text then
-      local parts, own, form
-      if not any then
+      local own, form
+      if newest and find(text, parts, 1, true) == 1 then  -- which makes no text, as taking the parts out does
+        own, form = first, newest
+      elseif not any then
         parts, own = own_at(text)
         form = successes[parts]
         if not form then
@@ -160,6 +163,7 @@ local function forms_of(texts, count, worker, told)
             form, any = nil, true
           end
         end
+        first, newest = own, form
       end
       if not form then
         local is, of = look(text)
@@ -232,14 +236,27 @@ end
 
 -- Starts --------------------------------------------------------------------------------------------------------------
 
--- Return what the first two parts of a record become by a start; `handed` is what stands before its own as the worker
--- gets it (runs.handed). False if runs like this have to be looked at one by one.
+-- What the worker gets of runs that are started alike (records.py): what they have in common, and of each what is its
+-- own, but for the result. Few runs of users and sessions share whose they are, so that is each one's own there.
+local SHARED, SHARED_WIDTH, OWN, OWN_WIDTH = '\154', 4, '\149', 9
+
+-- Return what the first two parts of a record become by a start: `handed` is what the worker gets of all that have the
+-- same ones, `width` of how many values their own is then, and `more` how much of the second part belongs to it. False if
+-- runs like this have to be looked at one by one.
 local function start_form(parts, worker)
   local is, of, whose = records.parts_of(parts)
   local after = not of.session and not has(is.kind, BACK) and start_of(is, worker)
-  return after and {
+  if not after then
+    return false
+  elseif of.user then
+    return {
+      of = of, kind = is.kind, front = records.before(after, of.size), fence = after.fence,
+      handed = OWN .. after.told, width = OWN_WIDTH, more = of.size,
+    }
+  end
+  return {
     of = of, kind = is.kind, front = records.front(after.text, whose), fence = after.fence,
-    handed = HANDED .. whose, behind = after.behind,
+    handed = SHARED .. whose .. after.told, width = SHARED_WIDTH, more = 0,
   }
 end
 
@@ -263,14 +280,23 @@ function alike.lend(worker, lane, fields)
   workers.count(worker.id, lane, #fields)
 end
 
--- Let what is handed to the worker from the next place on, which is returned, stand between these two texts.
-function alike.group(found, before, behind)
-  local groups, place = found.groups, #found.numbers + 1
+-- Let what is handed to the worker from the next place on, which is returned, stand behind this text, as so many values
+-- each (`replies.add_grouped`).
+function alike.group(found, front, width)
+  local groups, place = found.groups, #found.fields + 1
   local newest = groups[#groups]
-  if not newest or newest[2] ~= before or newest[3] ~= behind then
-    groups[#groups + 1] = {place, before, behind}
+  if not newest or newest[2] ~= front then
+    groups[#groups + 1] = {place, front, width}
   end
   return place
+end
+
+-- Note under which fence what is found from that place on is leased.
+function alike.fence(found, place, fence)
+  local spans = found.fences
+  if spans[#spans] ~= fence then
+    spans[#spans + 1], spans[#spans + 2] = place, fence
+  end
 end
 
 -- Start runs from the front of a lane's ready order as long as they can be started alike and nothing follows from it:
@@ -281,17 +307,20 @@ function alike.start(worker, book, count, tasks, found)
   if not page or not is_hushed() then
     return
   end
-  local fields, numbers = base.numbers_of(page, at, count)
+  local fields = base.fields_of(page, at, count)
   local texts, rewritten, offered = runs.texts(fields)
-  local taken, lent, own_at, started, fences, handed = 0, {}, records.own_at, found.numbers, found.fences, found.handed
+  local taken, lent, own_at, started, handed = 0, {}, records.own_at, found.fields, found.handed
   local group, alike_ones, rank  -- the form that the newest ones have, how many they are, and the last one's rank
+  local parts, own, form  -- of the newest
   for i = 1, #fields do
     local field, text = fields[i], texts[i]
     if not text or rewritten[field] or records.has_no_args(text) then
       break
     end
-    local parts, own = own_at(text)
-    local form = starts[parts]
+    if not parts or find(text, parts, 1, true) ~= 1 then  -- which makes no text, as taking the parts out does
+      parts, own = own_at(text)
+      form = starts[parts]
+    end
     if form == nil then
       form = start_form(parts, worker)
       starts[parts] = form
@@ -302,13 +331,13 @@ function alike.start(worker, book, count, tasks, found)
       if not form or not tasks[form.of.task] or is_kept(book, form) then
         break
       end
-      alike.group(found, form.handed, form.behind)
+      alike.fence(found, alike.group(found, form.handed, form.width), form.fence)
     end
     alike_ones, rank = alike_ones + 1, page[at + 2 * i - 1]
-    local rest, place = sub(text, own), #started + 1
-    rewritten[field] = form.front .. rest
+    local rest, place = sub(text, own - form.more, -2), #started + 1
+    rewritten[field] = form.front .. rest .. NO_RESULT
     taken, lent[i] = i, field
-    started[place], fences[place], handed[place] = numbers[i], form.fence, rest
+    started[place], handed[place] = field, rest
   end
   start_all(book, group, alike_ones, rank)
   for i = taken + 1, #fields do
@@ -330,7 +359,7 @@ function alike.starter(worker, book, tasks, found)
   if next(lone_of) ~= nil or next(seats) ~= nil then
     cap = lanes.common_cap(book)
   end
-  local numbers, fences, handed, grouped = found.numbers, found.fences, found.handed, nil
+  local fields, handed, grouped = found.fields, found.handed, nil
 
   local function start_of_run(number, field)
     local text = offered[field]
@@ -352,13 +381,13 @@ function alike.starter(worker, book, tasks, found)
   end
 
   local function start_as(number, field, text, is, of, after)
-    local rest, size, place = sub(text, FIRST + is.size, -2), of.size, #numbers + 1
+    local rest, size, place = sub(text, FIRST + is.size, -2), of.size, #fields + 1
     local record = (after.fronts[size] or records.before(after, size)) .. rest .. NO_RESULT
     if grouped ~= after or handed[place - 1] == nil then  -- nil: it was started otherwise
       grouped = after
-      alike.group(found, HANDED, NO_RESULT .. after.behind)
+      alike.fence(found, alike.group(found, OWN .. after.told, OWN_WIDTH), after.fence)
     end
-    numbers[place], fences[place], handed[place] = number, after.fence, rest
+    fields[place], handed[place] = field, rest
     rewritten[field], kinds[number], lone_of[number] = record, nil, nil
     local last = flown + 1
     flown, flying[record], flown_is[last], flown_of[last], flown_rest[last] = last, last, after.is, of, rest

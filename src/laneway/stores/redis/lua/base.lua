@@ -323,9 +323,9 @@ function base.member(number)
   return text
 end
 
--- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers, as texts and as they are.
-function base.numbers_of(page, at, count)
-  local fields, numbers, digits, least, most = {}, {}, 1, 0, 10
+-- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers as texts.
+function base.fields_of(page, at, count)
+  local fields, digits, least, most = {}, 1, 0, 10
   for nth = 1, min(count, (#page - at + 1) / 2) do
     local member = page[at]
     local number = member + 0  -- Lua reads it as a number, without a call
@@ -335,9 +335,9 @@ function base.numbers_of(page, at, count)
         digits, least, most = digits + 1, most, 10 * most
       end
     end
-    fields[nth], numbers[nth], at = sub(member, -digits), number, at + 2
+    fields[nth], at = sub(member, -digits), at + 2
   end
-  return fields, numbers
+  return fields
 end
 
 -- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.

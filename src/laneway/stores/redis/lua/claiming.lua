@@ -82,8 +82,9 @@ local function start_run(book, run, rank, asker, gates, started)
     return false
   end
   start(book, run, seat, kind, rank)
-  local place = alike.group(started, '', '')
-  started.numbers[place], started.fences[place] = run.number, run.fence + 1
+  local place = alike.group(started, '')
+  started.fields[place] = base.digits(run.number)
+  alike.fence(started, place, run.fence + 1)
   run.kind, started.runs[place] = AGAIN, run
   return true
 end
@@ -125,26 +126,26 @@ local function read_ahead(book, count)
 end
 
 local function claim_from(lane, share, asker, started, moves)
-  local book, numbers = lanes.get(lane), started.numbers
-  local goal = #numbers + min(share, lanes.room(book))
-  if #numbers >= goal then
+  local book, fields = lanes.get(lane), started.fields
+  local goal = #fields + min(share, lanes.room(book))
+  if #fields >= goal then
     return moves
   end
   local gates = claiming.opened(lane, asker.tasks)
   if next(gates) == nil and next(shelves.gated('aside', lane)) == nil then
     local before
     repeat  -- page by page
-      before = #numbers
+      before = #fields
       alike.start(asker.worker, book, goal - before, asker.free, started)
-    until #numbers == before or #numbers >= goal
-    if #numbers >= goal or shelves.ready(lane):is_empty() then
+    until #fields == before or #fields >= goal
+    if #fields >= goal or shelves.ready(lane):is_empty() then
       return moves
     end
   end
-  read_ahead(book, goal - #numbers)
+  read_ahead(book, goal - #fields)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
   local start_of, start_as, start_lone = alike.starter(asker.worker, book, asker.free, started)
-  local lone_of, lone, count = runs.lone, 0, #numbers
+  local lone_of, lone, count = runs.lone, 0, #fields
   while count < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
@@ -168,7 +169,7 @@ local function claim_from(lane, share, asker, started, moves)
         start_as(number, field, text, is, of, after)
       end
     end
-    count = #numbers
+    count = #fields
   end
   book.active, book.pending = book.active + lone, book.pending - lone
   alike.lend(asker.worker, lane, lent)
@@ -203,8 +204,9 @@ end
 -- paused). What may not start is parked. `spare` is how many the worker may take of lanes that have a limit per worker.
 -- Each lane gets an equal share first, beginning with another lane each call; what is left over then goes to whoever
 -- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
--- lists, by place: numbers, fences, and `runs` that are yet to be told of it, or `handed`, as the worker gets it, of
--- those of which all is done (alike.lua); `groups` are those of `replies.joined`.
+-- lists, by place: numbers as texts (`fields`), and `runs` that are yet to be told of it, or `handed`, as the worker
+-- gets it, of those of which all is done (alike.lua); `groups` are those of `replies.add_grouped`, and `fences` the
+-- places from which on a fence holds, each with that fence behind it.
 function claiming.claim(worker, names, room, tasks, spare)
   local count = #names
   local first, in_turn = first_lane(worker.call, count), {}
@@ -218,19 +220,19 @@ function claiming.claim(worker, names, room, tasks, spare)
     end
   end
   local asker, moves = {worker = worker, tasks = tasks, free = free}, MOST_MOVES
-  local started, taken = {numbers = {}, fences = {}, handed = {}, groups = {}, runs = {}}, {}
+  local started, taken = {fields = {}, fences = {}, handed = {}, groups = {}, runs = {}}, {}
   for i, lane in ipairs(in_turn) do
-    local share = math.ceil((room - #started.numbers) / (count - i + 1))
+    local share = math.ceil((room - #started.fields) / (count - i + 1))
     if spare[lane] then
       share = min(share, spare[lane])
     end
-    local before = #started.numbers
+    local before = #started.fields
     moves = claim_from(lane, share, asker, started, moves)
-    taken[lane] = #started.numbers - before
+    taken[lane] = #started.fields - before
   end
   if count > 1 then
     for _, lane in ipairs(in_turn) do
-      local share = room - #started.numbers
+      local share = room - #started.fields
       if spare[lane] then
         share = min(share, spare[lane] - taken[lane])
       end

@@ -4,27 +4,42 @@
 
 local replies = {}
 
--- Return the packed list of values that are packed already; `count` says how many they are if some stand together.
-function replies.list(parts, count)
-  count = count or #parts
+-- Return what stands before a packed list of so many values.
+local function header(count)
   if count < 16 then
-    return char(0x90 + count) .. table.concat(parts)
+    return char(0x90 + count)
   end
-  local header = char(
+  return char(
     0xdd, math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256,
     count % 256)
-  return header .. table.concat(parts)
 end
 
--- Return texts that are packed already as one: `groups` say from which place on they all stand between which two.
-function replies.joined(texts, groups)
-  local parts = {}
+-- Return the packed list of values that are packed already; `count` says how many they are if some stand together.
+function replies.list(parts, count)
+  return header(count or #parts) .. table.concat(parts)
+end
+
+-- Add what is handed to a worker, a packed list, to texts that are going to be joined. `texts` stand in groups {first
+-- place, front, width}: those of one are `width` packed values each, and stand in one list behind what they have in
+-- common, the front. Where there is no width each is packed as a whole.
+--
+-- Nothing is joined here only to be joined again: every byte of a text is hashed.
+function replies.add_grouped(parts, texts, groups)
+  local at, count = #parts + 1, 0
+  local place = at
   for i = 1, #groups do
-    local first, before, behind = unpack(groups[i])
+    local first, front, width = unpack(groups[i], 1, 3)
     local last = groups[i + 1] and groups[i + 1][1] - 1 or #texts
-    parts[i] = before .. table.concat(texts, behind .. before, first, last) .. behind
+    if width then
+      parts[at + 1], parts[at + 2] = front, header(width * (last - first + 1))
+      at, count = at + 2, count + 1
+    else
+      count = count + last - first + 1
+    end
+    at = at + 1
+    parts[at] = table.concat(texts, '', first, last)
   end
-  return table.concat(parts)
+  parts[place] = header(count)
 end
 
 -- Return a hash of packed values as a packed list: a field, its value, the next field. `shown` says what to show of one.

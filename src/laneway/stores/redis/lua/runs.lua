@@ -1,5 +1,5 @@
 -- needs: base, ledgers, records, sessions
--- gives: runs, TERMINAL, BESIDE, HANDED
+-- gives: runs, TERMINAL, BESIDE
 -- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
 --
 -- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the

@@ -2,7 +2,8 @@
 -- A step that is new to the store, which a worker makes or has lent (lending.lua).
 
 local stepping = {}
-local NOTHING = {numbers = {}, fences = {}, handed = {}, groups = {}, runs = {}}
+local ANSWER = '\153'  -- what stands before an answer of nine values
+local NOTHING = {fields = {}, fences = {}, handed = {}, groups = {}, runs = {}}
 
 local function claim(worker, room)
   local tasks, spare = workers.tasks(worker.id), {}
@@ -35,22 +36,29 @@ local function fires_in(now)
   return soonest and max(0, soonest - now) or false
 end
 
--- Return an answer as verbs/step.lua gives it: numbers and what was claimed are packed. `to` is where the store's content
--- goes if it is being moved, else false.
-function stepping.answer(worker, to, numbers, claimed, refused, due_in, more, now)
-  return replies.list({
-    numbers, claimed, pack(refused, due_in, more, now, leases.requests(worker), fires_in(now), to),
-  }, 9)
+-- Return an answer as verbs/step.lua gives it: numbers are a text, a space between them; `handed` and `groups` are what
+-- was claimed, as `replies.add_grouped` takes it. `to` is where the store's content goes if it is being moved, else false.
+function stepping.answer(worker, to, numbers, handed, groups, refused, due_in, more, now)
+  local parts = {ANSWER, pack(numbers)}
+  replies.add_grouped(parts, handed, groups)
+  parts[#parts + 1] = pack(refused, due_in, more, now, leases.requests(worker), fires_in(now), to)
+  return table.concat(parts)
 end
 
 -- What a step is answered is kept until the next one: a repeat gets it again. It is packed, because nobody else asks.
-local function kept_reply(numbers, ...)
-  return replies.list({numbers, pack(...)}, 1 + select('#', ...))
-end
-
--- Return what was kept so: numbers, fences, refused, due_in, more, now, messages.
+-- Return what was kept so: numbers as texts, fences, refused, due_in, more, now, messages.
 function stepping.kept(worker)
-  return unpack(worker.reply and unpacked(worker.reply) or {{}, {}, {}, false, false, 0, {}}, 1, 7)
+  local text, spans, refused, due_in, more, now, messages =
+    unpack(worker.reply and unpacked(worker.reply) or {'', {}, {}, false, false, 0, {}}, 1, 7)
+  local fields, fences, span = {}, {}, -1
+  for field in gmatch(text, '%d+') do
+    local place = #fields + 1
+    if spans[span + 2] == place then
+      span = span + 2
+    end
+    fields[place], fences[place] = field, spans[span + 1]
+  end
+  return fields, fences, refused, due_in, more, now, messages
 end
 
 -- Do the step, as verbs/step.lua takes it, and return the answer. Whoever calls this wakes others then, and flushes.
@@ -65,7 +73,7 @@ function stepping.take(worker, step, to)
   if step[5] > 0 then
     started, more = claim(worker, step[5])
   end
-  local handed, count, messages = started.handed, #started.numbers, {}
+  local handed, count, messages = started.handed, #started.fields, {}
   for place, run in pairs(started.runs) do
     messages[place] = run.messages
     runs.set_state(run, 'running')
@@ -80,11 +88,10 @@ function stepping.take(worker, step, to)
 
   local next_due = waking.next_due()
   local due_in = next_due and max(0, next_due - NOW) or false
-  local numbers = pack(started.numbers)
-  local claimed = replies.list({replies.joined(handed, started.groups)}, count)
-  local reply = stepping.answer(worker, to, numbers, claimed, refused, due_in, more, NOW)
+  local numbers = table.concat(started.fields, ' ')
+  local reply = stepping.answer(worker, to, numbers, handed, started.groups, refused, due_in, more, NOW)
   worker.call, worker.short, worker.lent = step[2], step[9], false
-  worker.reply = kept_reply(numbers, started.fences, refused, due_in, more, NOW, messages)
+  worker.reply = pack({numbers, started.fences, refused, due_in, more, NOW, messages})
   local rests = step[6] and not more and count < step[5]
   local lends = rests and step[10] and count == 0 and #refused == 0
   waking.rest(worker, rests, next_due, lends and step[5])

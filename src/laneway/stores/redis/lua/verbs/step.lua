@@ -1,8 +1,6 @@
 -- needs: leases, stepping, lending, waking, moving
 -- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns {numbers of
--- the claimed, claimed, refused, due_in, more, now, requests, fires_in, moved}.
-
-local NONE = pack({})
+-- the claimed as one text, claimed in groups (replies.lua), refused, due_in, more, now, requests, fires_in, moved}.
 
 base.allow_full()
 local step = unpacked(ARGV[2])
@@ -30,19 +28,19 @@ end
 -- with as many messages as had come then; what has come since is requested. A step that was lent came after one that
 -- had brought nothing.
 if step[2] <= worker.call then
-  local numbers, fences, refused, due_in, more, now, messages = stepping.kept(worker)
+  local fields, fences, refused, due_in, more, now, messages = stepping.kept(worker)
   if worker.lent and step[2] < worker.call then
-    return stepping.answer(worker, to, NONE, NONE, {}, due_in, false, now)
+    return stepping.answer(worker, to, '', {}, {}, {}, due_in, false, now)
   end
   local kept, held = {}, {}
-  for i, number in ipairs(numbers) do
-    local run = leases.find(worker, number, fences[i])
+  for i, field in ipairs(fields) do
+    local run = leases.find(worker, tonumber(field), fences[i])
     if run then
       run.messages = messages[i]
-      kept[#kept + 1], held[#held + 1] = number, runs.handed(run)
+      kept[#kept + 1], held[#held + 1] = field, runs.handed(run)
     end
   end
-  return stepping.answer(worker, to, pack(kept), replies.list(held), refused, due_in, more, now)
+  return stepping.answer(worker, to, table.concat(kept, ' '), held, {{1}}, refused, due_in, more, now)
 end
 
 -- Of a store that nobody may change any more, nothing that this step says is written.
@@ -56,7 +54,7 @@ if phase == 'frozen' then
       refused[#refused + 1] = {one[1], one[2]}
     end
   end
-  return stepping.answer(worker, to, NONE, NONE, refused, false, false, NOW)
+  return stepping.answer(worker, to, '', {}, {}, refused, false, false, NOW)
 elseif phase then
   step[5], step[6] = 0, false
 end
