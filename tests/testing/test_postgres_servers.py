@@ -24,7 +24,7 @@ from laneway.testing.servers import (
 )
 from laneway.testing.servers.databases import execute
 from laneway.testing.servers.leash import children
-from laneway.testing.servers.postgres import release_memory
+from laneway.testing.servers.postgres import _NEW, release_memory
 from tests.testing.processes import has_ended
 
 pytestmark = pytest.mark.system
@@ -72,6 +72,16 @@ def test_a_server_answers_at_both_urls_and_is_gone_after_its_block() -> None:
     assert len(pids) > 4
     assert all(map(has_ended, pids))
     assert not server.directory.exists()
+
+
+def test_a_server_starts_though_the_files_that_are_copied_for_it_are_gone() -> None:
+    with postgres_server():
+        copied = list(_NEW.values())
+    for data in copied:
+        shutil.rmtree(data.parent)
+
+    with postgres_server() as server:
+        assert execute(server.url, "SELECT 1") == [(1,)]
 
 
 def test_a_killed_server_leaves_no_shared_memory_behind(server: PostgresServer) -> None:
