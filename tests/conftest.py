@@ -1,7 +1,6 @@
 """What holds for all tests."""
 
 import asyncio
-import gc
 import os
 import shutil
 import signal
@@ -17,7 +16,6 @@ from laneway.stores.postgres.connection import connect_bare, empty_schema
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
-from tests.ordering import spread
 from tests.stores.postgres_links import close_kept_links
 
 NAMESPACES = count(1)
@@ -28,22 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What is collected lives as long as the process. To look through it for garbage, again and again while it grows, takes
-# a third of the time of collecting.
-gc.disable()
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests that wait for real processes begin first, and all in one process.
 
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let the tests that wait for real processes begin first."""
-    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
-    items[:] = spread(items, workers, lambda item: item.get_closest_marker("system") is not None)
-
-
-def pytest_collection_finish() -> None:
-    """Look for garbage from here on, but not in what was collected."""
-    gc.enable()
-    gc.collect()
-    gc.freeze()
+    The others, which compute, then go on beside them from the first minute to the last, and no long one is left over
+    for the end. Within both the order stays random.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("system") is None)
 
 
 @pytest.fixture(scope="session")
