@@ -48,14 +48,13 @@ async def lend(store: SQLiteStore) -> None:
 
 
 async def lend_and_fork(store: SQLiteStore) -> None:
-    """Lend the next step, then have a child that does nothing."""
+    """Lend the next step, then have a child that says who it is, once it has begun, and does nothing."""
     hand = await Hand(store, "lender").register()
     await hand.lend()
     say("lent")
-    child = os.fork()
-    if child == 0:
+    if os.fork() == 0:
+        say(os.getpid())  # and not its parent, who may know before the child has let go of what it was born with
         signal.pause()
-    say(child)
     await asyncio.sleep(60)
 
 
