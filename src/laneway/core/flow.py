@@ -85,17 +85,18 @@ class Flow(Entering[E]):
         return started, moves <= 0
 
     def _claim_from(self, lane: str, share: int, asker: _Asker, started: list[E], moves: int) -> int:
-        book, free = self.lanes[lane], asker.free
-        goal = len(started) + min(share, book.room())
+        book, free, before = self.lanes[lane], asker.free, len(started)
+        goal = before + min(share, book.room())
         gates = self._opened(lane, asker) if self.shelves.broken else set()
         take, seen = self.shelves.taking(lane, asker.tasks, gates), self.sessions.seen
         while len(started) < goal and moves > 0:
             run = take()
             if run is None:
                 break
-            if run.kind & ASIDE:
-                book.set_back(run)
             kind = run.kind
+            if kind & ASIDE:
+                book.set_back(run)
+                kind = run.kind
             if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
             elif book.start(run):
@@ -117,6 +118,7 @@ class Flow(Entering[E]):
                 book.leave(run)
                 self._park(book, run)
                 moves -= 1
+        book.begin(len(started) - before)
         return moves
 
     def _opened(self, lane: str, asker: _Asker) -> set[str]:

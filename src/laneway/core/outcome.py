@@ -107,7 +107,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 # Every settlement is a move of a running run.
 STATES = {move: state for (before, move), state in MOVES.items() if before is RunState.RUNNING}
 _SUCCEED = Move.SUCCEED  # a name of its own: looking up an enum's member costs more than the rest of it
-_SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
+# What a success is told by. Of an attempt that has said nothing itself it is this very object.
+SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
 _FAILURE = draft(events.DONE, {"state": RunState.FAILED.value})
 _RELEASED = (draft(events.RELEASED, {}),)
 _PAUSED = (draft(events.PAUSED, {}),)
@@ -128,7 +129,7 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     """
     if isinstance(outcome, Succeeded):
         leaves = Leaves(outcome.follow_ups) if outcome.follow_ups else None
-        said, own = drafts + _SUCCESS, len(drafts)
+        said, own = drafts + SUCCESS, len(drafts)
         if policy.breaker is None:
             return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves)
         charge = Charge(policy.breaker, failed=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
@@ -199,29 +200,32 @@ class Startable(Protocol):
         """How many messages it took."""
 
 
-def handed(run: Startable, worker: str, lapsed: bool = False, timed_out: bool = False) -> Claimed:
-    """Return a run as the worker that executes it is handed it, or whoever settles it for the dead."""
-    return Claimed(
-        run.number,
-        run.id,
-        run.task,
-        run.args,
-        run.fence,
-        run.attempt,
-        run.crashes,
-        run.lane,
-        run.user,
-        run.session,
-        run.priority,
-        worker,
-        lapsed,
-        run.checkpoint,
-        timed_out,
-        run.messages,
-        run.prepared,
-        run.ties,
-        run.kept,
-    )
+def handed(runs: Iterable[Startable], worker: str, lapsed: bool = False, timed_out: bool = False) -> list[Claimed]:
+    """Return runs as the worker that executes them is handed them, or whoever settles them for the dead."""
+    return [
+        Claimed(
+            run.number,
+            run.id,
+            run.task,
+            run.args,
+            run.fence,
+            run.attempt,
+            run.crashes,
+            run.lane,
+            run.user,
+            run.session,
+            run.priority,
+            worker,
+            lapsed,
+            run.checkpoint,
+            timed_out,
+            run.messages,
+            run.prepared,
+            run.ties,
+            run.kept,
+        )
+        for run in runs
+    ]
 
 
 class ReceiptOutcome(StrEnum):

@@ -223,7 +223,10 @@ class LaneBook:
         self.paces[run.priority].ready += 1
 
     def start(self, run: Placed) -> bool:
-        """Move the run from the ready order to active, unless it must park; tell if it has."""
+        """Take the run out of the ready order to be started, unless it must park; tell if it has.
+
+        That its lane has one more active is for the caller to count: `begin`.
+        """
         priority, user, kind = run.priority, run.user, run.kind
         if user is not None:
             # As `must_park`: a call less for every run.
@@ -242,11 +245,14 @@ class LaneBook:
         tag = run.rank + HEAD_START * priority
         if tag > pace.v:  # noqa: PLR1730  # max() would cost a third of this whole call
             pace.v = tag
-        self.active += 1
-        self.pending -= 1
         if not kind & AGAIN:
             self.turns[user, priority].waiting -= 1
         return True
+
+    def begin(self, count: int) -> None:
+        """Count so many runs as active that were pending."""
+        self.active += count
+        self.pending -= count
 
     def wait_no_more(self, run: Placed) -> None:
         """Count a first-time run as not waiting any more."""

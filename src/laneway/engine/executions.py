@@ -69,6 +69,7 @@ class Executions:
         self._pausing: list[Execution] = []
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
+        self._is_terse = not self._talkative and load is None  # of most results there is nothing else to tell
         self.stuck = Stuck(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
 
@@ -297,11 +298,11 @@ class Executions:
             del self._running[run.number]
             drafts = execution.take_drafts() if execution.drafts else ()
             settlement = settle(run, outcome, policy, drafts)
-            has_more_to_say = execution.inbox is not None or (run.session is not None and self._load is not None)
-            if has_more_to_say or self._talkative or self._subscribers.listening or not self._results:
-                self._settle(run, settlement, 0 if execution.inbox is None else execution.inbox.taken)
+            inbox, results = execution.inbox, self._results
+            if results and inbox is None and self._is_terse and not self._subscribers.listening:
+                results.append(Result(run.number, run.fence, settlement))  # a call less for every run
             else:
-                self._results.append(Result(run.number, run.fence, settlement))  # a call less for every run
+                self._settle(run, settlement, 0 if inbox is None else inbox.taken)
 
     def _settle(self, run: Claimed, settlement: Settlement, read: int = 0) -> None:
         if self._talkative:

@@ -15,7 +15,6 @@ from laneway.core.turns import ASIDE
 from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
-_PAUSED = RunState.PAUSED
 
 Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
 
@@ -182,7 +181,7 @@ class Heaps:
         assert run is not None, f"the counts say that session {session} holds runs back"
         if (order.stale or not order.line) and order.is_empty:
             del self._held[session]
-        if run.state is _PAUSED:
+        if run.paused:
             run.spot = 0
         return run
 

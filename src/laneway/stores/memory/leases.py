@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laneway.core import events
 from laneway.core.events import draft, streams
-from laneway.core.outcome import STATES, Leaves, Settlement, overruled
+from laneway.core.outcome import STATES, SUCCESS, Leaves, Settlement, overruled
 from laneway.core.run import Request
 from laneway.core.states import Move, RunState
 from laneway.core.step import Requested, Result, Saved, Step
@@ -34,37 +34,48 @@ class Leases:
         leases, requested, free, end = worker.leases, self.requested, self._flow.free, self._flow.end
         guarded = self._kept.circuits.tasks
         for result in results:
-            number = result.number
+            number, settlement = result.number, result.settlement
             run = leases.get(number)
             if run is None or run.fence != result.fence:
                 refused.append((number, result.fence))
                 continue
-            settlement = result.settlement
+            del leases[number]
+            if requested:
+                requested.discard(number)
             if run.request is not None or settlement.move is _PAUSE:
                 settlement = self._overruled(run, settlement)
-            requested.discard(number)
-            del leases[number]
-            if log.before is not run.log or log.drafts is not settlement.drafts or log.attempt != run.attempt:
+            # Runs that share their newest batch are in the same attempt.
+            if log.before is not run.log or log.drafts is not settlement.drafts:
                 log = Batch(run.attempt, now, settlement.drafts, run.log)
             run.log, run.worker, run.result = log, None, settlement.result
-            # Of a run that succeeds at its first start there is nothing else to write.
-            if settlement.move is not _SUCCEED or run.fence > 1 or run.lapsed or run.timed_out:
-                run.lapsed = run.timed_out = False
-                run.attempt, run.crashes = settlement.attempt, settlement.crashes
-                run.failure, run.reason = settlement.failure, settlement.reason
             free(run)
-            if settlement.charge is not None or (guarded and run.task in guarded):
-                self._tell_breaker(run, settlement, now)
-            if settlement.own and streams(settlement.drafts):
-                self._kept.transient.add(run)
-            concerns_others = run.taken or run.ties is not None or run.wait is not None or settlement.leaves is not None
-            if settlement.move is not _SUCCEED or concerns_others or result.throttled is not None:
-                self._place(run, settlement, result, now)
-                continue
-            run.state, run.ended_at = _SUCCEEDED, now
-            if run.session is not None:
-                end(run)
+            if (
+                settlement.drafts is SUCCESS
+                and run.fence == 1
+                and settlement.leaves is None
+                and settlement.charge is None
+                and result.throttled is None
+                and run.ties is None
+                and run.wait is None
+                and not (run.taken or run.lapsed or run.timed_out or guarded)
+            ):
+                # As most: it was started once, has said nothing, and nothing of it concerns others but its session.
+                run.state, run.ended_at = _SUCCEEDED, now
+                if run.session is not None:
+                    end(run)
+            else:
+                self._end_attempt(run, settlement, result, now)
         return refused
+
+    def _end_attempt(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
+        run.lapsed = run.timed_out = False
+        run.attempt, run.crashes = settlement.attempt, settlement.crashes
+        run.failure, run.reason = settlement.failure, settlement.reason
+        if settlement.charge is not None or run.task in self._kept.circuits.tasks:
+            self._tell_breaker(run, settlement, now)
+        if settlement.own and streams(settlement.drafts):
+            self._kept.transient.add(run)
+        self._place(run, settlement, result, now)
 
     def _place(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
         """Put a run where its settlement wants it: on a shelf, nowhere, or at its end."""

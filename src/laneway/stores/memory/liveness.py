@@ -56,9 +56,10 @@ class Liveness:
                 worker.left, worker.idle = True, False
                 self._hand_over(worker, heir, limit)
         lapsed = [
-            handed(run, run.worker or "", lapsed=True, timed_out=run.timed_out)
+            claimed
             for run in heir.leases.values()
             if run.lapsed
+            for claimed in handed([run], run.worker or "", lapsed=True, timed_out=run.timed_out)
         ]
         return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
 

@@ -333,7 +333,7 @@ class MemoryStore(Movekeeping):
         }
         lanes = self._flow.with_broken(self._heaps.lanes_with_work(tasks), tasks, now)
         started, more = self._flow.claim(lanes, room, tasks, worker.call, spare, now)
-        me, leases, claimed = worker.incarnation.id, worker.leases, list[Claimed]()
+        me, leases = worker.incarnation.id, worker.leases
         first = Batch(1, now, worker.started, None)
         for run in started:
             run.state, run.worker, run.started_at = _RUNNING, me, now
@@ -345,8 +345,7 @@ class MemoryStore(Movekeeping):
             leases[run.number] = run
             if run.taken and run.inbox:
                 self._leases.requested.add(run.number)
-            claimed.append(handed(run, me))
-        return claimed, more
+        return handed(started, me), more
 
     # Control
 

@@ -73,6 +73,7 @@ def start(
     """Lease the run, which is in the order of `book` and nowhere else, and tell the worker."""
     lender, fire_at = taker
     book.start(_Fresh(new, rank))
+    book.begin(1)
     call = lender.call + 1
     db.insert(_LEASE, [(number, 1, 1, lender.incarnation, call, 0, now, 0)])
     due_in = _until(due_at, now)

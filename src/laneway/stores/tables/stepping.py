@@ -235,7 +235,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
-    leases, claimed, memory = list[Row](), list[Claimed](), transaction.memory
+    leases, memory = list[Row](), transaction.memory
     worker, call, now = step.incarnation, step.call, transaction.now
     for nth, run in enumerate(started):
         number = run.number
@@ -243,11 +243,10 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
         if taken:
             run.messages = taken.get(number, 0)
         leases.append((number, run.fence, run.attempt, worker, call, nth, now, run.events))
-        claimed.append(handed(run, worker))
         if not run.kept:
             memory.leases[number] = leased(run, worker, now)
     memory.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
     kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)
-    return claimed, more
+    return handed(started, worker), more
