@@ -7,6 +7,7 @@ import pytest
 
 from laneway.core.policy import Lane, SessionPolicy
 from laneway.core.run import NewRun
+from laneway.errors import StoreError
 from laneway.stores.redis import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
@@ -179,6 +180,27 @@ async def test_what_is_remembered_of_a_text_is_forgotten_when_somebody_else_chan
     assert (await behind.unpacked("seats:main"))[b"ann"][0] == 4
     await redis_store.check(repair=True)
     assert [run.number for run in await hand.claim(5)] == [2]
+
+
+async def test_what_is_remembered_is_forgotten_after_a_call_that_failed_in_its_middle(redis_store: RedisStore) -> None:
+    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+    await redis_store.declare_lanes([Lane("main", limit=10, per_user=2)])
+    await redis_store.submit([new_run(f"run-{nth}", user="ann", session=f"chat-{nth % 3}") for nth in range(9)])
+    claimed = (await hand.succeed(*await hand.claim(5), room=5)).claimed
+    executed = [1, 2, *(run.number for run in claimed)]
+    fifth = await behind.do("HGET", "runs", "5")
+
+    await behind.do("HSET", "runs", "5", b"?")  # which is to be started when the ends of two others have been counted
+    with pytest.raises(StoreError):
+        await hand.succeed(*claimed, room=5)
+    await behind.do("HSET", "runs", "5", fifth)
+
+    claimed = (await hand.repeat_last()).claimed
+    while claimed:
+        assert await redis_store.check() == []
+        executed += [run.number for run in claimed]
+        claimed = (await hand.succeed(*claimed, room=5)).claimed
+    assert executed == list(range(1, 10))
 
 
 async def test_users_and_sessions_with_the_same_text_have_books_of_their_own(redis_store: RedisStore) -> None:

@@ -8,7 +8,6 @@
 
 local alike = {}
 local INLINE, FIRST, NO_RESULT = records.INLINE, records.FIRST, pack(false)
-local start_back = turns.start_back
 
 local starts, successes = {}, {}  -- by the first two parts of a record: what they become
 local started_states, ended_states = {}, {}  -- by state, whosever it is; false if the run has to be looked at
@@ -101,12 +100,13 @@ end
 -- Read at once what the ends of runs lead to, by whose they are: seats and sessions, and whom these will admit. Return
 -- the sessions' books.
 local function read_ahead(owners, count)
-  local users, seen, named, fields = {}, {}, {}, {}
+  local users, seen, named, fields, last = {}, {}, {}, {}, 0
   for i = 1, count do
     local of = owners[i]
     if of then
-      local lane, user = of.lane, of.user
-      if user and seen[user] ~= lane then
+      local user, session = of.user, of.session
+      if user and seen[user] ~= of.lane then
+        local lane = of.lane
         local list = users[lane]
         if not list then
           list = {}
@@ -114,16 +114,19 @@ local function read_ahead(owners, count)
         end
         list[#list + 1], seen[user] = user, lane
       end
-      named[#named + 1] = of.session or nil
+      if session then
+        last = last + 1
+        named[last] = session
+      end
     end
   end
   for lane, list in pairs(users) do
     lanes.seats(lanes.get(lane)):load(list)
   end
   local kept = sessions.load(named)
-  for i = 1, #named do
+  for i = 1, last do
     local book = kept[named[i]]
-    if book and book.held > 0 and book.held_of == sessions.NOBODY then
+    if book and not book.quick and book.held > 0 and book.held_of == sessions.NOBODY then
       fields[#fields + 1] = holding.first(named[i], book)
     end
   end
@@ -132,22 +135,17 @@ local function read_ahead(owners, count)
 end
 
 -- Return by place the forms of these records, and what of them is their own but for the result. Of those that have a user
--- or a session, of which few are alike: whose they are, what they become, and what stands behind the state; and the
--- sessions.
+-- or a session, of which few are alike: whose they are, what they become, and what stands behind the state; or where that
+-- is remembered; and the sessions.
 local function forms_of(texts, count, worker, told)
-  local forms, rests, owners, afters = {}, {}, {}, {}
+  local forms, rests, owners, afters, places = {}, {}, {}, {}, {}
   local own_at, look, any = records.own_at, records.look, false
   local parts, first, newest  -- of the newest plain one: its first two parts, where its own begins, its form
   for i = 1, count do
     local text = texts[i]
-    local place = text and flying[text]
+    local place = flying[text]
     if place then
-      local after = ended_states[flown_is[place]]
-      if after == nil then
-        after = success_of(flown_is[place], worker, told)
-      end
-      owners[i], afters[i], rests[i], any = flown_of[place], after, flown_rest[place], true
-      flying[text], flown_rest[place] = nil, nil
+      owners[i], places[i], flying[text], any = flown_of[place], place, nil, true  -- so it is of one place, once
     elseif text then
       local own, form
       if newest and find(text, parts, 1, true) == 1 then  -- which makes no text, as taking the parts out does
@@ -176,7 +174,7 @@ local function forms_of(texts, count, worker, told)
       forms[i], rests[i] = form, sub(text, own, -2)
     end
   end
-  return forms, rests, owners, afters, any and read_ahead(owners, count)
+  return forms, rests, owners, afters, places, any and read_ahead(owners, count)
 end
 
 -- Count the runs as ended that became so: of plain ones by their forms, of others by lane.
@@ -203,33 +201,49 @@ end
 function alike.succeed(worker, fields, fences, values, more, told, settle)
   local texts, rewritten, offered, kept = runs.texts(fields)
   local hushed_now = is_hushed()
-  local forms, rests, owners, afters, rosters = forms_of(texts, #fields, worker, told)
-  local ended, by_lane, heads, before, finish = {}, {}, records.heads, records.before, flow.finish
-  local lane, book, seats  -- those of the newest
+  local forms, rests, owners, afters, places, rosters = forms_of(texts, #fields, worker, told)
+  local ended, by_lane, heads, before, last, finished = {}, {}, records.heads, records.before, 0, 0
+  local flown_is, flown_rest, most = flown_is, flown_rest, INLINE
+  local newest, becomes  -- a state, and what it becomes
   for i = 1, #fields do
-    local field, value, form, after = fields[i], values[i], forms[i], afters[i]
-    local fence = form and form.fence or after and after.fence
-    if fence ~= fences[i] or not hushed_now or more[i] or rewritten[field] or (value and #value > INLINE)
+    local field, value, form, after, rest = fields[i], values[i], forms[i], nil, nil
+    if form then
+      rest = rests[i]
+    else
+      local place = places[i]
+      if not place then
+        after, rest = afters[i], rests[i]
+      else
+        local is = flown_is[place]
+        if is ~= newest then
+          newest, becomes = is, success_of(is, worker, told)
+        end
+        after, rest = becomes, flown_rest[place]
+      end
+    end
+    local found = form or after
+    if not found or found.fence ~= fences[i] or not hushed_now or more[i] or rewritten[field] or (value and #value > most)
       or not (runs.kinds or kept[field] == nil) then  -- what came before has read it, and may have changed it
       offered[field] = texts[i] or nil
-      settle(i)
-    elseif form then
-      rewritten[field] = value and form.front .. rests[i] .. heads[#value] .. value or form.front .. rests[i] .. NO_RESULT
-      form.count = form.count + 1
-      ended[#ended + 1] = field
-    else
-      local of = owners[i]
-      local size = of.size
-      local front = after.fronts[size] or before(after, size)
-      rewritten[field] = value and front .. rests[i] .. heads[#value] .. value or front .. rests[i] .. NO_RESULT
-      ended[#ended + 1] = field
-      if of.lane ~= lane then
-        lane, book = of.lane, lanes.get(of.lane)
-        seats, by_lane[lane] = lanes.seats(book).kept, by_lane[lane] or 0
+      if rosters then
+        flow.finish(owners, fields, finished + 1, i - 1, rosters, by_lane)
       end
-      by_lane[lane] = by_lane[lane] + 1
-      finish(book, seats, of, field + 0, rosters)
+      settle(i)
+      finished = i
+    elseif form then
+      rewritten[field] = value and form.front .. rest .. heads[#value] .. value or form.front .. rest .. NO_RESULT
+      form.count, last = form.count + 1, last + 1
+      ended[last] = field
+    else
+      local size = owners[i].size
+      local front = after.fronts[size] or before(after, size)
+      rewritten[field] = value and front .. rest .. heads[#value] .. value or front .. rest .. NO_RESULT
+      last = last + 1
+      ended[last] = field
     end
+  end
+  if rosters then
+    flow.finish(owners, fields, finished + 1, #fields, rosters, by_lane)
   end
   count_successes(worker, ended, by_lane)
 end
@@ -299,6 +313,18 @@ function alike.fence(found, place, fence)
   end
 end
 
+-- Return of a run that is accepted and started in one call its record, what the worker gets of it as its own, and the form
+-- of such runs; nil if it has to be looked at.
+function alike.started_new(worker, task, lane, priority, id, args)
+  local front, times = records.fresh(task, lane, false, priority)
+  local form = start_form(front, worker)
+  if not form then
+    return nil
+  end
+  local rest = records.heads[#id] .. id .. times .. records.heads[#args] .. args
+  return form.front .. rest .. NO_RESULT, rest, form
+end
+
 -- Start runs from the front of a lane's ready order as long as they can be started alike and nothing follows from it:
 -- up to `count`, of these `tasks`. Adds them to what was `found` (claiming.lua).
 function alike.start(worker, book, count, tasks, found)
@@ -350,8 +376,10 @@ end
 -- Return three functions. The first tells of a run, by its number and that as text, whether it can be started without being
 -- read: its record, its state, whose it is, as what kind it comes, and what it becomes; nothing of one that has to be
 -- read. The second writes of such a run that it is started, and all else is done, and adds it to what was `found`. The
--- third does both, and all that follows, with one that came back and whose start lets nobody into its session, as long
--- as its user may have it by the cap that all have; it tells if so, and leaves the lane's own counts to who calls it.
+-- third takes from the lane's order, as long as such come first there, up to so many runs that were never started
+-- before, of users who may have them by the cap that all have, and whose starts let nobody into their
+-- sessions. It does with them all that there is to do, but for the lane's counts of what is active and pending, adds
+-- their numbers as texts to those `lent`, and returns how many they were.
 function alike.starter(worker, book, tasks, found)
   local hushed_now, look = is_hushed(), records.look
   local rewritten, offered, kept, kinds, looked_at, owners = runs.unread()
@@ -360,6 +388,7 @@ function alike.starter(worker, book, tasks, found)
     cap = lanes.common_cap(book)
   end
   local fields, handed, grouped = found.fields, found.handed, nil
+  local paces, rosters, looked, looked_of = book.paces, sessions.load({}), records.looked()
 
   local function start_of_run(number, field)
     local text = offered[field]
@@ -393,23 +422,119 @@ function alike.starter(worker, book, tasks, found)
     flown, flying[record], flown_is[last], flown_of[last], flown_rest[last] = last, last, after.is, of, rest
   end
 
-  local function start_lone(number, field, rank)
-    local text = offered[field]
-    if not text or not runs.kinds or byte(text, -2) == 0xc2 or not hushed_now then
-      return false
+  local function start_straight(order, room, lent)
+    if not runs.kinds then
+      return 0
     end
-    local is, of = look(text)
-    local after, seat = started_states[is], seats[of.user]
-    if not after or not tasks[of.task] or not seat or not cap or seat.active >= cap then
-      return false
+    local lists = order.lists or order:arrange()
+    local place, count, leases, steps, offered, lone_of, looked, looked_of =
+      #fields, 0, #lent, order.steps, offered, lone_of, looked, looked_of
+    local fields, handed, rewritten, seats, cap, tasks, byte, sub = fields, handed, rewritten, seats, cap, tasks, byte, sub
+    local flies, flying, flown_is, flown_of, flown_rest = flown, flying, flown_is, flown_of, flown_rest
+    local is, after, becomes, fronts, size  -- of the newest
+    while count < room do
+      -- The first of the order, as `order:take` takes it.
+      local left, last, rank, list, number, at = order.left, #steps, nil, nil, nil, nil
+      if order.is_passed then
+        if left == 0 then
+          break
+        end
+        rank = steps[last]
+        list = lists[rank]
+        if not list.sorted then
+          rank, list = order:first_put()
+        end
+        at = list.at
+        number = list[at]
+      else
+        rank, number, list = order:first()
+        at = list and list.at
+      end
+      local lone = lone_of[number]
+      local field = lone or (number and base.digits(number))
+      local text = field and offered[field]
+      if not text then
+        break
+      end
+      -- What its record says, as `records.look` tells it, and what it becomes.
+      local a, b, c = byte(text, 6, 8)
+      local front = sub(text, 1, a * 65536 + b * 256 + c)
+      local was, of = looked[front], looked_of[front]
+      if not was then
+        was, of = look(text)
+      end
+      if was ~= is then
+        is, after, size = was, start_of(was, worker), FIRST + was.size
+        becomes, fronts = after and after.is, after and after.fronts
+      end
+      local seat, priority = seats[of.user], of.priority
+      if not after or not seat or seat.active >= cap or not tasks[of.task] or byte(text, -2) == 0xc2 then
+        break
+      end
+      if not lone then
+        local roster = rosters[of.session]
+        local admitted = roster and roster.simple and roster.admitted
+        if (kinds[number] or is.kind) ~= FRESH or seat.parked > 0 or seat.out >= OUT + priority
+          or not admitted or admitted[1] ~= number or admitted[2] then
+          break
+        end
+        roster.unstarted_then = 0
+      end
+      -- It is taken,
+      if not list then
+        order:take_member()
+      else
+        order.left = left - 1
+        if at < list.last then
+          list.at = at + 1
+        else
+          lists[rank], steps[last] = nil, nil
+        end
+      end
+      -- waits no more, as `turns.start` says it,
+      local pace, tag, waiting = paces[priority], rank + HEAD_START * priority, seat.turns
+      pace.ready = pace.ready - 1
+      if tag > pace.v then
+        pace.v = tag
+      end
+      seat.active = seat.active + 1
+      for i = 1, #waiting, 3 do
+        if waiting[i] == priority then
+          waiting[i + 2] = waiting[i + 2] - 1
+          break
+        end
+      end
+      -- and is started, as above.
+      count = count + 1
+      if grouped ~= after or handed[place] == nil then
+        grouped = after
+        alike.fence(found, alike.group(found, OWN .. after.told, OWN_WIDTH), after.fence)
+      end
+      place = place + 1
+      local rest, whose = sub(text, size, -2), of.size
+      local record = (fronts[whose] or records.before(after, whose)) .. rest .. NO_RESULT
+      fields[place], handed[place], rewritten[field], flies = field, rest, record, flies + 1
+      lent[leases + count] = field
+      flying[record], flown_is[flies], flown_of[flies], flown_rest[flies] = flies, becomes, of, rest
+      if lone then
+        lone_of[number], seat.out = nil, 0
+        if seat.parked > 0 and seat.active < cap then
+          bring_first(book, of.user, seat)
+          if not runs.kinds then
+            break
+          end
+        end
+      else
+        kinds[number] = nil
+      end
     end
-    start_back(book, of.priority, seat, rank)
-    start_as(number, field, text, is, of, after)
-    if seat.parked > 0 and seat.active < cap then
-      bring_back(book, of.user, seat)
-    end
-    return true
+    flown = flies
+    return count
   end
 
-  return start_of_run, start_as, start_lone
+  local function start_none()
+    return 0
+  end
+
+  return start_of_run, start_as, hushed_now and cap and start_straight or start_none
 end

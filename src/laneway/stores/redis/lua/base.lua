@@ -225,6 +225,12 @@ function base.is_absent(name)
   return place <= absent
 end
 
+-- Tell whether nothing of what is seldom there was there when this call began: nothing is due, disabled, paused, parked
+-- behind a task or a breaker, and no breaker is open.
+function base.is_quiet()
+  return base.is_absent('jobs_due')  -- which is the last of them
+end
+
 local NO_MEMBERS = {}  -- never written to
 
 -- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
@@ -311,6 +317,11 @@ function base.digits(number)
     digits[number] = text
   end
   return text
+end
+
+-- Return what `base.digits` knows already, to be told more.
+function base.known_digits()
+  return digits
 end
 
 -- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.

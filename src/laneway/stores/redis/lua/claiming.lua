@@ -93,19 +93,23 @@ end
 -- room keep in line. Of those whose sessions are to hear of it, the sessions too.
 local function read_ahead(book, count)
   local fields, numbers = shelves.ready(book.name):coming(count)
-  local lone, lone_of = {}, runs.lone
+  local lone, lone_of, kinds = {}, runs.lone, runs.kinds or {}
   for i = 1, min(#numbers, count) do
-    local field = lone_of[numbers[i]]
+    local number = numbers[i]
+    local field = lone_of[number]
     if field then
       lone[#lone + 1] = field
+    elseif kinds[number] == FRESH then  -- whose session, if it has one, has just let it in
+      lone[#lone + 1] = base.digits(number)
     else
-      fields[#fields + 1] = base.digits(numbers[i])
+      fields[#fields + 1] = base.digits(number)
     end
   end
+  local cap = lanes.common_cap(book)
   for user, seat in pairs(lanes.seats(book).kept) do
     local line = seat and seat.line
     if line then
-      local room = (lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
+      local room = (cap or lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
       for at = 2, min(#line, 3 * room), 3 do
         local list = line[at + 1] >= LEAST_LONE and lone or fields
         list[#list + 1] = line[at]
@@ -144,34 +148,34 @@ local function claim_from(lane, share, asker, started, moves)
   end
   read_ahead(book, goal - #fields)
   local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of, start_as, start_lone = alike.starter(asker.worker, book, asker.free, started)
-  local lone_of, lone, count = runs.lone, 0, #fields
-  while count < goal and moves > 0 do
+  local start_of, start_as, start_straight = alike.starter(asker.worker, book, asker.free, started)
+  local started_so, straight = 0, take == order.take
+  while #fields < goal and moves > 0 do
+    if straight then
+      started_so = started_so + start_straight(order, goal - #fields, lent)
+      if #fields >= goal then
+        break
+      end
+    end
     local number, rank = take(order)
     if not number then
       break
     end
-    local field = lone_of[number]
-    if field and start_lone(number, field, rank) then
-      lone, lent[#lent + 1] = lone + 1, field
+    local field = base.digits(number)
+    local text, is, of, kind, after = start_of(number, field)
+    local seat = text and of.user and lanes.seat(book, of.user)
+    if not text then
+      moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
+    elseif seat and turns.must_park(book, of.user, seat, of.priority, kind) then
+      park(book, number, of, kind, rank)
+      moves = moves - 1
     else
-      field = field or base.digits(number)
-      local text, is, of, kind, after = start_of(number, field)
-      local seat = text and of.user and lanes.seat(book, of.user)
-      if not text then
-        moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
-      elseif seat and turns.must_park(book, of.user, seat, of.priority, kind) then
-        park(book, number, of, kind, rank)
-        moves = moves - 1
-      else
-        start(book, of, seat, kind, rank)
-        lent[#lent + 1] = field
-        start_as(number, field, text, is, of, after)
-      end
+      start(book, of, seat, kind, rank)
+      lent[#lent + 1] = field
+      start_as(number, field, text, is, of, after)
     end
-    count = #fields
   end
-  book.active, book.pending = book.active + lone, book.pending - lone
+  book.active, book.pending = book.active + started_so, book.pending - started_so
   alike.lend(asker.worker, lane, lent)
   return moves
 end

@@ -1,27 +1,46 @@
--- needs: base, records, runs, lanes, turns, sessions, circuits, shelves, holding
--- gives: flow, bring_back, admit
+-- needs: base, records, orders, runs, lanes, turns, sessions, circuits, shelves, holding
+-- gives: flow, bring_back, bring_first, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
 
 local flow = {}
+local put, pull, LONE_TICKET = orders.put, shelves.pull, shelves.LONE_TICKET
 
--- Let the first of the user's parked runs into the order, if the gate is open and none of them is there.
+-- Let the first of the user's parked runs into the order: the gate is open, and none of them is there.
+local function bring_first(book, user, seat)
+  local line, kinds = seat.line, runs.kinds
+  if not line or not kinds or line[3] < LEAST_LONE then
+    local number, priority, kind, field = shelves.unpark(book.name, user, seat)
+    seat.out = OUT + priority
+    shelves.put_ready(book, number, kind, turns.enter(book, priority, BACK, nil), field)
+    return
+  end
+  -- What most are is done straight away, as `shelves.unpark` does it, `turns.enter`, and `shelves.put_ready`.
+  local field, priority, count = line[2], (line[3] - LONE_TICKET) / 2, seat.parked
+  local number, pace = field + 0, book.paces[priority]
+  seat.parked, seat.out = count - 1, OUT + priority
+  if count > 1 then
+    pull(line, 1)
+  else
+    seat.line = false
+  end
+  if not pace or pace.ready == 0 then
+    pace = turns.pace(book, priority)
+  end
+  pace.ready = pace.ready + 1
+  runs.lone[number] = field
+  put(book.order_ or shelves.ready_of(book), pace.v + 1 - HEAD_START * priority, number)
+end
+
+-- Do so if the gate is open and none of them is there.
 local function bring_back(book, user, seat)
   if seat.out > 0 or seat.parked == 0 then
     return
   end
   local cap = book.uncapped and book.per_user or lanes.cap(book, user)
-  if cap and seat.active >= cap then
-    return
+  if not cap or seat.active < cap then
+    bring_first(book, user, seat)
   end
-  local number, priority, kind, field = shelves.unpark(book.name, user, seat)
-  seat.out = OUT + priority
-  local pace = book.paces[priority]
-  if not pace or pace.ready == 0 then
-    pace = turns.pace(book, priority)
-  end
-  pace.ready = pace.ready + 1
-  shelves.put_ready(book, number, kind, pace.v + 1 - HEAD_START * priority, field)
 end
 
 -- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
@@ -200,36 +219,58 @@ local function let_in_next(book, seat, of, number, roster)
 end
 
 local SCALE, LEAST, NEXT = holding.SCALE, holding.LEAST, holding.NEXT
-local park_lone, enter_parked = shelves.park_lone, turns.enter_parked
+local park_lone, put_ready, enter_parked, enter_turn = shelves.park_lone, shelves.put_ready, turns.enter_parked, turns.enter
 
--- Do both for a run that has ended; `of` tells whose it was, and the lane's slot is counted by who calls this. What most
--- ends are is done straight away: the session had this run alone, and admits the next, whose user has others parked.
--- `seats` and `rosters` are those that were loaded, of the lane and of sessions.
-function flow.finish(book, seats, of, number, rosters)
-  local user, session = of.user, of.session
-  local seat = user and (seats[user] or lanes.seat(book, user))
-  if seat then
-    seat.active = seat.active - 1
-    if seat.out == 0 and seat.parked > 0 then
-      bring_back(book, user, seat)
+-- Do both for runs that have ended, one after the other: `owners` tell whose they were, `fields` their numbers as texts,
+-- from one place to another; where there is no owner, there is nothing to do. How many they were of each lane is added to
+-- `by_lane`, for who frees the lanes' slots. What most ends are is done straight away: the session had this run alone, and
+-- admits the next, of the same user. `rosters` are the books of sessions that were loaded.
+function flow.finish(owners, fields, first, last, rosters, by_lane)
+  local find, next_head, digits, lane, book, seats, cap = find, NEXT, base.known_digits(), nil, nil, nil, nil
+  for i = first, last do
+    local of = owners[i]
+    if of then
+      if of.lane ~= lane then
+        lane, book = of.lane, lanes.get(of.lane)
+        seats, cap, by_lane[lane] = lanes.seats(book).kept, lanes.common_cap(book), by_lane[lane] or 0
+      end
+      by_lane[lane] = by_lane[lane] + 1
+      local user, session = of.user, of.session
+      local seat = user and (seats[user] or lanes.seat(book, user))
+      if seat then
+        local active = seat.active - 1
+        seat.active = active
+        if seat.out == 0 and seat.parked > 0 then
+          if cap and active < cap then
+            bring_first(book, user, seat)
+          else
+            bring_back(book, user, seat)
+          end
+        end
+      end
+      local roster = session and (rosters[session] or sessions.get(session))
+      if roster then
+        local admitted = roster.admitted
+        if not roster.quick or admitted[1] ~= fields[i] + 0 or roster.held_of ~= of.key or not seat then
+          let_in_next(book, seat, of, fields[i] + 0, roster)
+        else
+          local heads = roster.heads
+          local _, taken, field, score = find(heads, next_head, roster.taken + 1)  -- as `holding.take` does
+          local other, priority = field + 0, score % SCALE - LEAST
+          admitted[1], roster.unstarted_then, roster.held, roster.taken = other, other, roster.held - 1, taken
+          roster.listed = false
+          if seat.parked > 0 then
+            park_lone(lane, user, seat, field, priority, enter_parked(book, priority, seat))
+          else
+            put_ready(book, other, FRESH, enter_turn(book, priority, FRESH, seat))
+            digits[other] = field
+          end
+          if taken == #heads then
+            holding.forget(roster)
+          end
+        end
+      end
     end
-  end
-  if not session then
-    return
-  end
-  local roster = rosters[session] or sessions.get(session)
-  local admitted = roster.admitted
-  if not roster.quick or admitted[1] ~= number or roster.held_of ~= of.key or not seat or seat.parked == 0 then
-    let_in_next(book, seat, of, number, roster)
-    return
-  end
-  local heads = roster.heads
-  local _, last, field, score = find(heads, NEXT, roster.taken + 1)  -- as `holding.take` does
-  local other, priority = field + 0, score % SCALE - LEAST
-  admitted[1], roster.unstarted_then, roster.held, roster.taken, roster.listed = other, other, roster.held - 1, last, false
-  park_lone(book.name, user, seat, field, priority, enter_parked(book, priority, seat))
-  if last == #heads then
-    holding.forget(roster)
   end
 end
 

@@ -97,6 +97,32 @@ function lanes.drop_turns(seat)
 end
 
 local MOST_TURNS = 4  -- before those for which nobody waits are dropped
+local heads = records.heads
+
+-- Lines and turns are packed value by value, as `pack` would: what most of them are is known, and that is quicker.
+local function packed_line(line)
+  local count = line and #line
+  if count == 3 then
+    return '\147' .. ints[line[1]] .. heads[#line[2]] .. line[2] .. ints[line[3]]
+  elseif count == 6 then
+    return '\150' .. ints[line[1]] .. heads[#line[2]] .. line[2] .. ints[line[3]]
+      .. ints[line[4]] .. heads[#line[5]] .. line[5] .. ints[line[6]]
+  end
+  return pack(line)
+end
+
+local function packed_turns(list)
+  local count = #list
+  if count == 3 then
+    return '\147' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]]
+  elseif count == 6 then
+    return '\150' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]] .. ints[list[4]] .. ints[list[5]] .. ints[list[6]]
+  elseif count == 9 then
+    return '\153' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]] .. ints[list[4]] .. ints[list[5]] .. ints[list[6]]
+      .. ints[list[7]] .. ints[list[8]] .. ints[list[9]]
+  end
+  return pack(list)
+end
 
 local function write_seat(seat)
   local is_empty = seat.active == 0 and seat.parked == 0 and seat.out == 0
@@ -106,7 +132,8 @@ local function write_seat(seat)
   if is_empty and #seat.turns == 0 then
     return nil
   end
-  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. pack(seat.line, seat.turns)
+  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. packed_line(seat.line)
+    .. packed_turns(seat.turns)
 end
 
 local function read_seat(text)

@@ -5,8 +5,9 @@ local ledgers = {}
 local PIECE = 1000  -- fields in one variadic command: Lua's stack has an end
 local known, passing = {}, 0  -- by name; how many of them are one of many
 local MOST_PASSING = 100  -- before those are forgotten
-local remembered, MOST_REMEMBERED = 0, 20000  -- values that were remembered by all of them, before they are forgotten
+local remembered, MOST_REMEMBERED = 0, 2000  -- values that were remembered by all of them, before they are forgotten
 local touched = {}  -- those of which something was read or written in this call
+local NO_MEMORY = {}  -- never written to
 local Ledger = {}
 Ledger.__index = Ledger
 
@@ -37,7 +38,10 @@ end
 base.at_begin(function()
   for i = 1, #touched do
     local ledger = touched[i]
-    ledger.key, ledger.kept, ledger.texts, ledger.is_whole = nil, {}, {}, false
+    if ledger.memory and not ledger.is_written then  -- what is remembered was handed out, and may have been changed
+      ledger.memory = {}
+    end
+    ledger.key, ledger.kept, ledger.texts, ledger.is_whole, ledger.is_written = nil, {}, {}, false, false
     ledger.rewritten, ledger.offered = {}, {}
   end
   touched = {}
@@ -63,10 +67,10 @@ function Ledger:touch()
   end
 end
 
--- Let a ledger remember from one call to the next what its texts say. It is asked by the whole text, so that whoever
--- has changed a text has changed the question. What is asked for is forgotten: two fields may have the same text, and
--- each needs a value of its own. A value that has `own` is not remembered. Each knows as what it was read (`was`), false
--- if it is new.
+-- Let a ledger remember from one call to the next what the texts of its fields say. A value knows as what it was read
+-- or written last (`was`, false if it is new), and holds only as long as that is the text: whoever has changed it has
+-- made the value one of the past. All are forgotten after a call that read some and wrote none, because it may have
+-- changed them. A value that has `own` is not remembered.
 function Ledger:remember()
   self.memory = self.memory or {}
 end
@@ -74,8 +78,12 @@ end
 function Ledger:take_in(field, text)
   local of_text, memory = self.of_text, self.memory
   if text and memory then
-    local value = memory[text] or of_text(text, field)
-    memory[text], self.kept[field], value.was = nil, value, text
+    local value = memory[field]
+    if not value or value.was ~= text then
+      value = of_text(text, field)
+      value.was = text
+    end
+    self.kept[field] = value
     return value
   end
   self.texts[field] = text
@@ -143,26 +151,28 @@ end
 
 -- Read several fields at once.
 function Ledger:load(fields)
-  local missing, count, kept, rewritten, offered = {}, 0, self.kept, self.rewritten, self.offered
+  local missing, count, kept, rewritten, offered = fields, #fields, self.kept, self.rewritten, self.offered
   self:touch()
-  for i = 1, #fields do
-    local field = fields[i]
-    if kept[field] == nil and not rewritten[field] and not offered[field] then
-      count = count + 1
-      missing[count] = field
+  if next(kept) ~= nil or next(rewritten) ~= nil or next(offered) ~= nil then
+    missing, count = {}, 0
+    for i = 1, #fields do
+      local field = fields[i]
+      if kept[field] == nil and not rewritten[field] and not offered[field] then
+        count = count + 1
+        missing[count] = field
+      end
     end
   end
-  local memory = self.memory
+  local memory = self.memory or NO_MEMORY
   for first = 1, count, PIECE do
-    local last = min(first + PIECE - 1, count)
+    local last, before = min(first + PIECE - 1, count), first - 1
     local texts = call('HMGET', self.key, unpack(missing, first, last))
     for i = first, last do
-      local field, text = missing[i], texts[i - first + 1]
-      local value = memory and text and memory[text]
-      if kept[field] ~= nil then  -- it may be there twice
-      elseif value then
-        memory[text], kept[field], value.was = nil, value, text
-      else
+      local field, text = missing[i], texts[i - before]
+      local value = memory[field]
+      if value and value.was == text then
+        kept[field] = value
+      elseif kept[field] == nil then  -- it may be there twice
         self:take_in(field, text)
       end
     end
@@ -273,17 +283,23 @@ local function write_ledger(ledger)
     at = at + 2
   end
   for field, value in pairs(ledger.kept) do
-    local text, before = value and to_text(value), memory and value and value.was or texts[field]
-    if text then
-      if memory and not value.own then
-        memory[text], count = value, count + 1
+    local text, before = value and to_text(value), nil
+    if not memory then
+      before = texts[field]
+    elseif text and not value.own then
+      before = value.was or texts[field]
+      value.was = text
+      if memory[field] ~= value then
+        memory[field], count = value, count + 1
       end
-      if text ~= before then
-        sets[at], sets[at + 1] = field, text
-        at = at + 2
-      end
-    elseif before then
-      gone[#gone + 1] = field
+    else
+      before, memory[field] = value and value.was or texts[field], nil
+    end
+    if not text then
+      gone[#gone + 1] = before and field or nil
+    elseif text ~= before then
+      sets[at], sets[at + 1] = field, text
+      at = at + 2
     end
   end
   remembered = remembered + count
@@ -301,5 +317,6 @@ end
 base.at_end(function()
   for i = 1, #touched do
     write_ledger(touched[i])
+    touched[i].is_written = true
   end
 end)

@@ -80,6 +80,8 @@ function Order:put(rank, number)
   end
 end
 
+orders.put = Order.put  -- for those who are in a hurry
+
 -- Put what has come into lists: who only puts needs none.
 function Order:arrange()
   local ranks, numbers, steps, lists = self.ranks, self.numbers, {}, {}
@@ -264,13 +266,21 @@ function Order:take()
   local rank, number, list = self:first()
   if list then
     self:take_put(rank, list)
-  elseif rank and self.passed == self.front then
-    self:drop_front(1)
   elseif rank then
+    self:take_member()
+  end
+  return number, rank
+end
+
+-- Take the first of the set, of which `first` has told.
+function Order:take_member()
+  if self.passed == self.front then
+    self:drop_front(1)
+  else
     self:forget(self.page[self.at])
     self.at, self.passed = self.at + 2, self.passed + 1
   end
-  return number, rank
+  self.is_passed = not self.rest and not self.page[self.at]
 end
 
 function Order:forget(member)

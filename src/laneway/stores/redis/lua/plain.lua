@@ -209,6 +209,20 @@ end
 
 local FEW = 8  -- runs that this call knows if there is somebody to start them at once
 
+-- Let a run that comes alone, of no user, be started at once for who has lent a step; else it is put where others are.
+local function offer_alone(stretch, numbers, members)
+  waking.newcomer = {
+    id = stretch[1][1], args = stretch[2][1], task = stretch[3], lane = stretch[4], priority = stretch[6],
+    field = numbers[2],
+    put = function()
+      write({stretch}, numbers, members, true)
+    end,
+  }
+  base.at_this_end(function()
+    ahead_of_time = nil
+  end)
+end
+
 -- Accept a batch that is all stretches; return of each how many were before its first. Returns nil, and has done
 -- nothing, if one of them has to go the other way. If they are many, they cannot be read in this script.
 function plain.accept(stretches)
@@ -239,7 +253,11 @@ function plain.accept(stretches)
     book.pending = book.pending + count
   end
   making.count_in(#ids)
-  write(stretches, numbers, members, known)
+  if known and #ids == 1 and not stretches[1][5] and #stretches[1][2][1] <= INLINE then
+    offer_alone(stretches[1], numbers, members)
+  else
+    write(stretches, numbers, members, known)
+  end
   return ahead
 end
 

@@ -58,12 +58,11 @@ local function rare_of(run)
   return rare or false
 end
 
--- What small whole numbers are packed as.
+-- What whole numbers are packed as that come again and again: counts, places, ranks.
+local ints_kept, MOST_INTS = 0, 20000
 records.ints = setmetatable({}, {__index = function(ints, number)
   local text = pack(number)
-  if number >= 0 and number < 10000 then
-    ints[number] = text
-  end
+  ints[number], ints_kept = text, ints_kept + 1
   return text
 end})
 
@@ -73,9 +72,15 @@ local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: 
 local states, leads, known = {}, {}, 0  -- what states say, by text; what stands before them, by length
 local whoses, owners = {}, 0  -- what texts say of whose runs are
 local looked, looked_of, looks = {}, {}, 0  -- the same two by the texts of both, of runs that were never started
-local MOST_KEPT, MOST_OWNERS = 1000, 1000  -- of these, before they are forgotten: instants never come again
+local MOST_KEPT, MOST_OWNERS, MOST_LOOKS = 1000, 1000, 5000  -- of these, before they are forgotten: instants never come again
 
 base.at_begin(function()
+  if ints_kept > MOST_INTS then
+    for number in pairs(records.ints) do
+      records.ints[number] = nil
+    end
+    ints_kept = 0
+  end
   if shorts > MOST_KEPT then
     short, shorts = {[false] = pack(false)}, 0
   end
@@ -85,7 +90,7 @@ base.at_begin(function()
   if owners > MOST_OWNERS then
     whoses, owners = {}, 0
   end
-  if looks > MOST_OWNERS then
+  if looks > MOST_LOOKS then
     looked, looked_of, looks = {}, {}, 0
   end
 end)
@@ -345,6 +350,12 @@ function records.look(text)
     looked[front], looked_of[front], looks = is, of, looks + 1
   end
   return is, of
+end
+
+-- Return the tables of what `records.look` has found of runs that were never started: states, and whose they are, by
+-- all that stands before the last part of a record.
+function records.looked()
+  return looked, looked_of
 end
 
 -- Return a record of a run that has nothing rare and is moved to that shelf, as that kind; what it says is known.

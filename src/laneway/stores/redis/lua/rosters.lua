@@ -91,7 +91,7 @@ end
 -- read once for all of them, and must not be changed in place (`own_list`). Assigning any of it makes a book forget the
 -- text (`rest`). So the text of all behind what the end of a run changes is kept, too (`tail`), until somebody asks for
 -- the book to change more. As long as it is, `quick` tells whether all that the end of the one admitted run does is to
--- let in the next of those that are held, which stands in the book (holding.lua).
+-- let in the next of those that are held, which stands in the book (holding.lua), and whose they are.
 local rests, rests_kept = {}, 0  -- by text: the metatable of books that have it
 local MOST_RESTS = 100
 
@@ -127,8 +127,14 @@ end
 local ints, text_heads = records.ints, records.heads
 
 local function write(book)
-  local admitted, unstarted, rest = book.admitted, book.unstarted_then, book.rest
-  if not admitted[1] and rosters.is_idle(book) then
+  local admitted, unstarted, tail = book.admitted, book.unstarted_then, book.tail
+  local first = admitted[1]
+  if tail and first == unstarted and not admitted[2] and first then  -- as below
+    local number = pack(first)
+    return '\220\0\17\145' .. number .. number .. ints[book.held] .. ints[book.taken] .. tail
+  end
+  local rest = book.rest
+  if not first and rosters.is_idle(book) then
     return nil
   end
   if not rest then
@@ -139,11 +145,11 @@ local function write(book)
       book.paused, book.alone,
     })
   end
-  local first, tail = admitted[1], book.tail
   if not tail then
     local heads = book.heads
     tail = ints[book.back] .. ints[book.joined] .. ints[book.front] .. text_heads[#heads] .. heads .. book.held_of .. rest
-    book.tail, book.quick = tail, book.simple and book.back == 0 and not admitted[2] and heads ~= ''
+    book.tail = tail
+    book.quick = book.simple and book.back == 0 and not admitted[2] and heads ~= '' and book.held_of ~= NOBODY
   end
   if first and not admitted[2] and (unstarted == first or unstarted == 0) then
     local number = pack(first)

@@ -278,6 +278,12 @@ function runs.bring(field, text)
   kept_runs.offered[field] = text
 end
 
+-- Add one that nobody asks for in this call.
+function runs.write(field, text)
+  kept_runs:touch()
+  kept_runs.rewritten[field] = text
+end
+
 -- Add a run that was never written, under its number as text.
 function runs.add(field, run)
   any_read, runs.kinds = true, nil

@@ -52,15 +52,19 @@ function shelves.ready(lane)
   return orders.at('ready:' .. lane)
 end
 
+-- Return the same by the lane's book, which keeps it.
+function shelves.ready_of(book)
+  local order = orders.at('ready:' .. book.name)
+  book.order_ = order
+  return order
+end
+
+local put = orders.put
+
 -- Put a run into the ready order of its lane. If its start lets nobody into its session, its number is given as text,
 -- too.
 function shelves.put_ready(book, number, kind, rank, field)
-  local order = book.order_
-  if not order then
-    order = orders.at('ready:' .. book.name)
-    book.order_ = order
-  end
-  order:put(rank, number)
+  put(book.order_ or shelves.ready_of(book), rank, number)
   local kinds = runs.kinds
   if not kinds then
     runs.place(number, false, kind, field)
@@ -124,7 +128,10 @@ end
 -- Take out of a line what stands at that place, one of several. The table keeps its size for what comes next.
 local function pull(line, place)
   local last = #line - 2
-  if place == 1 and last > 4 then  -- the next by rank takes its place
+  if place == 1 and last == 4 then
+    line[1], line[2], line[3], line[6], line[5], line[4] = line[4], line[5], line[6], nil, nil, nil
+    return
+  elseif place == 1 and last > 4 then  -- the next by rank takes its place
     local rank = line[4]
     place = 4
     for at = 7, last, 3 do
@@ -141,6 +148,8 @@ local function pull(line, place)
   line[last + 2], line[last + 1], line[last] = nil, nil, nil
 end
 
+shelves.pull, shelves.LONE_TICKET = pull, LONE_TICKET
+
 -- Park a run behind its user.
 function shelves.park(lane, user, seat, number, priority, kind, rank)
   runs.place(number, true, kind)
@@ -152,7 +161,13 @@ function shelves.park_lone(lane, user, seat, field, priority, rank)
   if not runs.kinds then
     runs.park(field)
   end
-  put_in_line(lane, user, seat, field, rank, LONE_TICKET + 2 * priority)
+  local line, count = seat.line, seat.parked
+  if not line or count >= MOST_IN_LINE or rank <= line[1] then
+    put_in_line(lane, user, seat, field, rank, LONE_TICKET + 2 * priority)
+    return
+  end
+  local at = 3 * count
+  line[at + 1], line[at + 2], line[at + 3], seat.parked = rank, field, LONE_TICKET + 2 * priority, count + 1
 end
 
 -- Take the first run that is parked behind a user; return its number, its priority, its kind as one that is back, and, if

@@ -46,6 +46,10 @@ function stepping.answer(worker, to, numbers, handed, groups, refused, due_in, m
 end
 
 -- What a step is answered is kept until the next one: a repeat gets it again. It is packed, because nobody else asks.
+function stepping.to_keep(numbers, fences, refused, due_in, more, messages)
+  return pack({numbers, fences, refused, due_in, more, NOW, messages})
+end
+
 -- Return what was kept so: numbers as texts, fences, refused, due_in, more, now, messages.
 function stepping.kept(worker)
   local text, spans, refused, due_in, more, now, messages =
@@ -91,7 +95,7 @@ function stepping.take(worker, step, to)
   local numbers = table.concat(started.fields, ' ')
   local reply = stepping.answer(worker, to, numbers, handed, started.groups, refused, due_in, more, NOW)
   worker.call, worker.short, worker.lent = step[2], step[9], false
-  worker.reply = pack({numbers, started.fences, refused, due_in, more, NOW, messages})
+  worker.reply = stepping.to_keep(numbers, started.fences, refused, due_in, more, messages)
   local rests = step[6] and not more and count < step[5]
   local lends = rests and step[10] and count == 0 and #refused == 0
   waking.rest(worker, rests, next_due, lends and step[5])

@@ -11,7 +11,7 @@ local woken = {}  -- by incarnation, what it is told
 local kept_resting = ledgers.at('resting')
 
 base.at_begin(function()
-  woken = {}
+  woken, waking.newcomer = {}, nil
 end)
 
 -- Race: a server that has lost its last moment (a power cut, a fail-over) may believe that a worker rests which has gone
@@ -213,8 +213,26 @@ function waking.may_lend()
   return false
 end
 
--- Wake as `wake` does, do the step of one that has lent its own, and flush; the last thing that a script does.
+-- Return who is the first to be woken if it has lent its next step and is there, and its room.
+function waking.first_lender()
+  local first = resting()[1]
+  if first and first[4] and is_there(first[1]) then
+    return first[1], first[4]
+  end
+  return nil
+end
+
+-- Wake as `wake` does, do the step of one that has lent its own, and flush; the last thing that a script does. A
+-- `newcomer` (plain.lua) is started if nothing else is to be done in that step.
 function waking.wake_or_lend()
+  local newcomer = waking.newcomer
+  if newcomer then
+    if waking.start(newcomer) then
+      base.flush()
+      return
+    end
+    newcomer.put()
+  end
   local lender, room = waking.wake(waking.lend ~= nil)
   if lender then
     if base.is_blind then
