@@ -40,6 +40,9 @@ LONG |= {"trimming.note_ends"}
 UNSORTED = ["transaction.glance", "transaction.seldom", "transaction.next_due", "plain.look", "settling.leased"]
 UNSORTED += ["settling.free", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
 UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "pruning.outdated", "trimming.outdated"]
+# With these a server believes of any table that it is long enough to be read by several processes.
+EAGER = "SET min_parallel_table_scan_size TO 0; SET min_parallel_index_scan_size TO 0;"
+EAGER += "SET parallel_setup_cost TO 0; SET parallel_tuple_cost TO 0"
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan", "Bitmap Heap Scan", "Tid Scan")
 
 
@@ -115,6 +118,7 @@ def planner(request: pytest.FixtureRequest, postgres_database: str) -> Iterator[
     more = "&" if "?" in postgres_database else "?"
     address = Address.parse(f"{postgres_database}{more}schema=plans_{request.param}")
     with closing(connect(address)) as link:
+        link.execute(EAGER.encode())
         link.execute(set_up(address).encode())
         if request.param != "empty":
             link.execute(ROWS.encode())
@@ -193,6 +197,12 @@ def test_what_workers_ask_all_the_time_is_not_sorted(planner: Planner) -> None:
 
     dear = {"Sort", "Incremental Sort", "Hash Join", "Merge Join"}
     assert wrong({name: found & dear for name, found in kinds.items()}) == {}
+
+
+def test_nothing_is_done_by_several_processes(planner: Planner) -> None:
+    kinds = {name: {node["Node Type"] for node in planner.plan(name)} for name in sorted(TEXTS)}
+
+    assert wrong({name: found & {"Gather", "Gather Merge"} for name, found in kinds.items()}) == {}
 
 
 def table_of(shelf: str) -> str:
