@@ -67,6 +67,8 @@ class Following:
             while page := await self._read(run.id, position, PAGE):
                 yield page
                 position = page[-1].seq
+                if len(page) < PAGE:
+                    break  # these were all there are: in a crowd that comes at once each asks once
             if run.ended:
                 return  # it had ended before the page was read, so nothing comes behind that
             checked = await self._checked(run.id, after) if position == after > 0 else position
