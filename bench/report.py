@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.rows import Result, Row, Verdict
 
-HEADINGS = ("row", "must", "aim", "reached", "spread", "laneway", "baseline", "verdict")
-LEFT = {0, 7}  # columns of words; the others are figures
+HEADINGS = ("row", "must", "aim", "reached", "middle", "worst", "laneway", "baseline", "verdict")
+LEFT = {0, 8}  # columns of words; the others are figures
 
 
 def table(results: Sequence[Result]) -> str:
@@ -39,16 +39,16 @@ def as_json(results: Sequence[Result], place: str) -> str:
 
 def cells(result: Result) -> tuple[str, ...]:
     """Return one line of the table."""
-    row, unit = result.row, result.row.unit
-    low, high = result.spread
+    row, unit, best = result.row, result.row.unit, result.best
+    others = [number(turn.figure) for turn in (result.middle, result.worst)] if len(result.rounds) > 1 else ["", ""]
     return (
         result.title,
         goal(row, row.must),
         goal(row, row.aim),
-        number(result.figure),
-        f"{number(low)}..{number(high)}" if len(result.rounds) > 1 else "",
-        f"{number(result.ours)} {unit}",
-        "" if result.base is None else f"{number(result.base)} {unit}",
+        number(best.figure),
+        *others,
+        f"{number(best.ours)} {unit}",
+        "" if best.base is None else f"{number(best.base)} {unit}",
         result.verdict.value,
     )
 
@@ -108,8 +108,9 @@ def _plain(result: Result) -> dict[str, object]:
         "better": row.better,
         "must": row.must,
         "aim": row.aim,
-        "reached": result.figure,
-        "spread": result.spread,
+        "reached": result.best.figure,
+        "middle": result.middle.figure,
+        "worst": result.worst.figure,
         "rounds": [{"laneway": turn.ours, "baseline": turn.base} for turn in result.rounds],
         "verdict": result.verdict.value,
     }

@@ -2,9 +2,9 @@
 
 A *row* is one line of the table: what is measured and what it must reach. An *experiment* measures one row or several.
 It lets two or more *sides*, a baseline and laneway, take short *turns*, A B A B A B, so that a noisy machine disturbs
-all alike; some turns make a *round*, and each round begins with fresh stores. The best of each side over the rounds
-makes the ratio that is reached; the ratios of the single rounds make the spread. The ratio always lies inside it.
-Taking the best of the single ratios instead would reward the round in which the baseline was disturbed most.
+all alike; some turns make a *round*, and each round begins with fresh stores. Both sides of a round are set against
+each other, never those of two rounds: a machine may be twice as fast a few seconds later. The best round counts, and
+the middle and the worst one are shown beside it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,6 @@ class Row:
     must: float | None = None
     aim: float | None = None
 
-    def best(self, figures: Sequence[float]) -> float:
-        return max(figures) if self.better == "more" else min(figures)
-
     def reaches(self, figure: float, goal: float) -> bool:
         # By the figure as it is printed, or a row could fail 0.35 with "0.350".
         shown = as_shown(figure)
@@ -72,30 +69,29 @@ class Result:
     rounds: Sequence[Round]
 
     @property
-    def ours(self) -> float:
-        return self.row.best([turn.ours for turn in self.rounds])
+    def best(self) -> Round:
+        return self._ranked()[0]
 
     @property
-    def base(self) -> float | None:
-        bases = [turn.base for turn in self.rounds if turn.base is not None]
-        return self.row.best(bases) if bases else None
+    def middle(self) -> Round:
+        """The round that as many are better than as are worse; of an even number the worse of two."""
+        return self._ranked()[len(self.rounds) // 2]
 
     @property
-    def figure(self) -> float:
-        return Round(self.ours, self.base).figure
+    def worst(self) -> Round:
+        return self._ranked()[-1]
 
-    @property
-    def spread(self) -> tuple[float, float]:
-        figures = [turn.figure for turn in self.rounds]
-        return min(figures), max(figures)
+    def _ranked(self) -> list[Round]:
+        """Return the rounds, the best first."""
+        return sorted(self.rounds, key=lambda turn: turn.figure, reverse=self.row.better == "more")
 
     @property
     def verdict(self) -> Verdict:
         if self.row.must is None or self.row.aim is None:
             return Verdict.INFO
-        if self.row.reaches(self.figure, self.row.aim):
+        if self.row.reaches(self.best.figure, self.row.aim):
             return Verdict.AIM
-        return Verdict.MUST if self.row.reaches(self.figure, self.row.must) else Verdict.BELOW
+        return Verdict.MUST if self.row.reaches(self.best.figure, self.row.must) else Verdict.BELOW
 
 
 Measure = Callable[[Plan], Awaitable[Sequence[Sequence[Round]]]]
