@@ -304,7 +304,8 @@ def install() -> None:
         STAMP.unlink(missing_ok=True)
         if not reusable:
             make_venv()
-        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--quiet")
+        # Most of what is in the packages nobody imports, and it is compiled when somebody does.
+        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--quiet", "--no-compile")
         must(*pip, "--require-hashes", "--requirement", LOCK)
         must(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
         # Git, ruff and the like then leave the environment alone, wherever it is.

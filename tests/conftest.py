@@ -1,14 +1,18 @@
 """What holds for all tests."""
 
 import asyncio
+import contextlib
+import gc
+import importlib
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.postgres.address import Address
@@ -16,6 +20,7 @@ from laneway.stores.postgres.connection import connect_bare, empty_schema
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
+from tests.ordering import files_below, shares, spread
 from tests.stores.postgres_links import close_kept_links
 
 NAMESPACES = count(1)
@@ -26,13 +31,48 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests that wait for real processes begin first, and all in one process.
+# What is collected lives as long as the process. To look through it for garbage, again and again while it grows, takes
+# a third of the time of collecting.
+gc.disable()
 
-    The others, which compute, then go on beside them from the first minute to the last, and no long one is left over
-    for the end. Within both the order stays random.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("system") is None)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each process import a part of the files first, so that not all of them rewrite the assertions of each."""
+    given = getattr(session.config, "workerinput", None)
+    if given is None:
+        return
+    nth, root = int(given["workerid"].removeprefix("gw")), session.config.rootpath
+    for file in shares(files_below(session.config.args, root), given["workercount"])[nth]:
+        # What is wrong with one is said when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in the docstrings of tests."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no thousands of items of a class only to leave all of them out."""
+    unwanted = collector.config.option.markexpr == "not chaos" and isinstance(obj, type)
+    return [] if unwanted and pytest.mark.chaos.mark in vars(obj).get("pytestmark", ()) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the tests that wait for real processes begin first."""
+    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    items[:] = spread(items, workers, lambda item: item.get_closest_marker("system") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on, but not in what was collected."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -187,6 +187,21 @@ async def test_a_leaked_slot_is_seen(store: Store) -> None:
 
     with pytest.raises(AssertionError):
         await check_invariants(store)
+    with pytest.raises(AssertionError):
+        await check_drains(store, FakeClock())
+
+
+async def test_a_session_that_is_left_when_all_has_ended_is_seen(store: Store, clock: FakeClock) -> None:
+    assert isinstance(store, MemoryStore)
+    hand = await Hand(store).register()
+    await store.submit([new_run("a", session="chat")])
+    left = store._kept.sessions["chat"]
+    await hand.succeed(*await hand.claim())
+    await check_drains(store, clock)
+    store._kept.sessions["chat"] = left
+
+    with pytest.raises(AssertionError):
+        await check_drains(store, clock)
 
 
 async def test_a_worker_that_rests_beside_work_is_seen(store: Store) -> None:

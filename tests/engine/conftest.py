@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -10,11 +10,16 @@ import pytest
 import pytest_asyncio
 
 from laneway import Scheduler
+from laneway.core.codec import RESULT_LIMIT
+from laneway.engine.children import Children
+from laneway.engine.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
+from tests.engine.childstories import Story
 from tests.engine.desking import with_tasks
 from tests.engine.jobbing import Started
+from tests.engine.kept_children import children_kept, let_children_go
 from tests.engine.support import WatchedStore, scheduler_on
 from tests.engine.telling import WAYS, Teller, register
 
@@ -49,6 +54,14 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
     """A scheduler on a store of its own, one of each kind in turn, on the clock moved by hand."""
     async with Scheduler(url, clock=clock) as app:
         yield app
+
+
+@pytest_asyncio.fixture
+async def story() -> AsyncIterator[Story]:
+    """A story told by child processes."""
+    children = Children(SystemClock(), RESULT_LIMIT)
+    yield Story(children)
+    await children.close()
 
 
 @pytest_asyncio.fixture
@@ -92,11 +105,21 @@ async def lossy(watched: WatchedStore, clock: FakeClock) -> AsyncIterator[Schedu
 TELLERS = [(way, store) for way in WAYS for store in STORES if not way.process or (store == "memory") is way.is_async]
 
 
+@pytest.fixture(scope="session")
+def children_at_last() -> Iterator[None]:
+    """Child processes go from teller to teller, until there is none any more."""
+    yield
+    let_children_go()
+
+
 @pytest_asyncio.fixture(params=TELLERS, ids=lambda teller: f"{teller[0].name}-{teller[1]}")
-async def teller(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Teller]:
+async def teller(
+    request: pytest.FixtureRequest, sqlite_file: Path, clock: FakeClock, children_at_last: None
+) -> AsyncIterator[Teller]:
     """A scheduler that tells stories, in each way in turn; `@pytest.mark.work(...)` gives options of its task."""
-    way, store = request.param
+    (way, store), folder = request.param, sqlite_file.parent
     marked = request.node.get_closest_marker("work")
-    async with Scheduler(address(store, tmp_path), clock=clock) as app:
-        register(app, way, **({} if marked is None else marked.kwargs))
-        yield Teller(app, way, tmp_path, clock)
+    with children_kept():
+        async with Scheduler(address(store, folder), clock=clock) as app:
+            register(app, way, **({} if marked is None else marked.kwargs))
+            yield Teller(app, way, folder, clock)

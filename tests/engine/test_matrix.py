@@ -75,7 +75,7 @@ async def play(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Asyn
     kind: Kind = request.param
     async with Scheduler(url, lanes=[LANE], grace=GRACE) as app:
         # A child process must have begun by then.
-        timeout = (1.0 if kind.process else 0.1) if "time_out" in request.node.name else None
+        timeout = (3.0 if kind.process else 0.1) if "time_out" in request.node.name else None
         app.task(name="work", lane="one", process=kind.process, timeout=timeout, retry=None)(kind.handler)
 
         @app.task(lane="one")

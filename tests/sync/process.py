@@ -82,7 +82,7 @@ def fork_while_busy() -> None:
                 app.sync.submit(double, {"x": 1})
 
         hammers = [pool.submit(hammer) for _ in range(4)]
-        codes = [in_child("submit_and_close") for _ in range(10)]
+        codes = [in_child("submit_and_close") for _ in range(5)]
         going.set()
         for each in hammers:
             each.result()

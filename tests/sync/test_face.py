@@ -219,18 +219,27 @@ def test_ctrl_c_ends_a_wait_at_once() -> None:
     app.sync.close()
 
 
-def test_closing_cuts_off_the_callers_and_gives_back_what_was_running(app: Scheduler) -> None:
-    begun = threading.Event()
+def test_closing_cuts_off_the_callers_and_gives_back_what_was_running(
+    app: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, asked = threading.Event(), threading.Event()
+    result = app.result
 
     @app.task
     async def hang() -> None:
         begun.set()
         await asyncio.Event().wait()
 
+    async def heard(run: Receipt, timeout: float | None) -> Any:
+        asked.set()
+        return await result(run, timeout)
+
+    monkeypatch.setattr(app, "result", heard)
     receipt = app.sync.submit(hang)
     working = in_thread(app.sync.work)
     waiting = in_thread(lambda: app.sync.result(receipt))
     assert begun.wait(IN_TIME)
+    assert asked.wait(IN_TIME)
 
     app.sync.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.harness import Stage, stage_in
+from tests.system.nursery import close_nursery
 
 if sys.platform != "linux":
     # They freeze, kill and watch processes through /proc and prctl.
@@ -18,8 +19,17 @@ if sys.platform != "linux":
 URLS = {"redis": "redis_url", "postgres": "postgres_place"}  # the fixtures by which other stores than a file are had
 
 
+@pytest.fixture(scope="session")
+def bred() -> Iterator[None]:
+    """Processes are forked from one that has imported laneway, until there is none any more."""
+    yield
+    close_nursery()
+
+
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, bred: None
+) -> Iterator[Stage]:
     kind = getattr(request, "param", "sqlite")
     url = None if kind == "sqlite" else request.getfixturevalue(URLS[kind])
     failed_before = request.session.testsfailed

@@ -27,9 +27,9 @@ import pytest
 from laneway import Scheduler
 from tests.system.app import LANES, SETTINGS, app
 from tests.system.journal import PATH, PROCESS, Journal, Pen, What
+from tests.system.nursery import BRED, LEASH, Bred, nursery
 
 ROOT = Path(__file__).resolve().parents[2]
-LEASH = Path(__file__).with_name("leash.py")
 LONG = bool(os.environ.get("LANEWAY_CHAOS"))  # the long form, by `make chaos`
 PATIENCE = 30.0  # seconds a fact may take before the test gives up on it
 TAIL = 4_000  # characters of a process's output shown when a test fails
@@ -72,8 +72,14 @@ class Process:
     def __init__(self, name: str, command: list[str], environment: dict[str, str], folder: Path, pen: Pen) -> None:
         self.name, self._pen = name, pen
         self._data, self._talk = folder / f"{name}.out", folder / f"{name}.err"
+        self._process = self._start(command, environment, folder)
+
+    def _start(self, command: list[str], environment: dict[str, str], folder: Path) -> subprocess.Popen[bytes] | Bred:
         with self._data.open("wb") as data, self._talk.open("wb") as talk:
-            self._process = subprocess.Popen(
+            match command:
+                case [sys.executable, "-m", module, *_] if module in BRED:
+                    return nursery().fork(command[2:], environment, folder, self._data, self._talk)
+            return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command],
                 cwd=folder,
                 env=environment,

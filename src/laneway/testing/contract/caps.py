@@ -241,6 +241,7 @@ class Caps(Part):
         assert claimed == ["ann-00000", "bob"]
         assert more[0]
         assert len(more) <= 5
+        await store.declare_lanes([Lane("main")])  # the others need not come one by one
 
     async def test_a_parked_run_is_not_in_the_ready_order(self, store: Store) -> None:
         hand = await Hand(store).register()

@@ -82,6 +82,7 @@ class Lending(Part):
         assert (before.claimed, before.refused, before.more) == ([], [], False)
         given = await hand.step(room=10, park=True)
         assert (ids(given.claimed), given.more) == (["ann-00000"], True)
+        await store.declare_lanes([Lane("main")])  # the others need not come one by one
 
     async def test_a_lender_that_wants_nothing_gives_back_what_it_was_given(self, store: Store) -> None:
         hand, other = await lending(store), await Hand(store, "other").register()
