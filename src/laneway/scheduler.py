@@ -27,7 +27,7 @@ from laneway.engine.operating import Lanes, Sessions, Tasks, Users
 from laneway.engine.registering import Registering
 from laneway.engine.resources import Resources
 from laneway.engine.runs import Runs
-from laneway.engine.submissions import Checking, Submission
+from laneway.engine.submissions import Asked, Checking, Submission
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.tasks import Registry, Task
 from laneway.engine.tomlfile import FILE
@@ -80,7 +80,7 @@ class Scheduler(Registering, Runs):
         loads = Loads(load)
         self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
         self._store = store_at(self.url, self._clock, self.settings)
-        self._client = Client(self._store, self._clock)
+        self._client = Client(self._store, self._clock, self._checking.made)
         self._control = Control(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
@@ -139,12 +139,12 @@ class Scheduler(Registering, Runs):
             return await (await self.letter(task, args, **options)).send(connection)
         if self._shut:
             raise BadSetting(SHUT)
-        new = self._checking.one(task, args or {}, options)
+        asked = self._checking.asked(task, args or {}, options)
         if not self._opened:
             await self.open()
-        receipt = await self._client.submit(new)
+        receipt = await self._client.submit(asked)
         if receipt.outcome is _REFUSED:
-            return await self._not_accepted(new, receipt)
+            return await self._not_accepted(asked, receipt)
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
@@ -159,11 +159,12 @@ class Scheduler(Registering, Runs):
         await self.open()
         return self._store.letter(new)
 
-    async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
+    async def _not_accepted(self, asked: Asked, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            [receipt] = await self._client.submit_and_wait([new], self.settings.submit_timeout)
+            batch = self._checking.made([asked])
+            [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
         if receipt.reason == Why.KEY_CONFLICT:
-            raise KeyConflict(new.key or "", receipt.run_id)
+            raise KeyConflict(asked.key or "" if isinstance(asked, NewRun) else "", receipt.run_id)
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:

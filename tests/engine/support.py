@@ -32,7 +32,7 @@ def scheduler_on(store: Store, clock: Clock, **settings: Any) -> Scheduler:
     """Return a scheduler on a store that exists already: two of them are two workers of one fleet."""
     app = Scheduler("memory://", clock=clock, **settings)
     app._store = store
-    app._client = Client(store, clock)
+    app._client = Client(store, clock, app._checking.made)
     app._control = app.sessions._control = Control(store, app._client)
     return app
 

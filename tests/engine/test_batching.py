@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from laneway import Receipt, Scheduler
-from laneway.engine.client import BATCH
+from laneway.engine.context import carried
+from laneway.engine.gathering import BATCH
+from laneway.errors import BadArguments
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns
@@ -114,7 +116,8 @@ async def test_a_wrong_submission_does_not_reach_the_batch_of_the_others(
     )
 
     assert watched.batches == [2]
-    assert [isinstance(answer, Receipt) for answer in answers] == [True, False, True]
+    assert [type(answer) for answer in answers] == [Receipt, BadArguments, Receipt]
+    assert str(answers[1]) == "work, argument 'n': expected int, got str"
 
 
 async def test_callers_that_come_first_open_the_store_together(url: str, clock: FakeClock) -> None:
@@ -221,3 +224,50 @@ async def test_a_store_that_fails_in_an_unforeseen_way_is_heard_by_the_submitter
 
     with pytest.raises(RuntimeError, match="disk full"):
         await soon(lossy.submit("work"))
+
+
+async def test_what_becomes_of_its_arguments_after_the_call_is_nothing_to_a_submission(lossy: Scheduler) -> None:
+    shared: dict[str, int] = {}
+
+    async def submit(n: int) -> Receipt:
+        shared["n"] = n
+        return await lossy.submit("work", shared)
+
+    receipts = await asyncio.gather(*(submit(n) for n in range(5)))
+
+    assert [(await lossy.get(receipt)).args for receipt in receipts] == [{"n": n} for n in range(5)]
+
+
+async def test_submissions_of_one_tick_that_differ_are_all_made(lossy: Scheduler, watched: WatchedStore) -> None:
+    @lossy.task
+    def other(text: str, weight: float = 1.0) -> str:
+        return text
+
+    receipts = await asyncio.gather(
+        lossy.submit("work", {"n": 1}, user="ann"),
+        lossy.submit("work", {"n": 2}),
+        lossy.submit("other", {"text": "three"}),
+        lossy.submit("work", {"n": 4}),
+    )
+
+    runs = [await lossy.get(receipt) for receipt in receipts]
+    assert [(run.task, run.user, run.args) for run in runs] == [
+        ("work", "ann", {"n": 1}),
+        ("work", None, {"n": 2}),
+        ("other", None, {"text": "three"}),
+        ("work", None, {"n": 4}),
+    ]
+    assert watched.batches == [4]
+
+
+async def test_a_trace_is_its_callers_alone_though_others_share_the_tick(lossy: Scheduler) -> None:
+    async def traced() -> Receipt:
+        carried.set({"traceparent": "00-1"})
+        return await lossy.submit("work", {"n": 1})
+
+    with_trace, without = await asyncio.gather(traced(), lossy.submit("work", {"n": 2}))
+
+    ties = (await lossy.get(with_trace)).ties
+    assert ties is not None
+    assert ties.trace == {"traceparent": "00-1"}
+    assert (await lossy.get(without)).ties is None

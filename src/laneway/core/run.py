@@ -104,6 +104,12 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.delay > 0 or self.due_at is not None
 
 
+class Alike(tuple[NewRun, ...]):
+    """Submissions that differ in their ids and arguments alone: who accepts them need not look at each."""
+
+    __slots__ = ()
+
+
 class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What ties a run to others; most have none.
 

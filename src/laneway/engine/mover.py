@@ -31,6 +31,7 @@ from laneway.core.moving.standing import Moving, Phase
 from laneway.engine.client import Client
 from laneway.engine.heir import Heir
 from laneway.engine.ids import new_run_id
+from laneway.engine.submissions import ready_made
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -87,7 +88,7 @@ class Mover:
     ) -> None:
         self._source, self._target, self._clock = source, target, clock
         self._wait, self._overwrite, self._tell = wait, overwrite, tell
-        self._calls = Client(source.store, clock)
+        self._calls = Client(source.store, clock, ready_made)
 
     async def move(self) -> Done:
         """Move everything, or go on with a move that was begun; raise MoveRefused, MoveUnfinished or MoveDiffers."""

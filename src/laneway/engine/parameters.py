@@ -43,7 +43,8 @@ class Parameters:
         self._decode = msgspec.json.Decoder(self._form(), dec_hook=_convert).decode
         self._plain = tuple((name, type_) for name, type_ in self.types.items() if type_ in _PLAIN)
         self._all_plain = len(self._plain) == len(self.names)
-        self._flat = self._all_plain and all(type_ is not float for _, type_ in self._plain)
+        # Whether all of them are whole numbers, texts, true or false.
+        self.flat = self._all_plain and all(type_ is not float for _, type_ in self._plain)
         native = all(is_native(type_) for type_ in self.types.values() if type_ not in _NUMBERS)
         # Text that was checked when it was submitted needs no second check unless values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
@@ -55,7 +56,7 @@ class Parameters:
         for name, wanted in self._plain:
             if type(args.get(name)) is not wanted:
                 return self._pack_with_care(args, limit)
-        if self._flat and len(args) == len(self._plain):
+        if self.flat and len(args) == len(self._plain):
             return codec.flat_json(args, self._what, limit)
         text = codec.to_json(args, self._what, limit)
         # Each plain one is of its very type. If there are no others, and none is unknown, the text cannot but fit.
@@ -65,7 +66,7 @@ class Parameters:
 
     def pack_all(self, many: Sequence[Mapping[str, Any]], limit: int) -> list[str]:
         """Return what `pack` returns of each of these."""
-        if self._flat and self._are_flat(many):
+        if self.flat and self._are_flat(many):
             return codec.flat_jsons(many, self._what, limit)
         return [self.pack(args, limit) for args in many]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeGuard
 
 import msgspec
 
 from laneway.core.checks import checked_name
 from laneway.core.instants import duration, micros
 from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
-from laneway.core.run import NewRun, Ties
+from laneway.core.run import Alike, NewRun, Ties
 from laneway.engine.context import carried
 from laneway.engine.ids import new_run_id
 from laneway.engine.tasks import Registry, Task
@@ -26,6 +27,9 @@ FOLLOWING = ("session", "priority", "delay", "at", "lane", "then", "on_failure")
 _TYING = frozenset({"then", "on_failure", "trace"})
 TRACE_LIMIT = 4 * 1024  # bytes of JSON
 _NO_OPTIONS: Mapping[str, Any] = {}
+
+Plain = tuple[Task[..., Any], dict[str, Any]]  # all there is to say of a submission that is like many others
+Asked = NewRun | Plain
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -56,12 +60,17 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
-def _are_alike(items: list[Any]) -> bool:
+def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, Any]]]:
     """Tell whether all items are pairs with the same task."""
+    # No loop of our own: it takes three times as long.
     if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
         return False
-    task = items[0][0]
-    return all(other is task for other, _ in items)
+    return len(set(map(id, map(itemgetter(0), items)))) == 1
+
+
+def ready_made(asked: Sequence[Asked]) -> list[NewRun]:
+    """Return submissions of which there is nothing left to make."""
+    return [each for each in asked if isinstance(each, NewRun)]
 
 
 class Checking:
@@ -76,6 +85,24 @@ class Checking:
         new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
         return self._finished(new, options) if options or carried.get() else new
 
+    def asked(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> Asked:
+        """Return a submission or, if it has nothing but flat arguments, what `made` makes it of. Raises as `one`.
+
+        They are copied: others may change theirs until then, but not a number or a text in it.
+        """
+        if not options and type(args) is dict and not carried.get():
+            known = self._registry.known(task)
+            if known.parameters.flat:
+                return known, args.copy()
+        return self.one(task, args, options)
+
+    def made(self, asked: Sequence[Asked]) -> Sequence[NewRun]:
+        """Return the submissions, those of one task all at once. Raises BadArguments."""
+        if _are_alike(asked):
+            return self._alike(asked[0][0], [args for _, args in asked])
+        # Not by `one`: what is carried is the callers' own, and they are not here.
+        return [each if isinstance(each, NewRun) else self._alike(each[0], [each[1]])[0] for each in asked]
+
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""
         for option in options:
@@ -89,7 +116,7 @@ class Checking:
             return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or Ties(), session=""))
         return new
 
-    def many(self, items: Iterable[Any]) -> list[NewRun]:
+    def many(self, items: Iterable[Any]) -> Sequence[NewRun]:
         """Return the submissions of `submit_many`, all of them checked."""
         given = list(items)
         batch, limit, tied = list[NewRun](), self._limit, bool(carried.get())
@@ -111,11 +138,11 @@ class Checking:
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
-    def _alike(self, task: Task[..., Any], many: list[Mapping[str, Any]]) -> list[NewRun]:
+    def _alike(self, task: Task[..., Any], many: list[Mapping[str, Any]]) -> Alike:
         """Return submissions of a task that have nothing but arguments."""
         name, lane, texts = task.name, task.policy.lane, task.parameters.pack_all(many, self._limit)
         ids = new_run_id.many(len(texts))
-        return [NewRun(id=id_, task=name, args=text, lane=lane) for id_, text in zip(ids, texts, strict=True)]
+        return Alike([NewRun(id=id_, task=name, args=text, lane=lane) for id_, text in zip(ids, texts, strict=True)])
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         """Return a submission with its follow-ups, and the trace that it comes with."""

@@ -10,10 +10,11 @@ more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Effects
@@ -29,6 +30,7 @@ _SET_RUNS, _SET_PACE, _SET_TURN = _LEDGERS["set_runs"], _LEDGERS["set_pace"], _L
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of", "ties")
+_own = attrgetter("id", "args")
 _PLAIN = [None, 0, None, None, None, None]  # the last six of these, of a run that simply goes to a lane
 
 
@@ -45,13 +47,10 @@ def is_alone(batch: Sequence[NewRun]) -> bool:
 
 def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
     """Accept the batch; None, and nothing is written, if that takes more than this."""
-    kinds: list[tuple[Any, ...]] = list(map(_kind, batch))
-    if not kinds or kinds.count(kinds[0]) < len(kinds):
-        return None
-    look = look_for(batch[0])
+    look = look_for(batch[0]) if batch and _are_alike(batch) else None
     if look is None:
         return None
-    task, lane, user, priority, *_ = kinds[0]
+    lane, user, priority, task = batch[0].lane, batch[0].user, batch[0].priority, batch[0].task
     rows = db.execute(look.name, look.values).fetchall()
     if not rows:
         return None
@@ -67,7 +66,7 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     book = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending)
     rank = book.enter_fresh(user, priority, count)
     book.pending += count
-    own = [text for new in batch for text in (new.id, new.args)]
+    own = list(chain.from_iterable(map(_own, batch)))
     try:
         db.insert_alike(_INSERT, count, first, rank, (task, lane, user, priority, now), own)
     except DuplicateError:
@@ -84,7 +83,15 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     db.execute(_SET_PACE, (lane, priority, pace.v, pace.ready))
     if resting and taken_by is None:
         wake_for_work(db, effects, now)
-    return [Receipt(_ACCEPTED, new.id, None, before or None) for before, new in enumerate(batch, pending)]
+    before = chain([pending or None], range(pending + 1, pending + count))
+    return list(map(Receipt, repeat(_ACCEPTED), own[::2], repeat(None), before))
+
+
+def _are_alike(batch: Sequence[NewRun]) -> bool:
+    if isinstance(batch, Alike):
+        return True
+    kinds: list[tuple[Any, ...]] = list(map(_kind, batch))
+    return kinds.count(kinds[0]) == len(kinds)
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:
