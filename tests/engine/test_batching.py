@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from laneway import Receipt, Scheduler
+from laneway import Receipt, Scheduler, SessionPolicy, Submission
+from laneway.core.flow import MOST_MOVES
 from laneway.engine.context import carried
 from laneway.engine.gathering import BATCH
 from laneway.errors import BadArguments
@@ -271,3 +272,23 @@ async def test_a_trace_is_its_callers_alone_though_others_share_the_tick(lossy: 
     assert ties is not None
     assert ties.trace == {"traceparent": "00-1"}
     assert (await lossy.get(without)).ties is None
+
+
+async def test_policies_hold_while_runs_that_are_due_are_still_being_lined_up(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock
+) -> None:
+    await lossy.submit_many([Submission("work", delay=1) for _ in range(2 * MOST_MOVES + 1)])
+    await clock.advance(2)
+    watched.batches.clear()
+    reject = SessionPolicy(mode="reject")
+
+    receipts = await asyncio.gather(
+        *(lossy.submit("work", session="form", session_policy=reject) for _ in range(3)), lossy.submit("work")
+    )
+
+    assert [(receipt.outcome, receipt.reason) for receipt in receipts] == [
+        ("accepted", None),
+        *[("refused", "session_busy")] * 2,
+        ("accepted", None),
+    ]
+    assert watched.batches == [4, 3, 3]  # those whose session waits come again, and each call lines up some more

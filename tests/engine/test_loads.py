@@ -65,6 +65,25 @@ async def test_the_load_is_asked_again_when_a_run_ends(url: str, clock: FakeCloc
         assert (await app.sessions.get("group")).throttled is False
 
 
+async def test_a_message_for_later_brings_no_load_of_long_ago(url: str, clock: FakeClock) -> None:
+    loads = {"group": 0.1}
+    async with Scheduler(url, clock=clock, load=loads.get) as app:
+        talk = Talk(app)
+        await talk.task.using(delay=10).submit()
+        loads["group"] = 0.9
+        receipts = [await talk.task.submit() for _ in range(3)]
+        async with app.running():
+            await until(lambda: talk.active == 1)
+            await clock.advance(11)
+            while (found := await app.sessions.get("group")).queued < 3 and found.throttled:
+                await turns()
+            assert found.throttled is True
+            talk.may_end.set()
+            await soon(asyncio.gather(*(app.wait(receipt) for receipt in receipts)))
+
+    assert talk.most == 1
+
+
 def _raises(session: str) -> float:
     raise ValueError("cannot count")
 

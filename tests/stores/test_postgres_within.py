@@ -16,7 +16,8 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from laneway import Scheduler, SessionPolicy
+from laneway import Scheduler, SessionPolicy, Submission
+from laneway.core.flow import MOST_MOVES
 from laneway.errors import BadSetting, RunDropped, UnknownRun
 from laneway.stores.postgres.address import Address
 
@@ -231,6 +232,20 @@ async def test_messages_of_one_session_keep_the_order_of_their_submission(
 
 
 # What bad input gets
+
+
+async def test_a_message_waits_in_the_inbox_until_all_that_is_due_is_lined_up(
+    app: Scheduler, orders: psycopg.Connection[Any]
+) -> None:
+    await app.submit_many([Submission("greet", {"name": "late"}, delay=0.1) for _ in range(2 * MOST_MOVES)])
+    await asyncio.sleep(0.2)  # the server's clock cannot be moved
+    form: dict[str, Any] = {"session": "form", "session_policy": SessionPolicy(mode="reject")}
+    with orders.transaction():
+        receipts = [await app.submit("greet", {"name": "ann"}, connection=orders, **form) for _ in range(2)]
+
+    ended = [await app.get(receipt) for receipt in receipts]
+
+    assert [(run.state, run.reason) for run in ended] == [("pending", None), ("dropped", "session_busy")]
 
 
 async def test_an_aborted_transaction_is_refused_and_left_as_it_was(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.errors import StoreError
 from laneway.stores.redis import RedisStore, packing
 from laneway.testing import FakeClock, Hand
@@ -116,6 +116,15 @@ def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:
         ["c"],
         ["d"],
     ]
+
+
+def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:
+    alike, twice = new_runs(3, "run", user="ann"), [new_run("a"), new_run("a")]
+
+    assert packing.batch(Alike(alike)) == packing.batch(alike)
+    assert packing.batch(Alike(twice)) == packing.batch(twice)
+    assert packing.batch(Alike([LATER])) == packing.batch([LATER])
+    assert packing.batch(Alike()) == []
 
 
 async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str, clock: FakeClock) -> None:

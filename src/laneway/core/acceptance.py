@@ -85,6 +85,10 @@ class Acceptance(Generic[E, K]):
         if (not new.inside or new.retry_of is not None or _is_fire(new)) and self._intake.is_disabled(new.task):
             return self._refused(new, lane, Why.TASK_DISABLED)
         if new.session is not None and not new.later:
+            if not new.inside and self._intake.is_behind():
+                # What its session's policy makes of it depends on those before it, and some of them may not be there
+                # yet. Each call moves some, so it will not come in vain for long.
+                return self._refused(new, lane, Why.SESSION_WAIT)
             return self._of_session(new, new.session, lane, now)
         refusal = None if new.inside else self._bound(lane, new, self._plain)
         if refusal is not None:

@@ -252,6 +252,7 @@ class Why(StrEnum):
     LANE_FULL = "lane_full"
     LANE_WAIT = "lane_wait"  # full, and the caller shall wait; callers see lane_full
     TASK_DISABLED = "task_disabled"
+    SESSION_WAIT = "session_wait"  # who is before it is not lined up yet: come again; callers do not see it
     SESSION_BUSY = "session_busy"
     SESSION_FULL = "session_full"
     INTERRUPTED = "interrupted"
@@ -262,6 +263,9 @@ class Why(StrEnum):
     SUPERSEDED = "superseded"  # a message came instead of an answer
     PARENT_ENDED = "parent_ended"  # whoever called it does not wait for it any more
     KEY_CONFLICT = "key_conflict"
+
+
+COME_AGAIN = frozenset({Why.LANE_WAIT, Why.SESSION_WAIT})  # to whom nothing was said yet, so nothing is counted
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +22,9 @@ from laneway.ports.store import Store
 
 T = TypeVar("T")
 REPEAT_AFTER = (1.0, 3.0, 8.0)  # seconds between the tries of a call
-LANE_WAIT = Why.LANE_WAIT  # looking up an enum's member costs more than comparing it
+LANE_WAIT, SESSION_WAIT = Why.LANE_WAIT, Why.SESSION_WAIT  # looking up an enum's member costs more than comparing it
+
+_reason = attrgetter("reason")
 
 
 class Client:
@@ -66,7 +70,14 @@ class Client:
         return receipts
 
     async def _submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
-        return await self.repeated(lambda: self._store.submit(batch))
+        receipts = await self.repeated(partial(self._store.submit, batch))
+        if any(map(_reason, receipts)):
+            # Race: others may come meanwhile. They get the same answer, and each call lines up some who are before.
+            while again := [index for index, receipt in enumerate(receipts) if receipt.reason == SESSION_WAIT]:
+                answers = await self.repeated(partial(self._store.submit, [batch[index] for index in again]))
+                for index, receipt in zip(again, answers, strict=True):
+                    receipts[index] = receipt
+        return receipts
 
     async def repeated(self, call: Callable[[], Awaitable[T]], until: float = math.inf) -> T:
         """Make a call that may be repeated, up to four times, or `until` a moment; then raise StoreUnavailable."""

@@ -178,7 +178,8 @@ class Checking:
 
     def _finished(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         new = self._tied(new, options)
-        return new if new.session is None else self._weighed(new, new.session)
+        # What the load will be when it is due, nobody knows yet.
+        return new if new.session is None or new.later else self._weighed(new, new.session)
 
     def _weighed(self, new: NewRun, session: str) -> NewRun:
         """Return a message with what its session's load says."""

@@ -18,7 +18,8 @@ class RunStore(Protocol):
         the ones before it left. In this order: an id the store has seen changes nothing and gets its first receipt
         again (without a position); a key of the same task and user gets `existing`, or `refused` (`key_conflict`) with
         other arguments; a disabled task, `refused`; then the session's policy (`core.arrivals`) and the lane's bound
-        (`Lane.max_pending`; `lane_wait` tells the caller to come again). What is refused stores nothing but a count.
+        (`Lane.max_pending`). What is refused stores nothing but a count. `lane_wait` tells the caller to come again; so
+        does `session_wait`, while runs that are due are still being lined up, some with each call.
         A run that is due joins its session, if it has one, and is startable when the session admits it; one with a
         delay waits for its due time first. An unknown lane becomes `main` and the receipt's reason says `lane_unknown`.
         Wakes as many idle workers as there are runs to start.

@@ -8,7 +8,7 @@ from laneway.core import keys
 from laneway.core.acceptance import Acceptance, note
 from laneway.core.keys import KeyEntry
 from laneway.core.policy import MAIN, Arrival
-from laneway.core.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.inboxes import Inboxes
@@ -106,5 +106,5 @@ class Accepting:
 
     def refuse(self, lane: str, why: Why) -> None:
         """Count a refusal; see `Intake`."""
-        if why is not Why.LANE_WAIT:
+        if why not in COME_AGAIN:
             self.count(lane, f"refused {why}")

@@ -12,7 +12,7 @@ import msgspec
 
 from laneway.core.events import DONE, DROPPED, draft
 from laneway.core.policy import MAIN
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 from laneway.stores.tables import counts
@@ -28,6 +28,7 @@ from laneway.stores.tables.transaction import Transaction
 MOST = 500  # submissions that one transaction takes in
 
 _SQL = sql_names("inbox")
+_NOT_YET = Why.SESSION_WAIT
 _INSERT, _SETTLE = sql_names("submitting")["insert"], sql_names("settling")["settle"]
 _new_run = msgspec.json.Decoder(NewRun).decode
 
@@ -47,11 +48,13 @@ def take_in(db: Database, effects: Effects, now: int) -> None:
         db.execute(_SQL["set_aside"], (as_json(unread),))
     if batch:
         receipts = submit(db, effects, batch, now, posted=True)
-        declined = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if not _stands(new, receipt)]
-        for new, receipt in declined:
-            _drop(db, new, receipt, now)
-            effects.events = True
-        db.execute(_SQL["taken"], (as_json(new.id for new in batch),))
+        # Those whose session is not lined up yet stay where they are: the next look finds them again, in their order.
+        judged = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if receipt.reason != _NOT_YET]
+        for new, receipt in judged:
+            if not _stands(new, receipt):
+                _drop(db, new, receipt, now)
+                effects.events = True
+        db.execute(_SQL["taken"], (as_json(new.id for new, _ in judged),))
 
 
 def _from(at: int, new: NewRun) -> NewRun:

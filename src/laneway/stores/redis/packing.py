@@ -6,6 +6,7 @@ What most have not is left out or stands in a table of its own at the end (`more
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,11 +19,12 @@ from laneway.core.events import Draft
 from laneway.core.memos import Memo, Wait
 from laneway.core.outcome import Leaves
 from laneway.core.policy import NO_RULE, Arrival, Lane, Rule
-from laneway.core.run import NewRun, RunFilter, Ties
+from laneway.core.run import Alike, NewRun, RunFilter, Ties
 from laneway.core.states import Move
 from laneway.core.step import Result, Saved, Step
 
 _encode = msgspec.json.Encoder().encode
+_id, _args = attrgetter("id"), attrgetter("args")
 _SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it
 
 
@@ -33,11 +35,12 @@ def _text(value: object) -> str:
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
     """Return submissions as `verbs/submit.lua` takes them: neighbours that could go straight in are put together."""
+    ids, args = list(map(_id, news)), list[str]()
+    is_single = len(set(ids)) < len(ids)  # one that comes twice must find itself
+    if isinstance(news, Alike) and news and not is_single and is_plain(one := news[0]):
+        return [[ids, list(map(_args, news)), one.task, one.lane, one.user, one.priority]]
     items: list[list[Any]] = []
     task = lane = user = priority = None
-    ids: list[str] = []
-    args: list[str] = []
-    is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
     for new in news:
         if is_single or not is_plain(new):
             task = None

@@ -13,7 +13,7 @@ import msgspec
 from laneway.core.acceptance import Acceptance, note
 from laneway.core.keys import KeyEntry
 from laneway.core.policy import Arrival
-from laneway.core.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
 from laneway.core.turns import FRESH
 from laneway.stores.tables import counts
@@ -164,5 +164,5 @@ class Arriving:
     def refuse(self, lane: str, why: Why) -> None:
         """Count a refusal, unless it is one of something that was accepted before; see `Intake`."""
         self._sure()
-        if why is not Why.LANE_WAIT:
+        if why not in COME_AGAIN:
             self.count(lane, f"refused {why}")

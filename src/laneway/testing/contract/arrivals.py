@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from laneway.core.flow import MOST_MOVES
 from laneway.core.policy import Mode, SessionPolicy
 from laneway.core.run import MessageKind, Receipt, ReceiptOutcome, Request
 from laneway.core.states import RunState
@@ -209,3 +210,27 @@ class Arrivals(Part):
         assert await states(store, "s-00000", "s-00001") == [R, P]
         assert (await store.get("s-00000")).request is None
         assert await counts(store) == {}
+
+    async def test_a_message_is_judged_when_all_that_is_due_is_lined_up(self, store: Store, clock: FakeClock) -> None:
+        await store.submit(
+            [*new_runs(MOST_MOVES, "late", delay=1), new_run("first", session="form", delay=1), new_run("z", delay=1)]
+        )
+        await clock.advance(2)
+        reject, collect = (SessionPolicy(mode=mode) for mode in (Mode.REJECT, Mode.COLLECT))
+        messages = [
+            new_run("new", session="form", policy=reject),
+            new_run("a", session="chat", policy=collect),
+            new_run("b", session="chat", policy=collect),
+        ]
+
+        early = await store.submit([*messages, new_run("plain")])
+        assert early[:3] == [Receipt(REFUSED, new.id, "session_wait") for new in messages]
+        assert early[3].accepted
+        assert await counts(store) == {}
+        receipts = await store.submit(messages)
+
+        assert [(receipt.outcome, receipt.run_id, receipt.reason) for receipt in receipts] == [
+            (REFUSED, "new", "session_busy"),
+            (ACCEPTED, "a", None),
+            (MERGED, "a", None),
+        ]

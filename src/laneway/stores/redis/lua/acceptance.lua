@@ -33,7 +33,7 @@ local function receipt(outcome, run_id, reason, position, state)
 end
 
 local function refused(new, lane, why)
-  if why ~= 'lane_wait' then
+  if why ~= 'lane_wait' and why ~= 'session_wait' then
     base.count('counts:' .. lane, 'refused ' .. why, 1)
   end
   return receipt('refused', new.id, why)
@@ -233,6 +233,10 @@ function acceptance.accept(new)
     return refused(new, lane, 'task_disabled')
   end
   if new.session and not new.later then
+    if not new.inside and shelves.is_behind() then
+      -- What its session's policy makes of it depends on those before it, and some of them may not be there yet.
+      return refused(new, lane, 'session_wait')
+    end
     return by_session(new, lane)
   end
   local refusal = not new.inside and bound(lane, new, {}) or nil
