@@ -64,7 +64,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--rows", nargs="+", default=[], metavar="NAME", help="these rows only; 'drain' means all drain.*"
     )
-    parser.add_argument("--peers", action="store_true", help="compare with huey too, if it is installed")
+    parser.add_argument(
+        "--peers", action="store_true", help="compare with other libraries too, those that are installed"
+    )
     parser.add_argument("--list", action="store_true", help="list the rows")
     return parser.parse_args(arguments)
 
@@ -76,10 +78,11 @@ def names_of(experiment: Experiment, rows: Sequence[str]) -> list[str]:
 
 
 def peer_experiments() -> Sequence[Experiment]:
-    if not peers.INSTALLED:
-        say("huey is not installed (pip install huey): no peers")
-        return ()
-    return peers.EXPERIMENTS
+    """Return the experiments against the peers that are installed; say which are not."""
+    for peer in peers.PEERS:
+        if not peer.installed:
+            say(f"{peer.name} is not installed (pip install '{peer.package}'): none of its rows")
+    return [each for peer in peers.PEERS if peer.installed for each in peer.experiments]
 
 
 def measured(known: Sequence[Experiment], plan: Plan, rows: Sequence[str]) -> tuple[list[Result], list[str]]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bench import __main__ as command
 from bench import idle, pages, peers, report, throughput
+from bench.peers import Peer
 from bench.plan import ROOT, Plan, working_folder
 from bench.rows import Experiment, Result, Round, Row, Verdict, percentile
 from bench.subjects import WIDE, submissions
@@ -48,7 +49,7 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
     """Return the list of experiments that the command knows, empty at first."""
     known: list[Experiment] = []
     monkeypatch.setattr(command, "EXPERIMENTS", known)
-    monkeypatch.setattr(peers, "EXPERIMENTS", [])
+    monkeypatch.setattr(peers, "PEERS", [])
     return known
 
 
@@ -203,6 +204,37 @@ def test_every_experiment_can_be_run(experiment: Experiment, tmp_path: Path, mon
 
     assert [each.row for each in results] == list(experiment.rows)
     assert all(each.rounds and each.worst.ours >= 0 for each in results)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_peer_that_is_missing_is_named_and_has_no_rows(
+    experiments: list[Experiment], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], installed: bool
+) -> None:
+    experiments.append(returning(FACT, Round(1)))
+    modules = ("json",) if installed else ("json", "no_such_module")
+    peer = Peer("somebody", "somebody[fast]", modules, (returning(RATE, Round(50, 100)),))
+    monkeypatch.setattr(peers, "PEERS", [peer])
+
+    assert command.main(["--peers", "--json"]) == 0
+
+    printed, said = capsys.readouterr()
+    names = [row["name"] for row in json.loads(printed)["rows"]]
+    assert names == (["fact", "rate"] if installed else ["fact"])
+    assert ("somebody is not installed (pip install 'somebody[fast]')" in said) is not installed
+
+
+@pytest.mark.parametrize(
+    ("peer", "experiment"),
+    [pytest.param(peer, each, id=each.rows[0].name) for peer in peers.PEERS for each in peer.experiments],
+)
+def test_every_installed_peer_can_be_measured(peer: Peer, experiment: Experiment, tmp_path: Path) -> None:
+    if not peer.installed:
+        pytest.skip(f"{peer.name} is not installed")
+
+    [result] = asyncio.run(experiment.run(Plan(folder=tmp_path, **TINY)))
+
+    assert result.rounds[0].base
     assert list(tmp_path.iterdir()) == []
 
 
