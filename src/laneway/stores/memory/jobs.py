@@ -117,12 +117,12 @@ class Jobs:
     def due(self, now: int, limit: int, after: Place) -> DueJobs:
         """Return what is due; see `JobStore.due_jobs`."""
         self._sort_out(now)
-        found: list[JobRecord] = []
+        get, found = self._jobs.get, list[JobRecord]()
         first = bisect_right(self._due, after, self._gone)
-        while len(found) < limit and first < len(self._due):
-            if self._stands(self._due[first]):
-                found.append(self._jobs[self._due[first][1]])
-            first += 1
+        while some := self._due[first : first + max(0, limit - len(found))]:
+            # As `_stands`: a call less for every job.
+            found += [job for at, job_id in some if (job := get(job_id)) is not None and job.state.fire_at == at]
+            first += len(some)
         next_at = self._coming[0][0] if self._coming else None
         return DueJobs(now, found, next_at, max(0, self._latest - now))
 
@@ -131,9 +131,11 @@ class Jobs:
         job = self._jobs.get(firing.job_id)
         if job is None or (firing.version is not None and firing.version != job.version):
             return Fired(False)
-        receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
-        # Taking a run may have ended others of the job: it is to be looked at again.
-        job = self._jobs.get(firing.job_id, job)
+        receipts: tuple[Receipt | None, ...] = ()
+        if firing.runs:
+            receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
+            # Taking a run may have ended others of the job: it is to be looked at again.
+            job = self._jobs.get(firing.job_id, job)
         kept = self._fires.get(job.id)
         after, records = applied(job, firing, receipts, now, kept[-1] if kept else None)
         self._put(after, now)
@@ -183,15 +185,16 @@ class Jobs:
         return self._soonest is not None and (before is None or self._soonest < before)
 
     def _put(self, job: JobRecord, now: int) -> None:
-        known = self._jobs.get(job.id)
-        self._jobs[job.id] = job
-        self._latest = max(self._latest, now)
-        fire_at = job.state.fire_at
+        jobs, job_id, fire_at = self._jobs, job.id, job.state.fire_at
+        known = jobs.get(job_id)
+        jobs[job_id] = job
+        if now > self._latest:
+            self._latest = now
         if known is None or known.state.fire_at != fire_at:
             self._moved = True
             if fire_at is not None:
-                heappush(self._coming, (fire_at, job.id))
-            if len(self._coming) > 2 * len(self._jobs) + SPARE:
+                heappush(self._coming, (fire_at, job_id))
+            if len(self._coming) > 2 * len(jobs) + SPARE:
                 self._coming = [place for place in set(self._coming) if self._stands(place)]
                 heapify(self._coming)
 
@@ -212,17 +215,23 @@ class Jobs:
     def _sort_out(self, now: int) -> None:
         """Move what has come to the list of what is due."""
         self.soonest()
-        while self._coming and (self._coming[0][0] <= now or not self._stands(self._coming[0])):
-            place = heappop(self._coming)
-            spot = bisect_right(self._due, place, self._gone)
-            if self._stands(place) and (spot == self._gone or self._due[spot - 1] != place):
-                self._due.insert(spot, place)
+        coming, due = self._coming, self._due
+        while coming and (coming[0][0] <= now or not self._stands(coming[0])):
+            place = heappop(coming)
+            if not self._stands(place):
+                continue
+            if not due or place > due[-1]:
+                due.append(place)  # as most: they come one after the other
+                continue
+            spot = bisect_right(due, place, self._gone)
+            if spot == self._gone or due[spot - 1] != place:
+                due.insert(spot, place)
         # The clock may have been set back.
-        while self._due and self._due[-1][0] > now:
-            place = self._due.pop()
+        while due and due[-1][0] > now:
+            place = due.pop()
             if self._stands(place):
-                heappush(self._coming, place)
-        self._gone = min(self._gone, len(self._due))
+                heappush(coming, place)
+        self._gone = min(self._gone, len(due))
 
     def _stands(self, place: Place) -> bool:
         job = self._jobs.get(place[1])
