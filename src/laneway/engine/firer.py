@@ -61,6 +61,10 @@ class Question(NamedTuple):
     now: int
     jobs: list[JobRecord]
 
+    def takes(self, job: JobRecord) -> bool:
+        """Tell whether the answer may be for this job, too: it was due when the condition was asked."""
+        return len(self.jobs) < TOGETHER and (job.state.fire_at or 0) <= self.now
+
 
 class Firer:
     """Fires the jobs of a store. `answered` is called when jobs were fired because of what a condition said."""
@@ -127,7 +131,7 @@ class Firer:
         return Left(None if page.next_at is None else page.next_at - page.now, asked_at, bool(seen))
 
     def _plain(self, page: DueJobs, asked: dict[str, Question]) -> list[JobRecord]:
-        """Return those that can be decided at once; ask the conditions of the others, or add to what this pass asked."""
+        """Return those that can be decided at once; ask the conditions of the others, or add to what was `asked`."""
         plain, asking, fires = [], self._asking, self._knowing.fires
         for job in page.jobs:
             if not fires(job.spec):
@@ -138,10 +142,8 @@ class Firer:
             elif condition not in asking:
                 question = asked[condition] = Question(page.now, [job])
                 asking[condition] = asyncio.create_task(self._ask(condition, question))
-            elif (known := asked.get(condition)) is not None and len(known.jobs) < TOGETHER:
-                # What the condition says holds for what was due when it was asked.
-                if (job.state.fire_at or 0) <= known.now:
-                    known.jobs.append(job)
+            elif (known := asked.get(condition)) is not None and known.takes(job):
+                known.jobs.append(job)
         return plain
 
     async def _ask(self, condition: str, question: Question) -> None:

@@ -149,7 +149,7 @@ def _numbered(records: Sequence[FireRecord], written: int, before: FireRecord | 
 
 def _counted(state: JobState, records: Sequence[FireRecord], nth: int) -> JobState:
     """Return the job's state with what it counts once these are written, up to the `nth` of all."""
-    fired, skipped, missed, written = state.fired, state.skipped, state.missed, state.records
+    fired, skipped, missed = state.fired, state.skipped, state.missed
     for record in records:
         kind = record.kind
         if kind is _FIRED:
@@ -158,7 +158,7 @@ def _counted(state: JobState, records: Sequence[FireRecord], nth: int) -> JobSta
             skipped += record.count
         elif kind is _MISSED:
             missed += record.count
-    return replace(state, fired=fired, skipped=skipped, missed=missed, records=nth if nth > written else written)
+    return replace(state, fired=fired, skipped=skipped, missed=missed, records=max(nth, state.records))
 
 
 def _goes_on(last: FireRecord, record: FireRecord) -> bool:

@@ -75,7 +75,7 @@ def decide(record: JobRecord, now: int, zone: str, verdict: Verdict | None = Non
         held_until=None,
         held_by=None,
     )
-    closed = verdict.value if verdict is not None else BREAKER_OPEN if state.probe is not None else None
+    closed = verdict._value_ if verdict is not None else BREAKER_OPEN if state.probe is not None else None
     if closed is not None:
         return _firing(record, after, (), (_stretch(_SKIPPED, slots, slots.count, closed),), now)
     late = now - max(spread(record, slots.newest[-1]), state.held_until or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -35,7 +36,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, JobRecord] = {}
         self._names: dict[tuple[str | None, str], str] = {}
-        self._fires: dict[str, list[FireRecord]] = {}  # by job, in the order of their numbers
+        self._fires: defaultdict[str, list[FireRecord]] = defaultdict(list)  # by job, in the order of their numbers
         self._recorded: set[str | None] = set()  # the ids of the runs in them
         self._coming: list[Place] = []
         self._due: list[Place] = []
@@ -104,7 +105,7 @@ class Jobs:
         if job.id not in self._jobs:
             self._names[job.spec.owner, job.spec.name] = job.id
             self._put(job, self._latest)
-            self._keep(job.id, fires)
+            self._keep(self._fires[job.id], fires)
 
     def clear(self) -> None:
         """Forget all jobs."""
@@ -136,10 +137,10 @@ class Jobs:
             receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
             # Taking a run may have ended others of the job: it is to be looked at again.
             job = self._jobs.get(firing.job_id, job)
-        kept = self._fires.get(job.id)
+        kept = self._fires[job.id]
         after, records = applied(job, firing, receipts, now, kept[-1] if kept else None)
         self._put(after, now)
-        self._keep(job.id, records)
+        self._keep(kept, records)
         return Fired(True, receipts)
 
     def hear(self, run: Record, now: int) -> None:
@@ -156,7 +157,7 @@ class Jobs:
         self._put(after, now)
         told = alarm(job, after, error, now)
         if told is not None:
-            self._keep(job.id, [told])
+            self._keep(self._fires[job.id], [told])
 
     def restart_time(self, now: int) -> None:
         """Take this for the latest time; see `JobStore.restart_time`."""
@@ -188,8 +189,7 @@ class Jobs:
         jobs, job_id, fire_at = self._jobs, job.id, job.state.fire_at
         known = jobs.get(job_id)
         jobs[job_id] = job
-        if now > self._latest:
-            self._latest = now
+        self._latest = max(self._latest, now)
         if known is None or known.state.fire_at != fire_at:
             self._moved = True
             if fire_at is not None:
@@ -198,11 +198,8 @@ class Jobs:
                 self._coming = [place for place in set(self._coming) if self._stands(place)]
                 heapify(self._coming)
 
-    def _keep(self, job_id: str, records: Iterable[FireRecord]) -> None:
-        """Write records, of which the first may be the last one once more; let the oldest go."""
-        kept = self._fires.get(job_id)
-        if kept is None:
-            kept = self._fires[job_id] = []
+    def _keep(self, kept: list[FireRecord], records: Iterable[FireRecord]) -> None:
+        """Add to what is kept of a job: the first may be the last one once more. Let the oldest go."""
         for record in records:
             if kept and kept[-1].nth == record.nth:
                 kept.pop()
@@ -216,16 +213,16 @@ class Jobs:
         """Move what has come to the list of what is due."""
         self.soonest()
         coming, due = self._coming, self._due
-        while coming and (coming[0][0] <= now or not self._stands(coming[0])):
+        while coming and coming[0][0] <= now:
             place = heappop(coming)
-            if not self._stands(place):
-                continue
             if not due or place > due[-1]:
                 due.append(place)  # as most: they come one after the other
-                continue
-            spot = bisect_right(due, place, self._gone)
-            if spot == self._gone or due[spot - 1] != place:
-                due.insert(spot, place)
+            else:
+                spot = bisect_right(due, place, self._gone)
+                if spot == self._gone or due[spot - 1] != place:
+                    due.insert(spot, place)
+        while coming and not self._stands(coming[0]):
+            heappop(coming)
         # The clock may have been set back.
         while due and due[-1][0] > now:
             place = due.pop()
