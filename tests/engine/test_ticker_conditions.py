@@ -202,8 +202,14 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
     worker: Scheduler, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(firer, "PAGE", 2)
-    asked, pages, store = list[int](), list[int](), await worker.open()
-    worker._knowing.conditions["open"] = lambda: asked.append(1)  # and says no
+    asked, pages, read, store = list[int](), list[int](), asyncio.Event(), await worker.open()
+
+    async def closed() -> bool:
+        asked.append(1)
+        await read.wait()
+        return False
+
+    worker._knowing.conditions["open"] = closed
     for number in range(8):
         await add_job(worker, f"job-{number}", MINUTELY, enabled_when="open")
     await clock.advance(60)
@@ -212,6 +218,8 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
     async def counted_page(**page: Any) -> DueJobs:
         found = await due_jobs(**page)
         pages.append(len(found.jobs))
+        if not found.jobs:
+            read.set()
         return found
 
     monkeypatch.setattr(store, "due_jobs", counted_page)
