@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from laneway import DailyAt, Scheduler
+from laneway import DailyAt, Every, Scheduler
 from laneway.core.instants import micros
 from laneway.core.jobs.record import FireKind, Verdict
-from laneway.engine import knowing
+from laneway.engine import firer, knowing
+from laneway.engine.firer import Firer
+from laneway.ports.jobs import DueJobs
 from laneway.testing import FakeClock
 from laneway.testing.jobs import standing
 from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
@@ -194,3 +196,64 @@ async def test_a_condition_that_says_nothing_forbids_on_record_and_ends_no_worke
 
     assert (skipped.kind, skipped.reason) == (FireKind.SKIPPED, "gating_error")
     assert started.of("plain") == [START + MINUTE]
+
+
+async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill(
+    worker: Scheduler, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firer, "PAGE", 2)
+    asked, pages, read, store = list[int](), list[int](), asyncio.Event(), await worker.open()
+
+    async def closed() -> bool:
+        asked.append(1)
+        await read.wait()
+        return False
+
+    worker._knowing.conditions["open"] = closed
+    for number in range(8):
+        await add_job(worker, f"job-{number}", MINUTELY, enabled_when="open")
+    await clock.advance(60)
+    due_jobs = store.due_jobs
+
+    async def counted_page(**page: Any) -> DueJobs:
+        found = await due_jobs(**page)
+        pages.append(len(found.jobs))
+        if not found.jobs:
+            read.set()
+        return found
+
+    monkeypatch.setattr(store, "due_jobs", counted_page)
+
+    won = await Firer(store, clock, worker._knowing).fire_all()
+
+    assert (won, len(asked)) == (8, 1)
+    assert pages == [2, 2, 2, 2, 0, 0]  # and nothing in the pass after they were fired
+
+
+async def test_what_a_condition_said_before_a_job_was_due_is_not_said_of_that_job(
+    worker: Scheduler, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firer, "PAGE", 1)
+    store = await worker.open()
+    for name, anchor in (("early", START), ("late", START + timedelta(seconds=61))):
+        await add_job(worker, name, Every(60, anchor=anchor), enabled_when="open")
+    opened = asyncio.Event()
+    worker._knowing.conditions["open"] = opened.wait
+    await clock.advance(60)
+    pages = store.due_jobs
+
+    async def later(**page: Any) -> DueJobs:
+        found = await pages(**page)
+        await clock.advance(2)  # between two pages of one pass
+        return found
+
+    monkeypatch.setattr(store, "due_jobs", later)
+    firing = Firer(store, clock, worker._knowing)
+
+    await firing.fire()
+
+    [task] = firing._asking.values()
+    opened.set()
+    await task
+    assert (await standing(store, "early")).state.fired == 1
+    assert (await standing(store, "late")).state.fired == 0

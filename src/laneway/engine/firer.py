@@ -7,7 +7,8 @@ the store takes one of them; whoever comes second has lost nothing, and looks ag
 (it is reported), one whose condition has not answered yet. It stays due in the store, and holds nobody up.
 
 **Conditions** are asked beside everything else, each once for all jobs that name it, so that one that hangs makes only
-those late.
+those late. A pass adds to a question what it finds due later on; else a thousand jobs would be fired in each pass, and
+all the others found again in the next one.
 
 **A clock that was set back** leaves jobs planned too far ahead. When the store's time is behind what was written, all
 jobs are gone through, and set back where that is so, before anything else is fired.
@@ -17,8 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ import msgspec
 
 from laneway.core.instants import SECOND
 from laneway.core.jobs.firing import Firing, decide, set_back
-from laneway.core.jobs.record import JobRecord, Verdict
+from laneway.core.jobs.record import JobRecord
 from laneway.engine.knowing import Knowing
 from laneway.engine.threads import answered_on_thread
 from laneway.errors import StoreError
@@ -34,9 +34,11 @@ from laneway.ports.clock import Clock
 from laneway.ports.jobs import DueJobs, JobFilter, JobStore
 
 log = logging.getLogger("laneway.ticker")
-Decision = Callable[[JobRecord, str], Firing | None]
+Decision = Callable[[JobRecord, int, str], Firing | None]
+Deed = tuple[JobRecord, Firing]  # a job, and what was decided about it
 
 PAGE = 1000  # jobs that are fired in one call
+TOGETHER = 10 * PAGE  # jobs that one answer of a condition decides about
 BEHIND = SECOND  # a store whose time is further behind than this was set back
 AT_ONCE = 50  # jobs that are decided on the loop; more would hold it up
 LONG_AGO = 60 * SECOND  # what has been due for so long may have many slots, which take time to count
@@ -53,11 +55,15 @@ class Left(msgspec.Struct, frozen=True):
     aside: bool
 
 
-class Deed(NamedTuple):
-    """A job, and what was decided about it."""
+class Question(NamedTuple):
+    """What a condition was asked at this time, and the jobs that were due then and wait for the answer."""
 
-    job: JobRecord
-    firing: Firing
+    now: int
+    jobs: list[JobRecord]
+
+    def takes(self, job: JobRecord) -> bool:
+        """Tell whether the answer may be for this job, too: it was due when the condition was asked."""
+        return len(self.jobs) < TOGETHER and (job.state.fire_at or 0) <= self.now
 
 
 class Firer:
@@ -105,15 +111,15 @@ class Firer:
 
     async def _pass(self) -> Left | None:
         """Go through all that is due, once; return what is left, None if something was written: then look again."""
-        after, wrote, seen = (0, ""), False, set[str]()
+        after, wrote, seen, asked = (0, ""), False, set[str](), dict[str, Question]()
         while True:
             asked_at = self._clock.monotonic()
             page = await self._store.due_jobs(limit=PAGE, after=after)
             if page.behind > BEHIND:
                 await self._set_back(page.now)
                 return None
-            seen.update(job.id for job in page.jobs)
-            deeds = await self._decided(self._plain(page), partial(_fire, now=page.now), page.now)
+            seen.update([job.id for job in page.jobs])
+            deeds = await self._decided(self._plain(page, asked), decide, page.now)
             wrote = await self._write(deeds) or wrote
             if len(page.jobs) < PAGE:
                 break
@@ -124,25 +130,31 @@ class Firer:
             return None
         return Left(None if page.next_at is None else page.next_at - page.now, asked_at, bool(seen))
 
-    def _plain(self, page: DueJobs) -> list[JobRecord]:
-        """Return those that can be decided at once; begin to ask the conditions of the others."""
-        plain, gated = [], defaultdict[str, list[JobRecord]](list)
+    def _plain(self, page: DueJobs, asked: dict[str, Question]) -> list[JobRecord]:
+        """Return those that can be decided at once; ask the conditions of the others, or add to what was `asked`."""
+        plain, asking, fires = [], self._asking, self._knowing.fires
         for job in page.jobs:
-            condition = job.spec.enabled_when
-            if not self._knowing.fires(job.spec) or condition in self._asking:
+            if not fires(job.spec):
                 continue
+            condition = job.spec.enabled_when
             if condition is None:
                 plain.append(job)
-            else:
-                gated[condition].append(job)
-        for condition, jobs in gated.items():
-            self._asking[condition] = asyncio.create_task(self._ask(condition, jobs, page.now))
+            elif condition not in asking:
+                question = asked[condition] = Question(page.now, [job])
+                asking[condition] = asyncio.create_task(self._ask(condition, question))
+            elif (known := asked.get(condition)) is not None and known.takes(job):
+                known.jobs.append(job)
         return plain
 
-    async def _ask(self, condition: str, jobs: list[JobRecord], now: int) -> None:
+    async def _ask(self, condition: str, question: Question) -> None:
+        now, jobs = question
+        wrote, first = False, 0
         try:
             verdict = await self._knowing.verdict(jobs[0].spec)
-            wrote = await self._write(await self._decided(jobs, partial(_fire, now=now, verdict=verdict), now))
+            while some := jobs[first : first + PAGE]:
+                first += len(some)  # Race: the pass may add to them meanwhile
+                deeds = await self._decided(some, partial(decide, verdict=verdict), now)
+                wrote = await self._write(deeds) or wrote
             self._failed = None
         except StoreError as error:
             log.warning("cannot fire jobs that %r decides about: %s; trying again", condition, error)
@@ -157,18 +169,16 @@ class Firer:
     async def _decided(self, jobs: Sequence[JobRecord], decision: Decision, now: int) -> list[Deed]:
         """Decide about these jobs; report those that cannot be decided about, and leave them out."""
         long = len(jobs) > AT_ONCE or any(now - (job.state.next_at or now) > LONG_AGO for job in jobs)
-        work = partial(_decided, jobs, self._zones(jobs), decision)
+        work = partial(_decided, jobs, self._zones(jobs), decision, now)
         deeds, bad = await answered_on_thread("laneway-ticker", work) if long else work()
         for job, error in bad:
             self._complain(job, error)
         return deeds
 
-    def _zones(self, jobs: Iterable[JobRecord]) -> list[str]:
-        known: dict[str | None, str] = {}
-        for job in jobs:
-            if job.spec.owner not in known:
-                known[job.spec.owner] = self._knowing.zone(job.spec)
-        return [known[job.spec.owner] for job in jobs]
+    def _zones(self, jobs: Sequence[JobRecord]) -> dict[str | None, str]:
+        """Return the zones that these jobs are in, by owner."""
+        specs = {job.spec.owner: job.spec for job in jobs}
+        return {owner: self._knowing.zone(spec) for owner, spec in specs.items()}
 
     def _complain(self, job: JobRecord, error: Exception) -> None:
         said = (job.spec.name, f"{type(error).__name__}: {error}")
@@ -183,17 +193,17 @@ class Firer:
         if not deeds:
             return False
         try:
-            fired = await self._store.fire([deed.firing for deed in deeds])
+            fired = await self._store.fire([firing for _, firing in deeds])
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001  # one bad job must not keep the others from firing
             if len(deeds) > 1:
                 return any([await self._write([deed]) for deed in deeds])
-            self._complain(deeds[0].job, error)
+            self._complain(deeds[0][0], error)
             return False
-        self.won += sum(one.won for one in fired)
-        for deed in deeds if self._bad else ():
-            self._bad.pop(deed.job.id, None)
+        self.won += sum([one.won for one in fired])
+        for job, _ in deeds if self._bad else ():
+            self._bad.pop(job.id, None)
         return True
 
     async def _set_back(self, now: int) -> None:
@@ -201,30 +211,23 @@ class Firer:
         log.warning("the clock was set back; jobs are planned anew")
         after = ("", "")
         while jobs := await self._store.jobs(JobFilter(on=True), limit=PAGE, after=after):
-            deeds = await self._decided(jobs, partial(_set_back, now=now), now)
+            deeds = await self._decided(jobs, set_back, now)
             # A job that has changed meanwhile must not be passed by, so the page is looked at until nothing is left.
             if not await self._write(deeds):
                 after = (jobs[-1].spec.name, jobs[-1].id)
         await self._store.restart_time()
 
 
-def _fire(job: JobRecord, zone: str, *, now: int, verdict: Verdict | None = None) -> Firing:
-    return decide(job, now, zone, verdict)
-
-
-def _set_back(job: JobRecord, zone: str, *, now: int) -> Firing | None:
-    return set_back(job, now, zone)
-
-
 def _decided(
-    jobs: Sequence[JobRecord], zones: Sequence[str], decision: Decision
+    jobs: Sequence[JobRecord], zones: Mapping[str | None, str], decision: Decision, now: int
 ) -> tuple[list[Deed], list[tuple[JobRecord, Exception]]]:
     deeds, bad = list[Deed](), list[tuple[JobRecord, Exception]]()
-    for job, zone in zip(jobs, zones, strict=True):
+    for job in jobs:
         try:
-            firing = decision(job, zone)
+            firing = decision(job, now, zones[job.spec.owner])
         except Exception as error:  # noqa: BLE001  # one bad job must not keep the others from firing
             bad.append((job, error))
         else:
-            deeds += [] if firing is None else [Deed(job, firing)]
+            if firing is not None:
+                deeds.append((job, firing))
     return deeds, bad

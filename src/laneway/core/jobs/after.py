@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from laneway.core.jobs.firing import Firing
 from laneway.core.jobs.holding import charged, untried
 from laneway.core.jobs.planning import awaits_end, changed, next_of, planned, with_next
 from laneway.core.jobs.record import FireKind, FireRecord, Halt, JobRecord, JobState
 from laneway.core.jobs.tie import JobTie
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Ties, Why
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.states import RunState
+
+# Names of their own: looking up an enum's member costs more than what is done with it.
+_FIRED, _SKIPPED, _MISSED, _ACCEPTED = FireKind.FIRED, FireKind.SKIPPED, FireKind.MISSED, ReceiptOutcome.ACCEPTED
 
 ERROR_LIMIT = 4000  # characters of the last error that a job remembers
 BY_HAND, MADE_UP_FOR, OVERLAP = "by_hand", "caught_up", "overlap"  # reasons of records
@@ -34,25 +37,15 @@ def applied(
     `receipts` are those of the firing's runs, None for a fire that was there before. A skip or a miss goes on record
     with the one before if that tells the same of earlier fires.
     """
-    after = record if firing.state is None else msgspec.structs.replace(record, state=firing.state)
-    records, changes = list(firing.records), dict[str, Any]()
-    for run, receipt in zip(firing.runs, receipts, strict=True):
-        tie = (run.ties or Ties()).job
-        is_made = receipt is not None and receipt.outcome is ReceiptOutcome.ACCEPTED
-        if after.state.probe == run.id and not is_made:
-            after = untried(after, now)  # nothing of it will end
-        if receipt is None or tie is None:
-            continue
-        records.append(_record(run, tie, receipt, by_hand=firing.version is None))
-        if is_made:
-            changes = {"last_at": tie.at, "last_run": run.id, "last_state": None, "last_error": None}
-    if firing.runs and not changes:
-        after = _left_alone(after, now)
-    numbered = _numbered(records, after.state.records, before, now)
+    state = record.state if firing.state is None else firing.state
+    records: Sequence[FireRecord] = firing.records
+    if firing.runs:
+        state, made = _with_runs(replace(record, state=state), firing, receipts, now)
+        records = [*records, *made]
+    numbered = _numbered(records, state.records, before, now)
     if numbered:
-        changes["records"] = max(after.state.records, numbered[-1].nth)
-    state = msgspec.structs.replace(after.state, **changes, **_counts(after.state, records))
-    return msgspec.structs.replace(after, state=state, version=record.version + 1), numbered
+        state = _counted(state, records, numbered[-1].nth)
+    return replace(record, state=state, version=record.version + 1), numbered
 
 
 def ended(
@@ -63,7 +56,7 @@ def ended(
     A run that somebody asked for `by_hand` ends no job that is still to fire, or that was disabled before it could.
     """
     spec, is_newest = record.spec, run_id == record.state.last_run
-    after = msgspec.structs.replace(record, version=record.version + 1)
+    after = replace(record, version=record.version + 1)
     if record.state.probe == run_id:
         after = changed(after, probe=None) if state in (RunState.SUCCEEDED, RunState.FAILED) else untried(after, now)
     if is_newest:
@@ -97,6 +90,26 @@ def alarm(before: JobRecord, after: JobRecord, error: str | None, now: int) -> F
     return FireRecord(kind=FireKind.FAILING, first=now, last=now, count=failures, reason=said, at=now, nth=nth)
 
 
+def _with_runs(
+    after: JobRecord, firing: Firing, receipts: Sequence[Receipt | None], now: int
+) -> tuple[JobState, list[FireRecord]]:
+    """Return what the job is after the runs of a firing, but for its counts, and what is put on record of them."""
+    records, changes = list[FireRecord](), dict[str, Any]()
+    for run, receipt in zip(firing.runs, receipts, strict=True):
+        tie = None if run.ties is None else run.ties.job
+        is_made = receipt is not None and receipt.outcome is _ACCEPTED
+        if after.state.probe == run.id and not is_made:
+            after = untried(after, now)  # nothing of it will end
+        if receipt is None or tie is None:
+            continue
+        records.append(_record(run, tie, receipt, by_hand=firing.version is None))
+        if is_made:
+            changes = {"last_at": tie.at, "last_run": run.id, "last_state": None, "last_error": None}
+    if not changes:
+        return _left_alone(after, now).state, records
+    return replace(after.state, **changes), records
+
+
 def _has_fires_left(record: JobRecord) -> bool:
     return record.state.next_at is not None or (not record.is_on and record.state.halted is None)
 
@@ -112,7 +125,7 @@ def _left_alone(record: JobRecord, now: int) -> JobRecord:
 
 
 def _record(run: NewRun, tie: JobTie, receipt: Receipt, *, by_hand: bool) -> FireRecord:
-    if receipt.outcome is ReceiptOutcome.ACCEPTED:
+    if receipt.outcome is _ACCEPTED:
         reason = BY_HAND if by_hand else MADE_UP_FOR if tie.overlap is None else None
         return FireRecord(kind=FireKind.FIRED, first=tie.at, last=tie.at, reason=reason, run_id=run.id)
     busy = receipt.reason in (Why.SESSION_BUSY, Why.SESSION_FULL)
@@ -124,30 +137,31 @@ def _numbered(records: Sequence[FireRecord], written: int, before: FireRecord | 
     for record in records:
         last = numbered[-1] if numbered else before
         if last is not None and _goes_on(last, record):
-            joined = msgspec.structs.replace(
+            joined = replace(
                 last, last=record.last, count=last.count + record.count, more=last.more or record.more, at=now
             )
             numbered = [*numbered[:-1], joined]
         else:
             written += 1
-            numbered.append(msgspec.structs.replace(record, nth=written, at=now))
+            numbered.append(replace(record, nth=written, at=now))
     return numbered
 
 
-def _counts(state: JobState, records: Sequence[FireRecord]) -> dict[str, int]:
-    """Return what the job counts once these are written."""
+def _counted(state: JobState, records: Sequence[FireRecord], nth: int) -> JobState:
+    """Return the job's state with what it counts once these are written, up to the `nth` of all."""
     fired, skipped, missed = state.fired, state.skipped, state.missed
     for record in records:
-        if record.kind is FireKind.FIRED:
+        kind = record.kind
+        if kind is _FIRED:
             fired += record.count
-        elif record.kind is FireKind.SKIPPED:
+        elif kind is _SKIPPED:
             skipped += record.count
-        elif record.kind is FireKind.MISSED:
+        elif kind is _MISSED:
             missed += record.count
-    return {"fired": fired, "skipped": skipped, "missed": missed}
+    return replace(state, fired=fired, skipped=skipped, missed=missed, records=max(nth, state.records))
 
 
 def _goes_on(last: FireRecord, record: FireRecord) -> bool:
-    if record.kind is not FireKind.SKIPPED and record.kind is not FireKind.MISSED:
+    if record.kind is not _SKIPPED and record.kind is not _MISSED:
         return False
     return (last.kind, last.reason) == (record.kind, record.reason) and last.last < record.first

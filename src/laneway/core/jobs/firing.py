@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 import msgspec
+from msgspec.structs import replace
 
 from laneway.core.instants import SECOND
 from laneway.core.jobs.holding import BREAKER_OPEN, held_for
@@ -22,6 +23,9 @@ from laneway.core.jobs.slots import CAUGHT_UP, Slots, slots_due
 from laneway.core.jobs.tie import JobTie, Overlap
 from laneway.core.memos import derived_id
 from laneway.core.run import NewRun, Receipt, Ties
+
+# Names of their own: looking up an enum's member costs more than what is done with it.
+_SKIPPED, _MISSED = FireKind.SKIPPED, FireKind.MISSED
 
 LIVE = 30 * SECOND  # a fire no later than this is not missed
 
@@ -60,27 +64,33 @@ def decide(record: JobRecord, now: int, zone: str, verdict: Verdict | None = Non
             # Its owner lives elsewhere now: this is no fire any more. If none is left there, it is the last one.
             return Firing(job_id=record.id, version=record.version, state=with_next(record, moved, zone).state)
     slots = slots_due(record, now, zone)
-    newest = slots.newest[-1]
-    after = record
-    if verdict is not None or (state.verdict, state.held_until, state.held_by) != (None, None, None):
-        after = changed(record, verdict=verdict, held_until=None, held_by=None)
-    after = with_next(after, slots.following, zone)
-    closed = verdict.value if verdict is not None else BREAKER_OPEN if state.probe is not None else None
+    following = slots.following
+    after = replace(
+        state,
+        next_at=following,
+        # Not `with_next`: it is held back no more.
+        fire_at=None if following is None else spread(record, following),
+        zone=zone,
+        verdict=verdict,
+        held_until=None,
+        held_by=None,
+    )
+    closed = verdict._value_ if verdict is not None else BREAKER_OPEN if state.probe is not None else None
     if closed is not None:
-        return _firing(record, after, (), (_stretch(FireKind.SKIPPED, slots, slots.count, closed),), now)
-    late = now - max(spread(record, newest), state.held_until or 0)
+        return _firing(record, after, (), (_stretch(_SKIPPED, slots, slots.count, closed),), now)
+    late = now - max(spread(record, slots.newest[-1]), state.held_until or 0)
     taken, reason = _made_up_for(record.spec, slots, late)
     taken = _waited(taken, state)
     records: tuple[FireRecord, ...] = ()
     if left := slots.count - len(taken):
         held = state.held_by if taken else None
-        kind, why = (FireKind.MISSED, reason) if held is None else (FireKind.SKIPPED, held)
+        kind, why = (_MISSED, reason) if held is None else (_SKIPPED, held)
         records = (_stretch(kind, slots, left, why),)
     # Beside fires that are made up for, the newest is no live one: its overlap rule would turn against them.
     live = late <= LIVE and len(taken) == 1
     runs = tuple([run_of(record, nominal, live=live) for nominal in taken])
     if runs and state.held_by == BREAKER_OPEN:
-        after = changed(after, probe=runs[-1].id)
+        after = replace(after, probe=runs[-1].id)
     return _firing(record, after, runs, records, now)
 
 
@@ -102,7 +112,7 @@ def set_back(record: JobRecord, now: int, zone: str) -> Firing | None:
 def by_hand(record: JobRecord, run_id: str, now: int) -> Firing:
     """Return a fire that somebody asked for, whatever the schedule says: it leaves the job's plan alone."""
     run = run_of(record, now, live=True, by_hand=True)
-    return Firing(job_id=record.id, runs=(msgspec.structs.replace(run, id=run_id),))
+    return Firing(job_id=record.id, runs=(replace(run, id=run_id),))
 
 
 def run_of(record: JobRecord, nominal: int, *, live: bool, by_hand: bool = False) -> NewRun:
@@ -158,11 +168,11 @@ def _stretch(kind: FireKind, slots: Slots, count: int, reason: str) -> FireRecor
 
 
 def _firing(
-    record: JobRecord, after: JobRecord, runs: tuple[NewRun, ...], records: tuple[FireRecord, ...], now: int
+    record: JobRecord, after: JobState, runs: tuple[NewRun, ...], records: tuple[FireRecord, ...], now: int
 ) -> Firing:
-    if not runs and awaits_end(record.spec.rule):
-        after = planned(after, now, after.state.zone)  # nothing will end
-    elif not runs and after.state.next_at is None:
-        missed = records[-1].kind is FireKind.MISSED
-        after = changed(after, halted=Halt.MISSED if missed else Halt.SKIPPED)
-    return Firing(job_id=record.id, version=record.version, state=after.state, runs=runs, records=records)
+    if not runs and after.next_at is None:
+        if awaits_end(record.spec.rule):
+            after = planned(replace(record, state=after), now, after.zone).state  # nothing will end
+        else:
+            after = replace(after, halted=Halt.MISSED if records[-1].kind is _MISSED else Halt.SKIPPED)
+    return Firing(job_id=record.id, version=record.version, state=after, runs=runs, records=records)

@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from laneway.core.instants import MICRO, SECOND, instant, micros
-from laneway.core.jobs.planning import awaits_end, next_of, spread
+from laneway.core.jobs.planning import next_of, spread
 from laneway.core.jobs.record import JobRecord
 from laneway.core.schedules import Every, Schedule
 
@@ -35,8 +35,6 @@ def slots_due(record: JobRecord, now: int, zone: str) -> Slots:
     """Return the job's nominal times from its next one up to now whose jitter is over."""
     rule, first = record.spec.rule, record.state.next_at
     assert first is not None
-    if awaits_end(rule):
-        return Slots(first, (first,), 1, None)
     slots = _by_period(rule, first, now) if isinstance(rule, Every) else _one_by_one(rule, first, now, zone)
     if slots.count > 1 and spread(record, slots.newest[-1]) > now:
         newest, last = slots.newest[:-1], slots.newest[-1]
@@ -45,7 +43,7 @@ def slots_due(record: JobRecord, now: int, zone: str) -> Slots:
 
 
 def _by_period(rule: Every, first: int, now: int) -> Slots:
-    following = next_of(rule, first, "UTC")
+    following = None if rule.after == "end" else rule.following(first)
     if following is None or following > now:
         return Slots(first, (first,), 1, following)
     assert isinstance(rule.period, timedelta)
@@ -54,7 +52,7 @@ def _by_period(rule: Every, first: int, now: int) -> Slots:
     more = (now - following) // period + 1
     later = (following + period * nth for nth in range(max(0, more - KEPT), more))
     newest = (first, *later)[-KEPT:]
-    return Slots(first, newest, more + 1, next_of(rule, newest[-1], "UTC"))
+    return Slots(first, newest, more + 1, rule.following(newest[-1]))
 
 
 def _one_by_one(rule: Schedule, first: int, now: int, zone: str) -> Slots:

@@ -17,6 +17,7 @@ from laneway.stores.memory.records import Record
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
 
 Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
+QUEUED = 1  # the spot of a run in a session's queue
 
 
 class Order:
@@ -93,7 +94,12 @@ class Order:
 
 
 class Heaps:
-    """Shelves for `core.flow.Flow`, and the future runs beside them."""
+    """Shelves for `core.flow.Flow`, and the future runs beside them.
+
+    What a session holds back is a *queue* of the runs themselves while they come and go in order; else, and until it
+    holds none, it is an `Order`. A run that was held for long is in no cache any more, and an entry of it, with its
+    spot, would be two more things to fetch from memory when its turn comes. A queued run's rank is its place.
+    """
 
     def __init__(self) -> None:
         self.clear()
@@ -102,12 +108,13 @@ class Heaps:
         """Have nothing on any shelf."""
         self._ready: dict[str, Order] = {}
         self._parked: dict[tuple[str, str], Order] = {}
-        self._held: dict[str, Order] = {}
+        self._queues: dict[str, deque[Record]] = {}  # by session: what it holds back
+        self._held: dict[str, Order] = {}  # the same of sessions that have no queue
         self._due = Order()
         self._deadlines: list[tuple[int, int, Record]] = []
         self._aside: dict[str, set[str]] = {}  # per lane: tasks that have a parked set
         self.broken: dict[str, set[str]] = {}  # per lane: keys of circuits that have a parked set
-        self._spots = count(1)
+        self._spots = count(QUEUED + 1)
 
     def put_ready(self, run: Record) -> None:
         """Put the run into its lane's ready order."""
@@ -158,32 +165,64 @@ class Heaps:
     def take_parked(self, lane: str, gate: str) -> Record:
         """Take the first of a parked set."""
         order = self._parked[lane, gate]
-        run = order.take()
-        assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
-        if order.stale or not order.line:
+        line, heap = order.line, order.heap
+        if order.stale or not line:
+            run = order.take()
+            assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
+            self._forget_if_empty(order, lane, gate, run)
+            return run
+        # As `Order.take`: a call less for every run that was parked.
+        run = heappop(heap)[3] if heap and heap[0] < line[0] else line.popleft()[3]
+        if not (line or heap):
             self._forget_if_empty(order, lane, gate, run)
         return run
 
     def put_held(self, run: Record, place: int) -> None:
         """Put the run behind its session."""
-        assert run.session is not None
-        order = self._held.get(run.session)
+        session = run.session
+        assert session is not None
+        run.shelf = _HELD
+        order = self._held.get(session)
         if order is None:
-            order = self._held[run.session] = Order()
-        run.shelf, run.spot = _HELD, next(self._spots)
+            queue = self._queues.get(session)
+            if queue is None:
+                queue = self._queues[session] = deque()
+            if not queue or place > queue[-1].rank:
+                run.spot, run.rank = QUEUED, place
+                queue.append(run)
+                return
+            order = self._ordered(session)
+        run.spot = next(self._spots)
         order.put((place, run.number, run.spot, run))
 
     def take_held(self, session: str) -> Record:
         """Take the first of the session's held runs."""
-        order = self._held[session]
-        # They are held in the order of joining, unless one goes back to the front or is taken out before its turn.
-        run = order.take() if order.heap or order.stale else order.line.popleft()[3]
-        assert run is not None, f"the counts say that session {session} holds runs back"
-        if (order.stale or not order.line) and order.is_empty:
-            del self._held[session]
+        queue = self._queues.get(session)
+        if queue is not None:
+            run = queue.popleft()
+            if not queue:
+                del self._queues[session]
+        else:
+            run = self._take_ordered(session)
         if run.paused:
             run.spot = 0
         return run
+
+    def _take_ordered(self, session: str) -> Record:
+        order = self._held[session]
+        run = order.take()
+        assert run is not None, f"the counts say that session {session} holds runs back"
+        if order.is_empty:
+            del self._held[session]
+        return run
+
+    def _ordered(self, session: str) -> Order:
+        """Make an order of a session's queue: a run comes before others, or is taken out before its turn."""
+        order = self._held[session] = Order()
+        for run in self._queues.pop(session):
+            run.spot = next(self._spots)
+            order.line.append((run.rank, run.number, run.spot, run))
+        return order
 
     def put_due(self, run: Record) -> None:
         """Keep the run until its due time."""
@@ -227,24 +266,23 @@ class Heaps:
 
     def remove(self, run: Record) -> None:
         """Take a run out from wherever it is."""
-        run.spot = 0
         if run.shelf is _HELD and run.session is not None:
-            order = self._held[run.session]
-            order.stale = True
+            order = self._held.get(run.session) or self._ordered(run.session)
+            run.spot, order.stale = 0, True
             if order.is_empty:
                 del self._held[run.session]
         elif run.shelf is _PARKED:
             gate = gate_of(run)
             order = self._parked[run.lane, gate]
-            order.stale = True
+            run.spot, order.stale = 0, True
             self._forget_if_empty(order, run.lane, gate, run)
         else:
             order = self._ready[run.lane] if run.shelf is _READY else self._due
-            order.stale = True
+            run.spot, order.stale = 0, True
 
     def held_by(self, session: str) -> list[Record]:
         """Return what the session holds back, in order."""
-        return self._held[session].sorted() if session in self._held else []
+        return self._held[session].sorted() if session in self._held else list(self._queues.get(session, ()))
 
     def due_of(self, session: str) -> list[Record]:
         """Return the future runs of the session that were never started, by due time."""
@@ -303,6 +341,7 @@ class Heaps:
         """Go through all runs: the shelf, the gate if it is parked, the run."""
         yield from ((READY, None, run) for order in self._ready.values() for run in order)
         yield from ((PARKED, gate, run) for (_, gate), order in self._parked.items() for run in order)
+        yield from ((HELD, None, run) for queue in self._queues.values() for run in queue)
         yield from ((HELD, None, run) for order in self._held.values() for run in order)
         yield from ((DUE, None, run) for run in self._due)
 
@@ -312,6 +351,8 @@ class Heaps:
             yield from ((_READY, None, rank, run) for rank, run in order.ranked())
         for (_, gate), order in self._parked.items():
             yield from ((_PARKED, gate, rank, run) for rank, run in order.ranked())
+        for queue in self._queues.values():
+            yield from ((_HELD, None, run.rank, run) for run in queue)
         for order in self._held.values():
             yield from ((_HELD, None, rank, run) for rank, run in order.ranked())
         yield from ((_DUE, None, rank, run) for rank, run in self._due.ranked())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -35,7 +36,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, JobRecord] = {}
         self._names: dict[tuple[str | None, str], str] = {}
-        self._fires: dict[str, list[FireRecord]] = {}  # by job, in the order of their numbers
+        self._fires: defaultdict[str, list[FireRecord]] = defaultdict(list)  # by job, in the order of their numbers
         self._recorded: set[str | None] = set()  # the ids of the runs in them
         self._coming: list[Place] = []
         self._due: list[Place] = []
@@ -104,7 +105,7 @@ class Jobs:
         if job.id not in self._jobs:
             self._names[job.spec.owner, job.spec.name] = job.id
             self._put(job, self._latest)
-            self._keep(job.id, fires)
+            self._keep(self._fires[job.id], fires)
 
     def clear(self) -> None:
         """Forget all jobs."""
@@ -117,12 +118,12 @@ class Jobs:
     def due(self, now: int, limit: int, after: Place) -> DueJobs:
         """Return what is due; see `JobStore.due_jobs`."""
         self._sort_out(now)
-        found: list[JobRecord] = []
+        get, found = self._jobs.get, list[JobRecord]()
         first = bisect_right(self._due, after, self._gone)
-        while len(found) < limit and first < len(self._due):
-            if self._stands(self._due[first]):
-                found.append(self._jobs[self._due[first][1]])
-            first += 1
+        while some := self._due[first : first + max(0, limit - len(found))]:
+            # As `_stands`: a call less for every job.
+            found += [job for at, job_id in some if (job := get(job_id)) is not None and job.state.fire_at == at]
+            first += len(some)
         next_at = self._coming[0][0] if self._coming else None
         return DueJobs(now, found, next_at, max(0, self._latest - now))
 
@@ -131,13 +132,15 @@ class Jobs:
         job = self._jobs.get(firing.job_id)
         if job is None or (firing.version is not None and firing.version != job.version):
             return Fired(False)
-        receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
-        # Taking a run may have ended others of the job: it is to be looked at again.
-        job = self._jobs.get(firing.job_id, job)
-        kept = self._fires.get(job.id)
+        receipts: tuple[Receipt | None, ...] = ()
+        if firing.runs:
+            receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
+            # Taking a run may have ended others of the job: it is to be looked at again.
+            job = self._jobs.get(firing.job_id, job)
+        kept = self._fires[job.id]
         after, records = applied(job, firing, receipts, now, kept[-1] if kept else None)
         self._put(after, now)
-        self._keep(job.id, records)
+        self._keep(kept, records)
         return Fired(True, receipts)
 
     def hear(self, run: Record, now: int) -> None:
@@ -154,7 +157,7 @@ class Jobs:
         self._put(after, now)
         told = alarm(job, after, error, now)
         if told is not None:
-            self._keep(job.id, [told])
+            self._keep(self._fires[job.id], [told])
 
     def restart_time(self, now: int) -> None:
         """Take this for the latest time; see `JobStore.restart_time`."""
@@ -183,23 +186,20 @@ class Jobs:
         return self._soonest is not None and (before is None or self._soonest < before)
 
     def _put(self, job: JobRecord, now: int) -> None:
-        known = self._jobs.get(job.id)
-        self._jobs[job.id] = job
+        jobs, job_id, fire_at = self._jobs, job.id, job.state.fire_at
+        known = jobs.get(job_id)
+        jobs[job_id] = job
         self._latest = max(self._latest, now)
-        fire_at = job.state.fire_at
         if known is None or known.state.fire_at != fire_at:
             self._moved = True
             if fire_at is not None:
-                heappush(self._coming, (fire_at, job.id))
-            if len(self._coming) > 2 * len(self._jobs) + SPARE:
+                heappush(self._coming, (fire_at, job_id))
+            if len(self._coming) > 2 * len(jobs) + SPARE:
                 self._coming = [place for place in set(self._coming) if self._stands(place)]
                 heapify(self._coming)
 
-    def _keep(self, job_id: str, records: Iterable[FireRecord]) -> None:
-        """Write records, of which the first may be the last one once more; let the oldest go."""
-        kept = self._fires.get(job_id)
-        if kept is None:
-            kept = self._fires[job_id] = []
+    def _keep(self, kept: list[FireRecord], records: Iterable[FireRecord]) -> None:
+        """Add to what is kept of a job: the first may be the last one once more. Let the oldest go."""
         for record in records:
             if kept and kept[-1].nth == record.nth:
                 kept.pop()
@@ -212,17 +212,23 @@ class Jobs:
     def _sort_out(self, now: int) -> None:
         """Move what has come to the list of what is due."""
         self.soonest()
-        while self._coming and (self._coming[0][0] <= now or not self._stands(self._coming[0])):
-            place = heappop(self._coming)
-            spot = bisect_right(self._due, place, self._gone)
-            if self._stands(place) and (spot == self._gone or self._due[spot - 1] != place):
-                self._due.insert(spot, place)
+        coming, due = self._coming, self._due
+        while coming and coming[0][0] <= now:
+            place = heappop(coming)
+            if not due or place > due[-1]:
+                due.append(place)  # as most: they come one after the other
+            else:
+                spot = bisect_right(due, place, self._gone)
+                if spot == self._gone or due[spot - 1] != place:
+                    due.insert(spot, place)
+        while coming and not self._stands(coming[0]):
+            heappop(coming)
         # The clock may have been set back.
-        while self._due and self._due[-1][0] > now:
-            place = self._due.pop()
+        while due and due[-1][0] > now:
+            place = due.pop()
             if self._stands(place):
-                heappush(self._coming, place)
-        self._gone = min(self._gone, len(self._due))
+                heappush(coming, place)
+        self._gone = min(self._gone, len(due))
 
     def _stands(self, place: Place) -> bool:
         job = self._jobs.get(place[1])
