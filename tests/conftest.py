@@ -163,7 +163,7 @@ def postgres_place(postgres_database: str) -> str:
 
 
 def _by_socket(server: Postgres, database: str) -> str:
-    """Return the database's URL by the server's socket, if it is one of ours: an eighth less of the processors' time."""
+    """Return the database's URL by the server's socket, if it is ours: an eighth less of the processors' time."""
     if not isinstance(server, PostgresServer):
         return database
     return server.socket_url.replace("/postgres?", f"/{database.rpartition('/')[2]}?")
