@@ -311,8 +311,10 @@ def install() -> None:
         pip = (PYTHON, "-m", "pip", "install", "--quiet", "--quiet", "--no-compile")
         install_locked(*pip, "--no-deps", "--require-hashes", "--requirement")
         must(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
-        # What a pip that looks for dependencies would have found: one that the lock does not hold.
-        must(PYTHON, "-m", "pip", "check", "--quiet")
+        if not reusable:
+            # What a pip that looks for dependencies would have found: one that the lock does not hold. An environment
+            # that is kept may hold what an older lock left behind, which wants something else and is in nobody's way.
+            must(PYTHON, "-m", "pip", "check")
         # Git, ruff and the like then leave the environment alone, wherever it is.
         (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
         STAMP.write_text("\n".join(stamp()), encoding="utf-8")
