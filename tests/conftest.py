@@ -19,7 +19,7 @@ from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import connect_bare, empty_schema
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
-from laneway.testing.servers import GivenServer, Postgres, Server, any_postgres, any_server
+from laneway.testing.servers import GivenServer, Postgres, PostgresServer, Server, any_postgres, any_server
 from tests.ordering import files_below, shares, spread
 from tests.stores.postgres_links import close_kept_links
 
@@ -127,10 +127,10 @@ def postgres_database(postgres_server: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def emptied_schema(postgres_database: str) -> Iterator[Callable[[], str]]:
+def emptied_schema(postgres_server: Postgres, postgres_database: str) -> Iterator[Callable[[], str]]:
     """Give what empties a schema that a store was made in, and returns its URL: a tenth of the work of a new one."""
     # More patience than a store has by itself: the machine may be busy.
-    url = _in_schema(postgres_database, f"test_{os.getpid()}") + "&timeout=30"
+    url = _in_schema(_by_socket(postgres_server, postgres_database), f"test_{os.getpid()}") + "&timeout=30"
 
     async def make() -> None:
         store = PostgresStore(url, FakeClock())
@@ -160,6 +160,13 @@ def postgres_url(emptied_schema: Callable[[], str]) -> str:
 def postgres_place(postgres_database: str) -> str:
     """The URL of a schema of the test's own, which is not there yet."""
     return _in_schema(postgres_database, f"test_{os.getpid()}_{next(SCHEMAS)}")
+
+
+def _by_socket(server: Postgres, database: str) -> str:
+    """Return the database's URL by the server's socket, if it is ours: an eighth less of the processors' time."""
+    if not isinstance(server, PostgresServer):
+        return database
+    return server.socket_url.replace("/postgres?", f"/{database.rpartition('/')[2]}?")
 
 
 def _in_schema(database: str, schema: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,15 @@ CROWD = 200  # runs
 HEIR = "heir of all"
 
 
+class Seen(NamedTuple):
+    """What a store said of itself, for those who go on with it and would ask for it again."""
+
+    runs: list[Run]
+    lanes: list[LaneState]
+    workers: list[WorkerInfo]
+    tasks: list[TaskState]
+
+
 async def all_runs(store: Store, wanted: RunFilter | None = None) -> list[Run]:
     """Return every run that fits, oldest first, read page by page."""
     found: list[Run] = []
@@ -40,21 +50,19 @@ async def all_runs(store: Store, wanted: RunFilter | None = None) -> list[Run]:
     return found[::-1]
 
 
-async def check_invariants(store: Store, *, logs: bool = True) -> list[Run]:
+async def check_invariants(store: Store, *, logs: bool = True) -> Seen:
     """Assert that what the store says of its runs, lanes, sessions, workers, jobs and (`logs`) events agrees.
 
     It only reads, so it can follow any command. That what may start can also be claimed, `check_drains` shows.
-    It returns the runs, for those who go on with them.
+    It returns what it has read, for `check_drains`.
     """
-    runs = await all_runs(store)
-    await _check_all(store, runs, logs=logs)
-    return runs
+    return await _check_all(store, await all_runs(store), logs=logs)
 
 
-async def _check_all(store: Store, runs: list[Run], *, logs: bool, drained: bool = False) -> None:
+async def _check_all(store: Store, runs: list[Run], *, logs: bool, drained: bool = False) -> Seen:
     # Many at once, here and below: what they cost is mostly the way there and back.
     sessions = _check_no_sessions(store, runs) if drained else _check_sessions(store, runs)
-    found, *_ = await asyncio.gather(
+    found, seen, *_ = await asyncio.gather(
         store.check(), _check_counts(store, runs), sessions, check_waits(store, runs), check_jobs(store, runs)
     )
     assert found == [], found
@@ -63,6 +71,7 @@ async def _check_all(store: Store, runs: list[Run], *, logs: bool, drained: bool
     read = runs[::step] if logs else []
     for first in range(0, len(read), PAGE):
         await asyncio.gather(*(check_log(store, run) for run in read[first : first + PAGE]))
+    return seen
 
 
 async def check_counts(store: Store, runs: list[Run]) -> None:
@@ -70,7 +79,7 @@ async def check_counts(store: Store, runs: list[Run]) -> None:
     await asyncio.gather(_check_counts(store, runs), _check_sessions(store, runs))
 
 
-async def _check_counts(store: Store, runs: list[Run]) -> None:
+async def _check_counts(store: Store, runs: list[Run]) -> Seen:
     _check_numbers(runs)
     counts, lanes, workers, tasks = await asyncio.gather(store.count(), store.lanes(), store.workers(), store.tasks())
     assert counts == Counter(run.state.value for run in runs)
@@ -79,6 +88,7 @@ async def _check_counts(store: Store, runs: list[Run]) -> None:
     if all(_is_open(state) for state in lanes if state.pending):
         check_nobody_sleeps_behind_a_breaker(tasks, workers)
     _check_workers(workers, runs)
+    return Seen(runs, lanes, workers, tasks)
 
 
 def check_limits(runs: Iterable[Run], lanes: Iterable[Lane]) -> None:
@@ -143,18 +153,19 @@ def check_numbers(events: Sequence[Event], after: int = 0) -> None:
         after = event.seq
 
 
-async def check_drains(store: Store, clock: FakeClock, runs: list[Run] | None = None) -> None:
+async def check_drains(store: Store, clock: FakeClock, seen: Seen | None = None) -> None:
     """Bring every run to its end and assert that it comes there: nothing is stranded, no slot and no place leaked.
 
-    It takes over from all incarnations there are, so the test is over after it. `runs` is what the store has, if that
+    It takes over from all incarnations there are, so the test is over after it. `seen` is what the store says, if that
     is known.
     """
-    runs = await all_runs(store) if runs is None else runs
-    heir = await Hand(store, HEIR, tasks=_tasks(runs)).register()
-    others = [worker.incarnation.id for worker in await store.workers() if worker.incarnation.id != HEIR]
-    taken = await _take_over(heir, others)
-    await _open_all(store)
-    runs = await all_runs(store) if taken else runs
+    seen = seen or await _see(store)
+    heir = await Hand(store, HEIR, tasks=_tasks(seen.runs)).register()
+    others = [worker.incarnation.id for worker in seen.workers if worker.incarnation.id != HEIR]
+    if await _take_over(heir, others):
+        seen = await _see(store)
+    await _open_all(store, seen)
+    runs = seen.runs
     for run in runs:
         if run.state is RunState.PAUSED or run.request is Request.PAUSE:
             await store.resume(f"drain {run.id}", run.id)
@@ -165,6 +176,10 @@ async def check_drains(store: Store, clock: FakeClock, runs: list[Run] | None = 
     assert [run for run in runs if not run.ended] == []
     # That lanes are empty then, follows from what is checked of them and of their runs.
     await _check_all(store, runs, logs=True, drained=True)
+
+
+async def _see(store: Store) -> Seen:
+    return Seen(*await asyncio.gather(all_runs(store), store.lanes(), store.workers(), store.tasks()))
 
 
 async def _take_over(heir: Hand, others: Sequence[str]) -> int:
@@ -197,11 +212,10 @@ async def _answer_some(store: Store, runs: Iterable[Run], clock: FakeClock) -> N
             await store.answer(f"drain {run.id}", run.id, "1", name=asked[-1].name)
 
 
-async def _open_all(store: Store) -> None:
+async def _open_all(store: Store, seen: Seen) -> None:
     """Take back whatever an operator has closed, and touch nothing else: what would be stuck shall stay so."""
-    lanes, tasks, sessions, users = await asyncio.gather(
-        store.lanes(), store.tasks(), store.sessions(limit=10_000), store.users(limit=10_000)
-    )
+    lanes, tasks = seen.lanes, seen.tasks
+    sessions, users = await asyncio.gather(store.sessions(limit=10_000), store.users(limit=10_000))
     paused = {(Held.LANE, state.lane.name) for state in lanes if state.paused}
     paused |= {(Held.TASK, state.name) for state in tasks if state.paused}
     paused |= {(Held.USER, state.user) for state in users if state.paused}

@@ -81,11 +81,12 @@ HELD = "held runs could go on, but nothing admits them"
 
 def look(db: Database) -> list[Finding]:
     """Return what does not agree."""
-    findings = [Finding(row[0], rule.wrong) for rule in (*RULES, PARKED) for row in db.execute(_SQL[rule.find])]
-    findings += [
-        Finding(f"session {name}", HELD) for name, book in _sessions(db).items() if book.held and book.admits()
-    ]
-    return findings + [miscounted(*difference) for difference in _miscounts(db)]
+    # All of them before an answer is read: where each is a journey, they make one.
+    asked = [(rule.wrong, db.execute(_SQL[rule.find])) for rule in (*RULES, PARKED)]
+    findings = [Finding(row[0], wrong) for wrong, found in asked for row in found]
+    books = _sessions(db)
+    findings += [Finding(f"session {name}", HELD) for name, book in books.items() if book.held and book.admits()]
+    return findings + [miscounted(*difference) for difference in _miscounts(db, books)]
 
 
 def repair(db: Database, effects: Effects, now: int) -> list[Finding]:
@@ -107,7 +108,7 @@ def _mend(db: Database, rule: Rule) -> None:
 
 
 def _mend_counts(db: Database) -> None:
-    wrong = _miscounts(db)
+    wrong = _miscounts(db, _sessions(db))
     for (kind, *owner, name), _, count in wrong:
         if kind != "session":
             db.execute(_SQL[f"set_{kind}_{name}"], (count, *owner))
@@ -118,7 +119,7 @@ def _mend_counts(db: Database) -> None:
 
 def _list_again(db: Database, names: set[str]) -> None:
     """List the runs of these sessions anew, by where they are."""
-    sessions, spots = SessionBooks(db), _spots(db)
+    sessions, spots = SessionBooks(db), _spots(db, _sessions(db))
     for name in names:
         book = sessions[name]
         list_again(book, [spot for spot in spots if spot.session == name])
@@ -137,12 +138,11 @@ def _let_go_on(db: Database, now: int) -> None:
     transaction.write()
 
 
-def _miscounts(db: Database) -> list[tuple[Key, int, int]]:
-    return differences(_stored(db), recount(_spots(db)))
+def _miscounts(db: Database, books: Mapping[str, SessionBook]) -> list[tuple[Key, int, int]]:
+    return differences(_stored(db, books), recount(_spots(db, books)))
 
 
-def _spots(db: Database) -> list[Spot]:
-    books = _sessions(db)
+def _spots(db: Database, books: Mapping[str, SessionBook]) -> list[Spot]:
     return [_spot(books, Spot(*row)) for row in db.execute(_SQL["spots"])]
 
 
@@ -154,12 +154,11 @@ def _spot(books: Mapping[str, SessionBook], spot: Spot) -> Spot:
     return spot._replace(place=place)
 
 
-def _stored(db: Database) -> Counts:
+def _stored(db: Database, books: Mapping[str, SessionBook]) -> Counts:
     tables = ("lanes", "paces", "turns", "seats", "asides", "broken")
-    stored: dict[Key, int] = {
-        tuple(key): count for table in tables for *key, count in db.execute(_SQL[f"count_{table}"])
-    }
-    for name, book in _sessions(db).items():
+    asked = [db.execute(_SQL[f"count_{table}"]) for table in tables]
+    stored: dict[Key, int] = {tuple(key): count for found in asked for *key, count in found}
+    for name, book in books.items():
         stored |= {("session", name, what): count for what, count in counted(book).items()}
     return stored
 

@@ -38,8 +38,8 @@ class Part:
         """After each test: the invariants hold, and everything can be brought to its end."""
         yield
         # A log only grows until it is drained: what would be wrong with one here still is when the drain is checked.
-        runs = await check_invariants(store, logs=False)
-        await check_drains(store, clock, runs)
+        seen = await check_invariants(store, logs=False)
+        await check_drains(store, clock, seen)
 
 
 def ids(runs: list[Claimed]) -> list[str]:
