@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -309,7 +308,7 @@ def install() -> None:
             make_venv()
         # Most of what is in the packages nobody imports, and it is compiled when somebody does.
         pip = (PYTHON, "-m", "pip", "install", "--quiet", "--quiet", "--no-compile")
-        install_locked(*pip, "--no-deps", "--require-hashes", "--requirement")
+        must(*pip, "--no-deps", "--require-hashes", "--requirement", LOCK)
         must(*pip, "--no-deps", "--no-build-isolation", "--editable", ".")
         if not reusable:
             # What a pip that looks for dependencies would have found: one that the lock does not hold. An environment
@@ -319,30 +318,6 @@ def install() -> None:
         (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
         STAMP.write_text("\n".join(stamp()), encoding="utf-8")
         say(f"Installed in {time.monotonic() - start:.1f} s.")
-
-
-def install_locked(*command: str | Path) -> None:
-    """Let two pips at once install half of the lock each: all that a pip does, it does with one processor.
-
-    Nothing is in both halves, and neither looks for what its packages depend on: the lock holds it.
-    """
-    with tempfile.TemporaryDirectory(prefix="laneway-install-") as scratch:
-        files = [Path(scratch, name) for name in ("one", "other")]
-        for file, half in zip(files, halves(LOCK.read_text(encoding="utf-8")), strict=True):
-            file.write_text(half, encoding="utf-8")
-        with beside(*command, files[0]) as other:
-            must(*command, files[1])
-            if other() != 0:
-                sys.exit(1)
-
-
-def halves(lock: str) -> list[str]:
-    """Return the lock in two halves that take as long: what has many files takes long to be found among them."""
-    found = ["", ""]
-    for entry in sorted(re.split(r"^(?=\S)", lock, flags=re.MULTILINE), key=len, reverse=True):
-        found.sort(key=len)
-        found[0] += entry
-    return found
 
 
 def is_current() -> bool:

@@ -72,27 +72,6 @@ def test_a_folder_that_is_no_environment_is_never_removed(checkout: Path, monkey
     assert (precious / "chapter-1").exists()
 
 
-def test_the_lock_is_installed_in_two_halves_of_which_neither_lacks_anything() -> None:
-    entries = [f"package{nth}==1 \\\n    --hash=sha256:{'0' * nth}\n" for nth in range(20)]
-
-    one, other = dev.halves("# A comment.\n" + "".join(entries))
-
-    assert sorted(f"{one}{other}".splitlines()) == sorted(["# A comment.", *"".join(entries).splitlines()])
-    assert all((entry in one) is not (entry in other) for entry in entries)
-    assert abs(len(one) - len(other)) <= len(entries[-1])
-
-
-@pytest.mark.parametrize("bad", ["one", "other"])
-def test_an_install_fails_if_one_half_does(bad: str, checkout: Path) -> None:
-    script = checkout / "pip.py"
-    script.write_text("import pathlib, sys; sys.exit(pathlib.Path(sys.argv[2]).name == sys.argv[1])", encoding="utf-8")
-
-    dev.install_locked(sys.executable, script, "neither")
-    with pytest.raises(SystemExit) as ended:
-        dev.install_locked(sys.executable, script, bad)
-    assert ended.value.code == 1
-
-
 def test_an_environment_has_the_pip_that_comes_with_python(monkeypatch: pytest.MonkeyPatch) -> None:
     python = dev.VENV / dev.SCRIPTS.name / "python"
     monkeypatch.setattr(dev, "PYTHON", python)
