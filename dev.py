@@ -2,7 +2,8 @@
 
 It needs Python 3.11 and its standard library, nothing else. The first command installs the locked tools into `.venv`;
 every later one sees by the stamp in it that nothing changed, and starts at once and offline.
-All it writes is in the checkout, in the temporary folder and in pip's cache; `LANEWAY_VENV` moves the environment.
+All it writes is in the checkout, in the temporary folder, in `/dev/shm` and in pip's cache; `LANEWAY_VENV` moves the
+environment.
 """
 
 import sys

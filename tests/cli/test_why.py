@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from laneway.cli.reasons import told
+from laneway.core.run import Gate, Reason, Run
+from laneway.engine.clock import SystemClock
+from laneway.stores.sqlite import SQLiteStore
+from laneway.testing.hand import Hand
 from tests.cli.conftest import Invoke, Start, running
 
 Submitted = Callable[..., str]
@@ -93,6 +101,63 @@ def test_who_holds_a_gate_is_named(invoke: Invoke, start: Start, submitted: Subm
     assert sum(line.startswith(f"      {holder}  sleep, running for ") for line in said) == 3
     assert gates.keys() == {"session_busy", "lane_full", "user_at_cap"}
     assert {tuple(one["runs"]) for one in gates.values()} == {(holder,)}
+
+
+def test_a_store_that_is_shut_for_a_move_says_where_to_and_what_opens_it(
+    folder: Path, invoke: Invoke, start: Start, submitted: Submitted
+) -> None:
+    start()
+    going, waits = submitted("sleep"), submitted("add", "a=1", "--delay", "3600")
+    running(invoke, going)
+    here, there = "sqlite:///laneway.db", f"sqlite:///{folder / 'there.db'}"
+    assert invoke("move", here, there, "--wait", "0").exit_code == 7
+
+    said = invoke("why", waits).stdout.splitlines()
+    shut = why(invoke, waits)[0]
+
+    then = f"it goes on there when that is done, or here after laneway move FROM {there} --abort"
+    assert f"  the store is shut for a move to {there}: {then}" in said
+    assert (shut["gate"], shut["holder"], shut["opens_at"]) == ("shut", f"move to {there}", None)
+    assert invoke("move", here, there, "--abort").exit_code == 0
+    assert [one["gate"] for one in why(invoke, waits)] == ["not_due"]
+
+
+def test_a_store_that_is_being_filled_says_where_from() -> None:
+    now = datetime.now(UTC)
+    run = Run(id="a", number=1, task="add", args={}, lane="main", accepted_at=now, due_at=now)
+
+    [*_, said] = told(run, [Reason(Gate.SHUT, "move from redis://there")], {}, None)
+
+    then = "opens when that is done, or is emptied: laneway move redis://there TO --abort"
+    assert said == f"  the store is being filled by a move from redis://there, and {then}"
+
+
+def test_a_run_on_its_last_chance_names_the_one_it_waits_for(invoke: Invoke, submitted: Submitted) -> None:
+    first, second = submitted("add", "a=1"), submitted("add", "a=2")
+    held = asyncio.run(crash_twice(Path("laneway.db")))
+    waits = second if held == first else first
+
+    said = invoke("why", waits).stdout.splitlines()
+
+    alone = "no worker executes two such runs at once; it waits for the end of:"
+    assert said[2] == f"  it has crashed 2 times and is quarantined by one more crash: {alone}"
+    assert said[3].startswith(f"      {held}  add, running for ")
+    assert invoke("runs", "show", waits).stdout.splitlines()[0].endswith("pending (last_chance)")
+
+
+async def crash_twice(file: Path) -> str:
+    """Let two workers die with all there is, and a third start one of these runs; return its id."""
+    store = SQLiteStore(file, SystemClock())
+    await store.open()
+    heir = await Hand(store, "heir", tasks=()).register()
+    for name in ("one", "two"):
+        dead = await Hand(store, name, tasks={"add"}).register()
+        await dead.claim(9)
+        await dead.leave()
+        await heir.lapse(*(await heir.reclaim()).lapsed)
+    [held] = await (await Hand(store, "three", tasks={"add"}).register()).claim(1)
+    await store.close()
+    return held.id
 
 
 def test_a_run_that_is_running_or_has_ended_says_so(invoke: Invoke, start: Start, submitted: Submitted) -> None:

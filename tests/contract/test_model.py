@@ -116,5 +116,5 @@ def test_postgres_answers_random_commands_as_memory_does(emptied_schema: Callabl
 
 
 def test_memory_keeps_its_own_invariants_under_random_commands() -> None:
-    # The others show it ten thousand times; this one says, when they fail, whether memory is to blame.
+    # The others show it too, over thousands of commands; this one says, when they fail, whether memory is to blame.
     assert compare_with_memory(memory, examples=10, steps=STEPS) >= 700

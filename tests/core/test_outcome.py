@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from laneway.core.events import DONE, Draft
 from laneway.core.outcome import (
+    LAST_CHANCE,
     NOT_RETRIED,
     Cancelled,
     Failed,
@@ -106,10 +107,22 @@ def test_a_lapse_charges_a_crash_and_no_attempt(crashes: int) -> None:
     settlement = settle(running(attempt=2, crashes=crashes), Lapsed(), TaskPolicy())
 
     assert (settlement.move, settlement.attempt, settlement.crashes) == (Move.LAPSE, 2, crashes + 1)
-    assert (settlement.delay, settlement.reason) == (0, None)
+    assert (settlement.delay, settlement.reason) == (0, LAST_CHANCE if crashes else None)
     assert settlement.failure is not None
     assert (settlement.failure.kind, settlement.failure.type) == ("crashed", "WorkerLost")
     assert shown(settlement) == [("lapsed", {"worker": "w1", "crashes": crashes + 1})]
+
+
+@pytest.mark.parametrize("outcome", [Released(), Snoozed(1), Paused(), Lapsed(charged=False)])
+@pytest.mark.parametrize(("crashes", "most", "last"), [(0, 1, False), (1, 2, True), (1, 3, False), (2, 3, True)])
+def test_a_run_that_comes_back_one_crash_short_of_quarantine_says_so(
+    outcome: Outcome, crashes: int, most: int, last: bool
+) -> None:
+    settlement = settle(running(crashes=crashes), outcome, TaskPolicy(max_crashes=most))
+
+    assert settlement.reason == (LAST_CHANCE if last else None)
+    assert overruled(settlement, Request.PAUSE, 1).reason == settlement.reason
+    assert overruled(settlement, Request.CANCEL, 1).reason is None
 
 
 @pytest.mark.parametrize(("crashes", "most"), [(2, 3), (0, 1), (5, 3)])

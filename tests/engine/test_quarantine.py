@@ -7,11 +7,21 @@ import asyncio
 import pytest
 
 from laneway import BadSetting, Context, RunFailed, Scheduler
+from laneway.core.run import Gate, Reason
 from laneway.core.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, scheduler_on, soon, until
+from tests.engine.support import (
+    WatchedStore,
+    as_time_passes,
+    in_state,
+    kinds_of,
+    passes,
+    scheduler_on,
+    soon,
+    until,
+)
 
 
 class Fleet:
@@ -84,7 +94,7 @@ async def test_a_worker_holds_one_run_on_its_last_chance_and_its_death_charges_t
     await fleet.crash(2)  # one of the three, and the fresh one
 
     runs = [await fleet.client.get(r) for r in receipts]
-    assert sorted(run.reason or "" for run in runs) == ["", "", "quarantined"]
+    assert sorted(run.reason or "" for run in runs) == ["last_chance", "last_chance", "quarantined"]
     assert [run.crashes for run in runs if not run.ended] == [2, 2]
     assert (await fleet.client.get(fresh)).crashes == 0
 
@@ -99,6 +109,34 @@ async def test_what_was_put_off_for_another_on_its_last_chance_is_executed(fleet
         values = await as_time_passes(clock, asyncio.gather(*map(healthy.result, receipts)))
 
     assert values == ["alive"] * 3
+
+
+async def test_what_is_put_off_for_another_on_its_last_chance_says_for_which(fleet: Fleet, clock: FakeClock) -> None:
+    first, second = [await fleet.client.submit("work") for _ in range(2)]
+    await fleet.crash(2)
+    await fleet.crash(2)
+    healthy, done = scheduler_on(fleet.memory, clock), asyncio.Event()
+
+    @healthy.task
+    async def work() -> None:
+        await done.wait()
+
+    async with healthy.running():
+        worker = healthy._working.worker
+        assert worker is not None
+        [held] = await healthy.runs(state="running")
+        waits = second if held.id == first.run_id else first
+        for _ in range(3):  # put off, due, put off again, for longer
+            put_off = await in_state(healthy, waits, RunState.PENDING)
+            due, other = await healthy.why(waits)
+            assert (due.gate, due.opens_at) == (Gate.NOT_DUE, put_off.due_at)
+            assert other == Reason(Gate.LAST_CHANCE, "workers", runs=(held.id,))
+            seen = put_off.fence
+            while (await healthy.get(waits)).fence == seen:
+                await passes(clock, 1)
+                fleet.memory.renew(worker._incarnation)  # its own renewer goes by real time
+        done.set()
+        await as_time_passes(clock, healthy.result(waits))
 
 
 # Trying again by hand

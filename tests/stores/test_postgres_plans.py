@@ -29,7 +29,7 @@ LONG = {name for name in TEXTS if name.startswith(("checking.", "examining."))}
 MOVES = ("moving.", "packing.", "unpacking.", "emptying.")
 LONG |= {name for name in TEXTS if name.startswith(MOVES) and name != "moving.standing"}
 LONG |= {"reading.pending", "reading.count", "reading.workers", "control.unended", "explaining.depths"}
-LONG |= {"explaining.active", "explaining.executed", "circuits.all"}
+LONG |= {"explaining.active", "explaining.executed", "explaining.last_chances", "circuits.all"}
 # Only asked of a lane that drops its oldest, and is full.
 LONG |= {"arriving.oldest"}
 # As long as what runs: only a limit per worker makes it matter whom to wake.

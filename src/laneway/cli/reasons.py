@@ -137,6 +137,21 @@ def _memory_short(_: Reason, run: Run, __: datetime) -> str:
     return f"the workers that know task {run.task} are short of memory, and start nothing until there is more"
 
 
+def _shut(reason: Reason, _: Run, __: datetime) -> str:
+    way, place = (reason.holder or "move to ?").split(" ", 2)[1:]
+    if way == "from":
+        then = f"opens when that is done, or is emptied: laneway move {shlex.quote(place)} TO --abort"
+        return f"the store is being filled by a move from {place}, and {then}"
+    then = f"it goes on there when that is done, or here after laneway move FROM {shlex.quote(place)} --abort"
+    return f"the store is shut for a move to {place}: {then}"
+
+
+def _last_chance(_: Reason, run: Run, __: datetime) -> str:
+    crashed = f"it has crashed {run.crashes} times and" if run.crashes != 1 else "it has crashed and"
+    alone = "no worker executes two such runs at once; it waits for the end of:"
+    return f"{crashed} is quarantined by one more crash: {alone}"
+
+
 def _asked(reason: Reason, run: Run, now: datetime) -> str:
     question = next((one for one in waits.questions(run) if reason.holder == f"question {one.name}"), None)
     if question is None:
@@ -165,6 +180,8 @@ _SENTENCES: Mapping[Gate, Callable[[Reason, Run, datetime], str]] = {
     Gate.PAUSED: _paused,
     Gate.BREAKER_OPEN: _breaker,
     Gate.MEMORY_SHORT: _memory_short,
+    Gate.SHUT: _shut,
+    Gate.LAST_CHANCE: _last_chance,
     Gate.ANSWER: _asked,
     Gate.CALL: _called,
 }

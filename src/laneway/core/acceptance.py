@@ -1,8 +1,8 @@
 """What becomes of a submission: accepted, merged, steered, existing or refused.
 
 In this order: the key it comes with; whether its task is disabled; what it does to its session (`core.arrivals`); the
-lane's bound. What is refused changes nothing but a count. Memory and SQLite run this very code, inside their atomic
-step, over what `Intake` lets it do; Redis and PostgreSQL restate it and are compared with it.
+lane's bound. What is refused changes nothing but a count. Memory, SQLite and PostgreSQL run this very code, inside
+their atomic step, over what `Intake` lets it do; Redis restates it and is compared with it.
 """
 
 from __future__ import annotations

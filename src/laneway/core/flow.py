@@ -1,8 +1,9 @@
 """Which pending run may start: the book-keeping of lanes and sessions over somebody's shelves.
 
 `Flow` decides on which of a store's *shelves* (`core.shelves`) a run is, and keeps the counts that decide it; the store
-moves the records. The memory store's shelves are heaps, SQLite's are tables loaded and written inside one transaction:
-both run this very code. Redis and PostgreSQL restate it in Lua and SQL and are compared with it command by command.
+moves the records. The memory store's shelves are heaps, those of SQLite and PostgreSQL are tables loaded and written
+inside one transaction: all three run this very code. Redis restates it in Lua and is compared with it, command by
+command.
 
 **Invariants** (the contract asserts them after every command): a run is on one shelf or leased, never both, never
 twice; a user's parked set is empty, or the user is at the cap, or one of the set is ready; a session with room and

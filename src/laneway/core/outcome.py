@@ -19,6 +19,7 @@ from laneway.core.run import Claimed, Failure, NewRun, Request
 from laneway.core.states import MOVES, Move, RunState
 
 REFUSED = "refused"  # the kind of failure of a run that was refused before its start
+LAST_CHANCE = "last_chance"  # the reason on the record of a run that has not ended and is one crash short of quarantine
 # Trying again cannot help here: the same code would get, or give, the same thing.
 NOT_RETRIED = frozenset(
     {"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", REFUSED, "steps_changed"}
@@ -149,7 +150,19 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
         move, said = Move.CANCEL, _STOPPED + CANCELLED
     elif isinstance(outcome, Paused):
         move, said = Move.PAUSE, _PAUSED
-    return Settlement(move, run.attempt, run.crashes, delay=delay, drafts=drafts + said, own=len(drafts))
+    reason = _warning(run.crashes, policy) if move is not Move.CANCEL else None
+    return Settlement(move, run.attempt, run.crashes, None, delay, None, reason, drafts + said, len(drafts))
+
+
+def on_last_chance(crashes: int, policy: TaskPolicy) -> bool:
+    """Tell whether a run that crashed so often in a row is one crash short of quarantine.
+
+    A worker executes one such run at a time: if it dies, that one is to blame. One that never crashed is not suspected.
+
+    >>> [on_last_chance(crashes, TaskPolicy(max_crashes=3)) for crashes in (0, 1, 2)]
+    [False, False, True]
+    """
+    return crashes > 0 and crashes + 1 >= policy.max_crashes
 
 
 def overruled(settlement: Settlement, request: Request | None, attempt: int) -> Settlement:
@@ -222,7 +235,13 @@ def _after_lapse(run: Claimed, policy: TaskPolicy, *, charged: bool) -> Settleme
     failure = Failure("crashed", "WorkerLost", f"the worker {run.worker} died while it executed this run")
     if charged and crashes >= policy.max_crashes:
         return _given_up(run.attempt, crashes, failure, "quarantined", (lapsed,))
-    return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, drafts=(lapsed,), own=1)
+    reason = _warning(crashes, policy)
+    return Settlement(Move.LAPSE, run.attempt, crashes, failure=failure, reason=reason, drafts=(lapsed,), own=1)
+
+
+def _warning(crashes: int, policy: TaskPolicy) -> str | None:
+    # Kept until the run's next settlement, so that the store can say of what it executes, and of what waits.
+    return LAST_CHANCE if on_last_chance(crashes, policy) else None
 
 
 def timed_out(policy: TaskPolicy) -> Failure:

@@ -55,7 +55,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     result: Any = None
     error: Failure | None = None  # how the newest attempt that ended failed, if it did
-    reason: str | None = None  # why it ended as it did, where the state does not say it
+    # Why it ended as it did, where the state does not say it; before that, that it is one crash short of quarantine.
+    reason: str | None = None
     worker: str | None = None  # the incarnation that holds its lease
     request: Request | None = None  # what was asked of it while it is running
     retry_of: str | None = None  # the run that this one tries again
@@ -300,8 +301,9 @@ class Gate(StrEnum):
     TURN = "turn"  # others are before it, or no worker has room
     PAUSED = "paused"
     BREAKER_OPEN = "breaker_open"
-    SHUT = "shut"
+    SHUT = "shut"  # the store has a part in a move
     MEMORY_SHORT = "memory_short"
+    LAST_CHANCE = "last_chance"  # every worker executes another run that is one crash short of quarantine
     ANSWER = "answer"  # it has asked something, and waits
     CALL = "call"  # it has called other runs, and waits
 
@@ -309,8 +311,9 @@ class Gate(StrEnum):
 class Reason(msgspec.Struct, frozen=True):
     """One gate that is closed for a run.
 
-    `holder` names what holds it ("lane main", "user ann", "session chat-7", "task mail", "run"), `runs` the first ids
-    of the runs that do, `ahead` how many are before it, and `opens_at` when it opens, where that is known.
+    `holder` names what holds it ("lane main", "user ann", "session chat-7", "task mail", "move to redis://there",
+    "run"), `runs` the first ids of the runs that do, `ahead` how many are before it, and `opens_at` when it opens, if
+    that is known.
     """
 
     gate: Gate

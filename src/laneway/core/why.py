@@ -13,6 +13,7 @@ import msgspec
 from laneway.core.circuits import FOREVER, holder
 from laneway.core.instants import instant
 from laneway.core.memos import Wait
+from laneway.core.moving.standing import Moving, Phase
 from laneway.core.policy import Lane
 from laneway.core.run import Gate, Reason
 from laneway.core.states import RunState
@@ -50,23 +51,37 @@ class Waiting(msgspec.Struct, kw_only=True):
     known: int = 0  # live workers that know the task
     open_to: int = 0  # of them, those that the lane's limit per worker lets take one more
     fit: int = 0  # of those, the ones that are not short of memory
+    safe: int = 0  # of those, the ones that execute no run on its last chance, if this one is on its own
+    risks: Sequence[str] = ()  # such runs of the others
     ahead: int = 0  # startable runs of its lane that are before it
     wait: Wait | None = None
+    moving: Moving | None = None  # the store's part in a move
+
+    def add_fit(self, workers: Sequence[Sequence[str]]) -> None:
+        """Add the workers that are fit: for each the runs on their last chance, if this one is, that it executes."""
+        self.fit, self.safe = len(workers), sum(not risks for risks in workers)
+        self.risks = [run_id for risks in workers for run_id in risks]
 
 
 def reasons(run: Waiting) -> list[Reason]:
     """Return every gate that is closed for the run; none for a run that is running or has ended."""
     if run.state is RunState.PAUSED:
-        return [Reason(Gate.PAUSED, "run"), *_behind(run)]
+        return [*_away(run.moving), Reason(Gate.PAUSED, "run"), *_behind(run)]
     if run.state is RunState.WAITING:
-        return list(_waited_for(run.wait or Wait()))
+        return [*_away(run.moving), *_waited_for(run.wait or Wait())]
     if run.state is not RunState.PENDING:
         return []
-    found = [*_behind(run), *_in_lane(run)]
+    found = [*_away(run.moving), *_behind(run), *_in_lane(run)]
     # Whatever else is closed, others may come before it once it is open; only with nothing closed is it the reason.
     if not found:
         found = [Reason(Gate.TURN, f"lane {run.lane.name}", ahead=run.ahead)]
     return found
+
+
+def _away(moving: Moving | None) -> Iterable[Reason]:
+    # It opens when somebody gives the move up, or has come to its end with it: at no known time.
+    if moving is not None and moving.phase is not Phase.ARRIVED:
+        yield Reason(Gate.SHUT, f"move {'to' if moving.leaves else 'from'} {moving.place}")
 
 
 def _waited_for(wait: Wait) -> Iterable[Reason]:
@@ -106,9 +121,15 @@ def _in_lane(run: Waiting) -> Iterable[Reason]:
         yield Reason(Gate.PAUSED, f"user {run.user}")
     if run.user_cap is not None and len(run.user_active) >= run.user_cap:
         yield Reason(Gate.USER_AT_CAP, f"user {run.user}", runs=tuple(run.user_active[:SHOWN]))
+    yield from _by_workers(run)
+
+
+def _by_workers(run: Waiting) -> Iterable[Reason]:
     if not run.known:
         yield Reason(Gate.NO_WORKER, f"task {run.task}")
     elif not run.open_to:
-        yield Reason(Gate.LANE_FULL, f"{lane} per worker")
+        yield Reason(Gate.LANE_FULL, f"lane {run.lane.name} per worker")
     elif not run.fit:
         yield Reason(Gate.MEMORY_SHORT, "workers")
+    elif not run.safe:
+        yield Reason(Gate.LAST_CHANCE, "workers", runs=tuple(run.risks[:SHOWN]))

@@ -12,7 +12,7 @@ from laneway.core import events
 from laneway.core.events import draft
 from laneway.core.instants import SECOND
 from laneway.core.jobs.record import terms
-from laneway.core.outcome import Outcome, Released, Settlement, Snoozed, settle
+from laneway.core.outcome import Outcome, Released, Settlement, Snoozed, on_last_chance, settle
 from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed, Request
 from laneway.core.states import Move
@@ -156,7 +156,7 @@ class Executions:
         return (execution.run for execution in self._running.values() if execution.run.crashes)
 
     def _is_on_last_chance(self, run: Claimed) -> bool:
-        return run.crashes + 1 >= self._registry.policy(run.task).max_crashes
+        return on_last_chance(run.crashes, self._registry.policy(run.task))
 
     # Stopping
 

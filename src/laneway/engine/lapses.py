@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from laneway.core.jobs.record import terms
-from laneway.core.outcome import Lapsed, Settlement, settle
+from laneway.core.outcome import Lapsed, Settlement, on_last_chance, settle
 from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed
 
@@ -20,7 +20,7 @@ def judged(lapsed: Iterable[Claimed], policy: Callable[[str], TaskPolicy]) -> It
     for run in lapsed:
         by_worker[run.worker].append(run)
     for runs in by_worker.values():
-        poison = [run for run in runs if run.crashes and run.crashes + 1 >= policy(run.task).max_crashes]
+        poison = [run for run in runs if on_last_chance(run.crashes, policy(run.task))]
         for run in runs:
             outcome = Lapsed(charged=not poison or run in poison)
             yield run, settle(run, outcome, terms(policy(run.task), run.ties))

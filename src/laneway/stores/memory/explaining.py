@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laneway.core.circuits import key_of, named
+from laneway.core.outcome import LAST_CHANCE
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
 from laneway.core.shelves import Shelf
@@ -147,10 +148,11 @@ class Explaining:
             breakers=self._breakers(run, now),
             known=len(knowing),
             open_to=len(open_to),
-            fit=sum(not worker.short for worker in open_to),
             ahead=kept.heaps.before(run) if run.state is RunState.PENDING else 0,
             wait=run.wait,
+            moving=kept.moving,
         )
+        facts.add_fit([_risks(run, worker) for worker in open_to if not worker.short])
         return reasons(facts)
 
     def _before(self, run: Record, book: SessionBook) -> list[str]:
@@ -182,3 +184,14 @@ def _waiting(book: LaneBook) -> list[str]:
 def _seated(book: LaneBook) -> list[str]:
     """Return the users who have something going on there; the seat of one who has not may just not be cleared away."""
     return [name for name, seat in book.seats.items() if not seat.idle]
+
+
+def _risks(run: Record, worker: Worker) -> list[str]:
+    """Return the runs on their last chance that the worker executes, if the run is on its own."""
+    if not _on_last_chance(run):
+        return []
+    return [other.id for _, other in sorted(worker.leases.items()) if _on_last_chance(other) and not other.lapsed]
+
+
+def _on_last_chance(run: Record) -> bool:
+    return run.crashes > 0 and run.reason == LAST_CHANCE  # a checkpoint takes the crashes back

@@ -32,7 +32,7 @@ from laneway.stores.redis.books import (
     until_of,
 )
 from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.records import wait_of
+from laneway.stores.redis.records import standing_of, wait_of
 
 
 class Explaining(Calling):
@@ -169,7 +169,16 @@ class _Users:
 
 
 def _waiting(
-    found: Any, record: Any, packed: Any, active: Any, session: Any, breakers: Any, workers: Any, beat: Any, rules: Any
+    found: Any,
+    record: Any,
+    packed: Any,
+    running: Any,
+    session: Any,
+    breakers: Any,
+    workers: Any,
+    beat: Any,
+    rules: Any,
+    moving: Any,
 ) -> Waiting:
     number, shelf, now, ahead = found
     state, kind = record[2:4]
@@ -179,9 +188,9 @@ def _waiting(
     most = book.lane.worker_limit
     knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
-    state, due_at, active = RunState(state), record[22], sorted(active)
+    state, due_at, active, risks = RunState(state), record[22], *map(sorted, running)
     came = state is RunState.PENDING and shelf != Shelf.DUE
-    return Waiting(
+    facts = Waiting(
         state=state,
         now=now,
         due_at=min(due_at, now) if came else due_at,
@@ -200,10 +209,13 @@ def _waiting(
         breakers=[Holding(key, until_of(until), some(probe)) for key, until, probe in breakers],
         known=len(knowing),
         open_to=len(open_to),
-        fit=sum(not worker.info.short for worker in open_to),
         ahead=ahead if state is RunState.PENDING else 0,
         wait=wait_of(record[14]["wait"]) if state is RunState.WAITING else None,
+        moving=standing_of(moving),
     )
+    fit = [worker.info.incarnation.id for worker in open_to if not worker.info.short]
+    facts.add_fit([[id_ for _, id_, holder in risks if holder == worker] for worker in fit])
+    return facts
 
 
 def _before(number: int, session: Any, *, again: bool) -> list[str]:

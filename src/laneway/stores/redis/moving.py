@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving, Phase, in_words
+from laneway.core.moving.standing import Moving, in_words
 from laneway.core.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis import packing
 from laneway.stores.redis.keys import LAYOUT
 from laneway.stores.redis.movepacking import Packing
 from laneway.stores.redis.moveunpacking import packed_piece
+from laneway.stores.redis.records import standing_of, stands
 
-_mark = msgspec.json.Decoder(Mark).decode
 _AT_ONCE = 100  # pieces that one script takes in: some milliseconds, then others have the server again
 
 
@@ -25,11 +25,11 @@ class Moves(Packing):
 
     async def moving(self) -> Moving | None:
         """Return how the store stands; see `MovingStore`."""
-        return _standing(await self._call("standing"))
+        return standing_of(await self._call("standing"))
 
     async def shut_for(self, move: str, place: str) -> Moving:
         """Be the source of a move; see `MovingStore`."""
-        return _stands(await self._call("shut_for", move, place))
+        return stands(await self._call("shut_for", move, place))
 
     async def freeze(self, move: str) -> int:
         """Let nothing change any more; see `MovingStore`."""
@@ -57,7 +57,7 @@ class Moves(Packing):
         # Crash here: who comes again finds that it is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
-        return _stands(found)
+        return stands(found)
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""
@@ -88,12 +88,3 @@ class Moves(Packing):
 def lanes_packed() -> list[list[Any]]:
     """Return the default lanes, as scripts take them."""
     return [[lane.name, packing.lane(lane)] for lane in DEFAULT_LANES]
-
-
-def _standing(found: Sequence[Any]) -> Moving | None:
-    return _stands(found) if found[0] else None
-
-
-def _stands(found: Sequence[Any]) -> Moving:
-    phase, move, place, mark, _ = found
-    return Moving(phase=Phase(phase), move=move, place=place, mark=_mark(mark) if mark else None)

@@ -1,8 +1,8 @@
-"""What comes from the scripts: records of runs, and what a worker is handed."""
+"""What comes from the scripts: records of runs, what a worker is handed, and how the store stands in a move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -11,12 +11,15 @@ import msgspec
 from laneway.core import codec
 from laneway.core.instants import instant
 from laneway.core.memos import Called, Question, Wait
+from laneway.core.moving.pieces import Mark
+from laneway.core.moving.standing import Moving, Phase
 from laneway.core.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
 from laneway.core.states import RunState
 from laneway.core.step import Requested
 
 _ties = msgspec.json.Decoder(Ties).decode
 _failure = msgspec.json.Decoder(Failure).decode
+_mark = msgspec.json.Decoder(Mark).decode
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 OUTCOMES = {outcome.value: outcome for outcome in ReceiptOutcome}
@@ -77,6 +80,17 @@ def run_of(shown: list[Any]) -> Run:
         ties=ties,
         wait=wait_of(more["wait"]) if state == RunState.WAITING else None,
     )
+
+
+def standing_of(found: Sequence[Any]) -> Moving | None:
+    """Return how the store stands in a move; see `MovingStore.moving`."""
+    return stands(found) if found[0] else None
+
+
+def stands(found: Sequence[Any]) -> Moving:
+    """Return its part in a move."""
+    phase, move, place, mark, _ = found
+    return Moving(phase=Phase(phase), move=move, place=place, mark=_mark(mark) if mark else None)
 
 
 def wait_of(packed: dict[str, Any]) -> Wait:

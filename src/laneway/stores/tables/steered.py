@@ -21,6 +21,7 @@ class Steered(Leased, gc=False):
     hint: int = 0
     due_at: int = 0
     error: str | None = None
+    reason: str | None = None
     call: str | None = None
     ended_at: int | None = None
 

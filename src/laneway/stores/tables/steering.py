@@ -212,7 +212,8 @@ class Steering:
     ) -> None:
         # The due time of a run that ends stays what it was.
         facts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
-        ending = (change.reason, run.error, None, log)
+        reason = change.reason if change.state in TERMINAL else run.reason
+        ending = (reason, run.error, None, log)
         self._db.execute(_SETTLE, (run.number, change.state.value, *facts, *times, *ending))
 
     def _remember(self, run: Steered) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+from laneway.core.outcome import LAST_CHANCE
 from laneway.core.run import Reason
 from laneway.core.sessions import SessionBook
 from laneway.core.shelves import Shelf
@@ -14,6 +17,7 @@ from laneway.stores.tables.books import Books
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.explaining import alive
 from laneway.stores.tables.rules import paused
+from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("explaining")
@@ -23,18 +27,19 @@ _BEHIND_ALL = (2**62, 0)
 
 def why(db: Database, run_id: str, now: int) -> list[Reason]:
     """Return the gates that are closed for the run; see `GateStore.why`."""
-    row = db.execute(_SQL["waiting"], (run_id,)).fetchone()
+    row = db.execute(_SQL["waiting"], (run_id, LAST_CHANCE)).fetchone()
     if row is None:
         raise UnknownRun(run_id)
-    number, state, due_at, task, lane, user, session, fence, hint, wait = row
+    number, state, due_at, task, lane, user, session, fence, hint, wait, on_last_chance = row
     books = Books(db)
     book = books.lanes[lane]
     run = Waiting(state=RunState(state), now=now, due_at=due_at, task=task, lane=book.lane, user=user, session=session)
     run.lane_paused, run.task_paused = book.paused, task in paused(db, Held.TASK)
     run.breakers = circuits.holding(db, task, user, now)
     run.wait = None if wait is None else waits.opened(wait)
+    run.moving = standing(db)
     _add_active(db, run)
-    _add_workers(db, run)
+    _add_workers(db, run, on_last_chance=on_last_chance)
     if session is not None:
         kept = books.sessions[session]
         run.session_paused = kept.paused
@@ -57,14 +62,18 @@ def _add_active(db: Database, run: Waiting) -> None:
         run.user_cap = run.lane.per_user if cap is None else cap
 
 
-def _add_workers(db: Database, run: Waiting) -> None:
+def _add_workers(db: Database, run: Waiting, *, on_last_chance: bool) -> None:
     knowing = [worker for worker in alive(db, run.now) if run.task in worker.tasks]
     run.known, open_to = len(knowing), knowing
     most = run.lane.worker_limit
     if most is not None:
         executed: dict[str, int] = dict(db.execute(_SQL["executed"], (run.lane.name,)).fetchall())
         open_to = [worker for worker in knowing if executed.get(worker.id, 0) < most]
-    run.open_to, run.fit = len(open_to), sum(not worker.short for worker in open_to)
+    risks = defaultdict[str, list[str]](list)
+    for holder, run_id in db.execute(_SQL["last_chances"], (LAST_CHANCE,)).fetchall() if on_last_chance else ():
+        risks[holder].append(run_id)
+    run.open_to = len(open_to)
+    run.add_fit([risks[worker.id] for worker in open_to if not worker.short])
 
 
 def _before(db: Database, session: str, book: SessionBook, number: int, *, again: bool) -> list[str]:

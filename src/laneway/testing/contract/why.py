@@ -18,6 +18,7 @@ from laneway.testing.invariants import all_runs
 
 # All that can be closed for one run; those that are paused are named as what they are.
 GATES = ("due", "busy session", "full lane", "user at the cap", "worker", *(what.value for what in Held))
+THERE = "redis://there"
 MINE = Fields(user="ann", session="chat", lane="tight")
 
 
@@ -146,6 +147,85 @@ class Why(Part):
 
         assert first == Reason(Gate.PAUSED, "run")
         assert second.gate is Gate.SESSION_BUSY
+
+    async def test_a_store_that_is_shut_for_a_move_says_so_and_where_to(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a"), new_run("p"), new_run("r"), new_run("w")])
+        await store.pause("c", "p")
+        claimed = {run.id: run for run in await hand.claim(3)}
+        await hand.wait(claimed["w"], "go")
+        await hand.release(claimed["a"])
+        shut = Reason(Gate.SHUT, f"move to {THERE}")
+        expected = {
+            "a": [shut],
+            "p": [shut, Reason(Gate.PAUSED, "run")],
+            "r": [],
+            "w": [shut, Reason(Gate.ANSWER, "question go")],
+        }
+        assert await store.why("a") == [Reason(Gate.TURN, "lane main", ahead=0)]
+
+        await store.shut_for("m", THERE)
+
+        assert {name: await store.why(name) for name in expected} == expected
+        assert await hand.claim(9) == []
+        await hand.succeed(claimed["r"])
+        assert await store.freeze("m") == 0
+        assert {name: await store.why(name) for name in expected} == expected
+        await store.reopen("m")
+        assert await store.why("a") == [Reason(Gate.TURN, "lane main", ahead=0)]
+        assert ids(await hand.claim(9)) == ["a"]
+
+    async def test_a_run_on_its_last_chance_waits_while_every_worker_has_one(self, store: Store) -> None:
+        heir = await Hand(store, "heir", tasks={"none"}).register()
+        await store.submit([new_run("a"), new_run("b"), new_run("c")])
+        await self._crash(store, heir, twice=["a", "b"])
+        assert [(await store.get(name)).reason for name in ("a", "b", "c")] == ["last_chance", "last_chance", None]
+        one = await Hand(store, "one").register()
+        claimed = {run.id: run for run in await one.claim(3)}
+
+        await one.snooze(claimed["b"], delay=5)
+        await one.release(claimed["c"])
+
+        held = Reason(Gate.LAST_CHANCE, "workers", runs=("a",))
+        due = Reason(Gate.NOT_DUE, opens_at=(await store.get("b")).due_at)
+        assert await store.why("b") == [due, held]
+        assert await store.why("c") == [Reason(Gate.TURN, "lane main", ahead=0)]
+        await store.pause("p", "b")
+        await store.resume("r", "b")
+        assert await store.why("b") == [due, held]
+        await Hand(store, "two").register()
+        assert await store.why("b") == [due]
+
+    @pytest.mark.parametrize("end", ["success", "checkpoint", "death"])
+    async def test_it_waits_until_the_other_has_ended_or_got_on(self, store: Store, end: str) -> None:
+        heir = await Hand(store, "heir", tasks={"none"}).register()
+        await store.submit([new_run("a"), new_run("b")])
+        await self._crash(store, heir, twice=["a", "b"])
+        one = await Hand(store, "one").register()
+        a, b = sorted(await one.claim(2), key=lambda run: run.id)
+        await one.release(b)
+        assert await store.why("b") == [Reason(Gate.LAST_CHANCE, "workers", runs=("a",))]
+
+        match end:
+            case "success":
+                await one.succeed(a)
+            case "checkpoint":
+                await one.save(a, 1)
+            case "death":
+                two = await Hand(store, "two").register()
+                await one.leave()
+                await two.reclaim()  # it settles that one, and does not execute it
+
+        assert await store.why("b") == [Reason(Gate.TURN, "lane main", ahead=0)]
+
+    async def _crash(self, store: Store, heir: Hand, *, twice: list[str]) -> None:
+        """Let two workers die that have started all there is; those that are not named are given back before."""
+        for index in range(2):
+            dead = await Hand(store, f"dead{index}").register()
+            claimed = await dead.claim(9)
+            await dead.release(*(run for run in claimed if run.id not in twice))
+            await dead.leave()
+            await heir.lapse(*(await heir.reclaim()).lapsed)
 
     @pytest.mark.parametrize("left", [*GATES, None])
     async def test_only_with_every_gate_open_does_a_run_start(

@@ -42,8 +42,10 @@ UNION ALL SELECT 'held', count(*) FROM held WHERE paused = 0 UNION ALL SELECT 'd
 
 -- name: waiting
 -- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its
--- key when it was accepted, and what it waits for. Index: the unique id, then the primary keys.
-SELECT number, state, record.due_at, record.task, record.lane, record."user", run.session, fence, rank, wait
+-- key when it was accepted, what it waits for, and whether it is on its last chance, which has this reason. Index: the
+-- unique id, then the primary keys.
+SELECT number, state, record.due_at, record.task, record.lane, record."user", run.session, fence, rank, wait,
+    crashes > 0 AND reason IS NOT DISTINCT FROM $2
 FROM record JOIN run USING (number) WHERE record.id = $1;
 
 -- name: active
@@ -56,6 +58,14 @@ WHERE run.lane = $1 ORDER BY lease.number;
 -- Count what each incarnation executes of a lane. It reads all leases.
 SELECT holder, count(*) FROM lease
 WHERE died IS NULL AND (SELECT lane FROM run WHERE run.number = lease.number) = $1 GROUP BY holder;
+
+-- name: last_chances
+-- Name the runs on their last chance that incarnations execute, oldest first. It reads all leases.
+SELECT holder, run.id
+FROM lease
+CROSS JOIN LATERAL (SELECT crashes, reason FROM outcome WHERE outcome.number = lease.number OFFSET 0) AS outcome
+CROSS JOIN LATERAL (SELECT id FROM run WHERE run.number = lease.number OFFSET 0) AS run
+WHERE died IS NULL AND crashes > 0 AND reason = $1 ORDER BY lease.number;
 
 -- name: held
 -- Number what a session holds back, in order. Index: the primary key.

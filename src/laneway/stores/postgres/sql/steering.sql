@@ -9,7 +9,7 @@ SELECT (coalesce(lease.fence, outcome.fence, 0) > 0)::int, 0, run.number, run.id
     coalesce(died, holder, ''), coalesce(lease.started_at, outcome.started_at), coalesce(noted, 1),
     coalesce(lease.request, wait.request), coalesce(cleared, 0), wait.body,
     CASE WHEN lease.number IS NULL THEN coalesce(outcome.state, 'pending') ELSE 'running' END, holder, died, rank,
-    coalesce(outcome.due_at, run.due_at), error, control.call, ended_at
+    coalesce(outcome.due_at, run.due_at), error, reason, control.call, ended_at
 FROM unnest(translate($1, '[]', '{}')::bigint[]) WITH ORDINALITY AS wanted(value, key)
 JOIN run ON run.number = wanted.value
 LEFT JOIN outcome ON outcome.number = run.number

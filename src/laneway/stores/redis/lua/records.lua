@@ -17,7 +17,7 @@ local records = {}
 
 local RARE = {
   'request',  -- what was asked of it while it is running or waiting: cancel, pause
-  'reason',  -- why it ended as it did
+  'reason',  -- why it ended as it did, or that it is on its last chance
   'lapsed',  -- its lease is one of the dead: `holder` settles it, `worker` executed it
   'timed_out',  -- it was overdue
   'call',  -- the newest call that changed it from outside

@@ -40,9 +40,11 @@ UNION ALL SELECT 'held', count(*) FROM held WHERE NOT paused UNION ALL SELECT 'd
 
 -- name: waiting
 -- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its key
--- when it was accepted, and what it waits for. Index: the unique id, then the primary keys.
-SELECT number, state, record.due_at, record.task, record.lane, record.user, run.session, fence, rank, wait
-FROM record JOIN run USING (number) WHERE record.id = ?;
+-- when it was accepted, what it waits for, and whether it is on its last chance, which has this reason. Index: the unique
+-- id, then the primary keys.
+SELECT number, state, record.due_at, record.task, record.lane, record.user, run.session, fence, rank, wait,
+    crashes > 0 AND reason IS ?2
+FROM record JOIN run USING (number) WHERE record.id = ?1;
 
 -- name: active
 -- Name the running runs of a lane and their users, oldest first. It reads all leases.
@@ -52,6 +54,12 @@ SELECT id, user FROM lease CROSS JOIN run ON run.number = lease.number WHERE run
 -- Count what each incarnation executes of a lane. It reads all leases.
 SELECT holder, count(*) FROM lease CROSS JOIN run ON run.number = lease.number
 WHERE died IS NULL AND run.lane = ? GROUP BY holder;
+
+-- name: last_chances
+-- Name the runs on their last chance that incarnations execute, oldest first. It reads all leases.
+SELECT holder, run.id FROM lease
+CROSS JOIN outcome ON outcome.number = lease.number CROSS JOIN run ON run.number = lease.number
+WHERE died IS NULL AND crashes > 0 AND reason = ? ORDER BY lease.number;
 
 -- name: held
 -- Number what a session holds back, in order. Index: the primary key.

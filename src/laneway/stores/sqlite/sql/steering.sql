@@ -8,7 +8,7 @@ SELECT coalesce(lease.fence, outcome.fence, 0) > 0, 0, run.number, run.id, task,
     coalesce(lease.fence, outcome.fence, 0), coalesce(lease.events, outcome.events, 0), NULL, NULL, 0, 0,
     coalesce(died, holder, ''), coalesce(lease.started_at, outcome.started_at), coalesce(noted, 1),
     coalesce(lease.request, wait.request), coalesce(cleared, 0), wait.body, iif(lease.number IS NULL, coalesce(outcome.state, 'pending'), 'running'), holder, died, rank,
-    coalesce(outcome.due_at, run.due_at), error, control.call, ended_at
+    coalesce(outcome.due_at, run.due_at), error, reason, control.call, ended_at
 FROM json_each(?) AS wanted
 CROSS JOIN run ON run.number = wanted.value
 LEFT JOIN outcome ON outcome.number = run.number

@@ -1,4 +1,4 @@
--- needs: base, replies, runs, sessions, lanes, shelves, circuits, present, parked
+-- needs: base, replies, runs, sessions, lanes, shelves, circuits, present, parked, moving
 -- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
 
 local id = unpacked(ARGV[2])[1]
@@ -8,18 +8,26 @@ if not number then
 end
 local run = runs.get(tonumber(number))
 
--- The runs that are running in its lane: number, id, user.
+local function is_on_last_chance(run)
+  return run.crashes > 0 and run.reason == 'last_chance'  -- a checkpoint takes the crashes back
+end
+
+-- The runs that are running in its lane: number, id, user; and, if it is on its last chance, those that are on theirs and
+-- are executed: number, id, worker.
 local function active()
-  local found = {}
+  local found, risks = {}, {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
     for _, number in ipairs(call('SMEMBERS', PREFIX .. 'leases:' .. worker)) do
       local other = runs.get(tonumber(number))
       if other and other.lane == run.lane then
         found[#found + 1] = {other.number, other.id, other.user}
       end
+      if other and is_on_last_chance(run) and is_on_last_chance(other) and not other.lapsed then
+        risks[#risks + 1] = {other.number, other.id, worker}
+      end
     end
   end
-  return found
+  return {found, risks}
 end
 
 -- Numbers and ids of these runs.
@@ -81,5 +89,5 @@ return replies.list({
   pack({
     call('HGET', PREFIX .. 'set_caps', run.lane .. '\n' .. (run.user or '')), is_in('paused_users', run.user),
     is_in('paused_sessions', run.session), is_in('paused_tasks', run.task),
-  }),
+  }), pack(moving.standing()),
 })
