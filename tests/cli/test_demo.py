@@ -24,7 +24,8 @@ from tests.cli.conftest import Invoke
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 RETRY_ALONE = [chapter for chapter in chapters.CHAPTERS if chapter[0] == "retry"]
-WITHIN = 55  # seconds; alone on a machine it takes about ten
+PROMISED = 30  # seconds by the demo's own clock; alone on a machine it takes about ten
+STUCK = 55  # seconds for the whole process, whose start and end a busy machine draws out: only that the test ends
 
 
 @pytest.fixture
@@ -63,11 +64,11 @@ def has_ended(worker: int) -> bool:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(WITHIN + 5)
+@pytest.mark.timeout(STUCK + 5)
 def test_the_demo_verifies_everything_it_shows(temporary: Path) -> None:
     command = [sys.executable, "-m", "laneway", "demo", "--check", "--json"]
 
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=STUCK, check=False)
 
     assert checked.returncode == 0, checked.stderr
     report = json.loads(checked.stdout)
@@ -79,7 +80,7 @@ def test_the_demo_verifies_everything_it_shows(temporary: Path) -> None:
     assert ledger["submitted"] == ledger["succeeded"] == ledger["one_done"] >= 227 + FIRES
     assert ledger["lost"] == ledger["gaps"] == ledger["inversions"] == 0
     assert ledger["restarted"] > 0
-    assert report["seconds"] < 30
+    assert report["seconds"] < PROMISED
     assert list(temporary.iterdir()) == []
 
 

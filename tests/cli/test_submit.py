@@ -66,6 +66,9 @@ def test_a_value_is_json_where_the_parameter_wants_it(
         (["app:app", "summarize"], 2, "summarize needs 'doc'"),
         (["app:app", "summarize", "dok=1"], 2, "summarize has no argument 'dok', did you mean 'doc'?"),
         (["app:app", "summarize", "doc"], 2, "'doc' is no argument; write name=value"),
+        (["app:app", "add", "a=1", "a=2"], 2, "argument 'a' is given twice, as a=1 and a=2; give it once\n"),
+        (["app:app", "add", "a=1", "a=1"], 2, "argument 'a' is given twice, as a=1 and a=1; give it once\n"),
+        (["app:app", "add", "a=1", "--trace", "x=1", "--trace", "x=2"], 2, "--trace gives 'x' twice; give it once\n"),
         (["app:app", "add", "a=one"], 2, "add, argument 'a': expected int, got str"),
         (["app:app", "add", "--args", "{a: 1}"], 2, "--args is not JSON"),
         (["app:app", "add", "--args", "[1]"], 2, "--args must be a JSON object"),
@@ -107,6 +110,29 @@ def test_an_instant_with_a_zone_is_that_instant(invoke: Invoke, submitted: Calla
     run_id = submitted("add", "a=1", "--at", "2031-05-01T09:30+02:00")
 
     assert json.loads(invoke("runs", "show", run_id, "--json").stdout)["due_at"] == "2031-05-01T07:30:00Z"
+
+
+def test_an_instant_that_is_to_come_is_said_to_be_when_it_is_due(invoke: Invoke) -> None:
+    result = invoke("submit", "app:app", "add", "a=1", "--at", "2131-05-01T09:30Z")
+
+    assert result.stderr.splitlines()[0] == "accepted; due 2131-05-01 09:30:00 +0000"
+
+
+def test_an_instant_that_is_past_is_said_to_be_past(invoke: Invoke) -> None:
+    result = invoke("submit", "app:app", "add", "a=1", "--at", "2020-01-01T00:00Z")
+
+    assert result.stderr.splitlines()[0] == "accepted; due at once: 2020-01-01 00:00:00 +0000 is past"
+    run = json.loads(invoke("runs", "show", result.stdout.strip(), "--json").stdout)
+    assert run["due_at"] == run["accepted_at"]
+
+
+def test_of_a_run_that_exists_already_no_other_instant_is_said(invoke: Invoke, submitted: Callable[..., str]) -> None:
+    run_id = submitted("add", "a=1", "--key", "k", "--at", "2131-05-01T09:30Z")
+
+    result = invoke("submit", "app:app", "add", "a=1", "--key", "k", "--at", "2131-06-01T09:30Z")
+
+    said = f"existing: an earlier submission of this key made run {run_id}, which is pending"
+    assert result.stderr.splitlines()[0] == said
 
 
 def test_an_unknown_lane_and_a_place_in_the_session_are_said(invoke: Invoke) -> None:

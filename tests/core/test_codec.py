@@ -2,6 +2,7 @@
 
 import dataclasses
 import decimal
+import enum
 import json
 import uuid
 from datetime import UTC, datetime
@@ -107,6 +108,16 @@ class Struct(msgspec.Struct):
     points: list[Point]
 
 
+@dataclasses.dataclass
+class Letter:
+    body: Any
+
+
+class Mark(enum.Enum):
+    RED = "red"
+    RAW = b"raw"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -125,6 +136,65 @@ class Struct(msgspec.Struct):
 def test_what_json_cannot_say_is_refused_and_named(value: Any, message: str) -> None:
     with pytest.raises(BadArguments, match=message):
         to_json(value, "the arguments", 1000)
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (b"hello", "the value is bytes"),
+        ({"text": b"hello"}, "text is bytes"),
+        ({"a": [1, {"b": b""}]}, r"a[1].b is bytes"),
+        ({"a": (None, bytearray(b"x"))}, r"a[1] is bytearray"),
+        pytest.param([memoryview(b"x")], "[0] is memoryview", id="memoryview"),
+        pytest.param({"long": ["x" * 300, b"x"]}, "long[1] is bytes", id="long"),
+        ({b"x"}, "[0] is bytes"),
+        (Letter(b"x"), "body is bytes"),
+        ({"s": Struct([Letter({"c": b"x"})])}, "s.points[0].body.c is bytes"),  # type: ignore[list-item]  # unchecked
+        ({"mark": Mark.RAW}, "mark is bytes"),
+        ({b"a": 1}, "the key b'a' of the value is bytes"),
+        ({"a": [{b"a": 1}]}, "the key b'a' of a[0] is bytes"),
+    ],
+    ids=repr,
+)
+def test_bytes_are_refused_wherever_they_are(value: Any, where: str) -> None:
+    with pytest.raises(BadArguments) as caught:
+        to_json(value, "the result", 1000, plural=False)
+
+    advice = "JSON has only text: decode it, or write it as text, such as base64"
+    assert str(caught.value) == f"the result is not JSON: {where}; {advice}"
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ({1: 2, "1": 3}, "1"),
+        ({"a": [{"1.5": None, 1.5: 3}]}, "1.5"),
+        ({"red": 1, Mark.RED: 2}, "red"),
+        (Letter({uuid.UUID(int=0): 1, str(uuid.UUID(int=0)): 2}), "00000000-0000-0000-0000-000000000000"),
+    ],
+    ids=repr,
+)
+def test_keys_that_become_the_same_text_are_refused(value: Any, key: str) -> None:
+    with pytest.raises(BadArguments) as caught:
+        to_json(value, "the arguments", 1000)
+
+    assert str(caught.value) == (
+        f"the arguments are not JSON: two keys of one dict are {key!r} as text, and JSON's keys are text; rename one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({1: "a", 2: "b"}, '{"1":"a","2":"b"}'),
+        ({Mark.RED: [1.5]}, '{"red":[1.5]}'),
+        ({"a": {1: 2}, "b": {"1": 3}}, '{"a":{"1":2},"b":{"1":3}}'),
+        pytest.param({"raw": msgspec.Raw(b"[1, null]"), "n": 1}, '{"raw":[1, null],"n":1}', id="raw"),
+    ],
+    ids=repr,
+)
+def test_keys_that_are_not_text_become_text(value: Any, text: str) -> None:
+    assert to_json(value, "the arguments", 1000) == text
 
 
 def test_what_holds_itself_is_refused() -> None:

@@ -31,6 +31,8 @@ async def test_an_answer_that_cannot_be_kept_changes_nothing(asking: Scheduler) 
     await asking.drain()
     with pytest.raises(BadArguments, match="the answer is not JSON"):
         await asking.answer(receipt, object())
+    with pytest.raises(BadArguments, match="the answer is not JSON: the value is bytes; JSON has only text"):
+        await asking.answer(receipt, b"yes")
     with pytest.raises(BadArguments, match="the answer takes 2000002 bytes"):
         await asking.answer(receipt, "x" * 2_000_000)
     with pytest.raises(NotWaiting, match="waiting for the answer to '1', not 'colour'"):

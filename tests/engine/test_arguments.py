@@ -22,7 +22,7 @@ LIMIT = 1000
 async def test_what_is_refused_leaves_nothing_behind(app: Scheduler) -> None:
     app.task(summarize)
 
-    for args in ({}, {"doc": 1}, {"dok": "1"}, {"doc": "x" * 300_000}, {"doc": "\udc00"}):
+    for args in ({}, {"doc": 1}, {"dok": "1"}, {"doc": "x" * 300_000}, {"doc": "\udc00"}, {"doc": b"1"}):
         with pytest.raises(BadArguments):
             await app.submit("summarize", args)
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from laneway import Context, GiveUp, Retry, Scheduler
+from laneway.core.run import Claimed
 from laneway.core.states import RunState
-from tests.engine.support import kinds_of, soon
+from laneway.engine.execution import Execution, Stop
+from laneway.engine.preparing import Preparing
+from laneway.engine.trail import Bounds
+from laneway.settings import Settings
+from laneway.testing import FakeClock
+from tests.engine.support import as_time_passes, kinds_of, soon
 
 
 async def test_it_may_change_the_arguments(app: Scheduler) -> None:
@@ -157,3 +165,110 @@ async def test_a_run_that_was_cancelled_before_it_started_never_meets_the_hook(a
     await app.drain()
 
     assert called == []
+
+
+async def _for_ever(args: dict[str, Any], ctx: Context) -> None:
+    await asyncio.Event().wait()
+
+
+async def _deaf(args: dict[str, Any], ctx: Context) -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+
+
+async def _sore(args: dict[str, Any], ctx: Context) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise ConnectionError("lost on the way out")
+
+
+def _blocking(args: dict[str, Any], ctx: Context) -> None:
+    while not ctx.cancelled:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("hook", [_for_ever, _deaf, _sore, _blocking])
+async def test_one_that_outlasts_the_time_out_has_refused_the_run_and_is_not_called_again(
+    app: Scheduler, clock: FakeClock, hook: Callable[..., Any]
+) -> None:
+    called, handled = [], []
+
+    def counting(args: dict[str, Any], ctx: Context) -> Any:
+        called.append(ctx.attempt)
+        return hook(args, ctx)
+
+    async def counting_too(args: dict[str, Any], ctx: Context) -> Any:
+        return await counting(args, ctx)
+
+    is_plain = hook is _blocking
+
+    @app.task(timeout=30, retry=Retry.delays(0, 0), before_start=counting if is_plain else counting_too)
+    async def answer() -> None:
+        handled.append(1)
+
+    receipt = await answer.submit()
+    async with app.running():
+        run = await as_time_passes(clock, app.wait(receipt))
+
+    assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "refused", 1)
+    assert run.error is not None
+    assert (run.error.type, run.error.message) == ("TimeoutError", "before_start took longer than 30 s")
+    assert (called, handled) == ([1], [])
+
+
+async def test_a_time_out_of_the_handler_is_tried_again_without_the_hook(app: Scheduler, clock: FakeClock) -> None:
+    called = []
+
+    @app.task(timeout=30, retry=Retry.delays(0), before_start=lambda *_: called.append(1))
+    async def answer(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    receipt = await answer.submit()
+    async with app.running():
+        result = await as_time_passes(clock, app.result(receipt))
+
+    assert (result, called) == ("done", [1])
+
+
+async def test_it_is_called_again_if_its_worker_was_stopped_before_it_had_its_say(app: Scheduler) -> None:
+    begun, called = asyncio.Event(), []
+
+    async def hook(args: dict[str, Any], ctx: Context) -> None:
+        called.append(ctx.attempt)
+        begun.set()
+        if len(called) == 1:
+            await asyncio.Event().wait()
+
+    @app.task(before_start=hook)
+    async def answer() -> str:
+        return "done"
+
+    receipt = await answer.submit()
+    async with app.running():
+        await soon(begun.wait())
+        await app.stop(0)
+    run = await app.get(receipt)
+    await app.drain()
+
+    assert run.state is RunState.PENDING
+    assert (await app.result(receipt), called) == ("done", [1, 1])
+
+
+async def test_a_run_whose_time_is_over_before_it_has_begun_does_not_meet_the_hook(app: Scheduler) -> None:
+    called: list[int] = []
+    task = app.task(name="answer", before_start=lambda *_: called.append(1))(lambda: None)
+    run = Claimed(1, "a", "answer", "{}", 1, 1, 0, "main", None, None, 0, "w")
+    execution = Execution(run, task, stopped=Stop.TIMED_OUT)
+    preparing = Preparing(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
+
+    with pytest.raises(asyncio.CancelledError):
+        await preparing.prepare(execution)
+
+    assert called == []
+
+
+def _nobody(*_: object) -> Any:
+    raise AssertionError("nobody is asked")

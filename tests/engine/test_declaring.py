@@ -37,6 +37,16 @@ def test_the_last_word_wins(tmp_path: Path) -> None:
     assert lanes(tmp_path, None, "", LANEWAY_LANE_BACKGROUND="6") == {"background": (6, 1)}
 
 
+def test_a_variable_that_is_empty_is_not_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = "[lanes.main]\nlimit = 2\n"
+
+    with caplog.at_level(logging.WARNING):
+        found = lanes(tmp_path, None, file, LANEWAY_LANE_MAIN="", LANEWAY_LANE_TEAM="", LANEWAY_LANE_MIAN="")
+
+    assert found == lanes(tmp_path, None, file)
+    assert caplog.text == ""
+
+
 def test_a_variable_that_names_no_lane_is_reported_and_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -50,6 +60,7 @@ def test_a_variable_that_names_no_lane_is_reported_and_ignored(
     ("file", "environment", "message"),
     [
         ("", {"LANEWAY_LANE_MAIN": "0"}, "LANEWAY_LANE_MAIN is '0'; it must be a whole number, 1 or more"),
+        ("", {"LANEWAY_LANE_MAIN": " "}, "LANEWAY_LANE_MAIN is ' '; it must be a whole number, 1 or more"),
         ("", {"LANEWAY_LANE_MAIN": "many"}, "LANEWAY_LANE_MAIN is 'many'; it must be a whole number, 1 or more"),
         ("[lanes.main]\nlimit = 0", {}, "laneway.toml: Lane('main').limit is 0; it must be a whole number, 1 or more"),
         ("[lanes.main]\nlimt = 5", {}, "did you mean 'limit'?"),

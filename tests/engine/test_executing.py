@@ -216,7 +216,11 @@ async def test_the_error_is_raised_to_whoever_asks_for_the_result(app: Scheduler
     assert str(caught.value) == f"run {receipt.run_id} failed (error: no such doc)"
 
 
-@pytest.mark.parametrize("value", [object(), float("nan"), {"a": {1j}}, "\ud800"], ids=["object", "nan", "in", "utf"])
+@pytest.mark.parametrize(
+    "value",
+    [object(), float("nan"), {"a": {1j}}, "\ud800", b"hello", {"a": [b"hello"]}, {1: 2, "1": 3}],
+    ids=["object", "nan", "in", "utf", "bytes", "bytes in", "twice"],
+)
 async def test_a_result_that_is_not_json_fails_the_run_without_another_attempt(app: Scheduler, value: Any) -> None:
     calls = []
 

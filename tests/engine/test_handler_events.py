@@ -248,6 +248,13 @@ async def test_data_over_8_kib_is_cut_and_marked_but_a_result_never(app: Schedul
             lambda ctx: ctx.emit("x", object()),
             "the data of event 'x' is not JSON: Encoding objects of type object is unsupported",
         ),
+        (
+            lambda ctx: ctx.emit("x", {"body": b"hello"}),
+            (
+                "the data of event 'x' is not JSON: body is bytes; JSON has only text: decode it, or write it as text,"
+                " such as base64"
+            ),
+        ),
     ],
 )
 async def test_a_wrong_event_is_refused_in_the_handler_and_nothing_of_it_is_stored(

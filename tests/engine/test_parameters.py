@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
@@ -173,6 +174,12 @@ def test_parameters_may_have_names_that_mean_something_elsewhere() -> None:
 # Types
 
 
+@dataclass
+class Letter:
+    body: bytes
+    title: str
+
+
 def takes(hint: Any) -> Parameters:
     def work(value: Any) -> None: ...
 
@@ -204,6 +211,11 @@ def takes(hint: Any) -> Parameters:
         (Decimal, Decimal("1.10"), Decimal("1.10")),
         (UUID, UUID(int=5), UUID(int=5)),
         (bytes, b"\x00\xff", b"\x00\xff"),
+        (bytes | None, "aGVsbG8=", b"hello"),
+        (bytearray, b"hello", bytearray(b"hello")),
+        (list[bytes], (b"a", b"b"), [b"a", b"b"]),
+        (dict[str, bytes], {"a": b""}, {"a": b""}),
+        (Letter, Letter(b"hello", "x"), Letter(b"hello", "x")),
         (Colour, Colour.RED, Colour.RED),
         (Colour, "blue", Colour.BLUE),
         (list[Colour], ["blue", "red"], [Colour.BLUE, Colour.RED]),
@@ -307,13 +319,45 @@ def endless() -> dict[str, Any]:
             deep(100_000),
             "the arguments of work are not JSON: maximum recursion depth exceeded while serializing an object",
         ),
+        (
+            [b"hello"],
+            (
+                "the arguments of work are not JSON: value[0] is bytes; JSON has only text: decode it, or write it as"
+                " text, such as base64"
+            ),
+        ),
         ("a" * 989, "the arguments of work take 1001 bytes as JSON; at most 1000 are allowed"),
         ("ä" * 500, "the arguments of work take 1012 bytes as JSON; at most 1000 are allowed"),
     ],
-    ids=["nan", "inside", "object", "complex", "key", "surrogate", "endless", "deep", "large", "bytes-not-characters"],
+    ids=["nan", "inside", "object", "complex", "key", "surrogate", "endless", "deep", "bytes", "large", "size"],
 )
 def test_what_is_not_json_or_too_large_is_refused(value: Any, message: str) -> None:
     assert refusal(lambda value: None, {"value": value}) == message
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "where"),
+    [
+        (str, b"hello", "value"),
+        (int, b"hello", "value"),
+        (Any, b"hello", "value"),
+        (str | None, bytearray(b"hello"), "value"),
+        (bytes | str, b"hello", "value"),
+        (list[str], ["a", b"b"], "value[1]"),
+        (dict[str, Any], {"a": {"b": b"c"}}, "value.a.b"),
+        (Letter, Letter(b"hello", b"x"), "value.title"),  # type: ignore[arg-type]  # that is the mistake
+        (Model, {"name": b"x"}, "value.name"),
+    ],
+    ids=repr,
+)
+def test_bytes_are_refused_but_where_the_annotation_makes_bytes_of_their_text(
+    hint: Any, given: Any, where: str
+) -> None:
+    with pytest.raises(BadArguments) as caught:
+        takes(hint).pack({"value": given}, LIMIT)
+
+    kind = "bytearray" if isinstance(given, bytearray) else "bytes"
+    assert str(caught.value).startswith(f"the arguments of work are not JSON: {where} is {kind}; ")
 
 
 def test_arguments_of_just_the_allowed_size_are_taken() -> None:

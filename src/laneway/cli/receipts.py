@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ def told(receipt: Receipt, options: Mapping[str, Any], *, named: bool) -> str:
         # Those of a lane may be due later, or be passed: users take turns.
         where = "ahead of it in its session" if options.get("session") else "pending in its lane before it"
         notes.append(f"{receipt.position} {where}")
-    if isinstance(due := options.get("at"), datetime):
-        notes.append(f"due {due:%Y-%m-%d %H:%M:%S %z}")
+    if receipt.outcome.value == "accepted" and isinstance(due := options.get("at"), datetime):
+        at = f"{due:%Y-%m-%d %H:%M:%S %z}"
+        # No store makes a run due before it was accepted.
+        notes.append(f"due {at}" if due > datetime.now(UTC) else f"due at once: {at} is past")
     return "; ".join(notes)
 
 

@@ -169,7 +169,7 @@ async def _submitted(
 def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `submit`, those that are about the session made into its policy."""
     given |= {name: list(given[name]) for name in ("then", "on_failure") if name in given}
-    given |= {"trace": dict(given["trace"])} if "trace" in given else {}
+    given |= {"trace": _once(given["trace"])} if "trace" in given else {}
     about_session = {name: given.pop(name) for name in POLICY if name in given}
     if not about_session:
         return given
@@ -181,6 +181,15 @@ def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
     from laneway.core.policy import SessionPolicy
 
     return {**given, "session_policy": SessionPolicy(**about_session)}
+
+
+def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for name, text in pairs:
+        if name in texts:
+            raise Problem(f"--trace gives {name!r} twice; give it once")
+        texts[name] = text
+    return texts
 
 
 def _store_to_name(url: str) -> str | None:
@@ -201,10 +210,14 @@ def _split(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
 
 def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) -> dict[str, Any]:
     args = {} if given is None else _object(given)
+    seen: dict[str, str] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise Problem(f"{pair!r} is no argument; write name=value", hint=f"{task.name} takes {_signature(task)}")
+        if name in seen:
+            raise Problem(f"argument {name!r} is given twice, as {seen[name]} and {pair}; give it once")
+        seen[name] = pair
         args[name] = _value(task, name, text)
     return args
 

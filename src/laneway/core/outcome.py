@@ -249,6 +249,11 @@ def timed_out(policy: TaskPolicy) -> Failure:
     return Failure("timed_out", "TimeoutError", f"the handler took longer than {(policy.timeout or 0) / SECOND:g} s")
 
 
+def outlasted(policy: TaskPolicy) -> Failure:
+    """Return the failure of a run whose `before_start` has taken longer than an attempt may; it is not called again."""
+    return Failure(REFUSED, "TimeoutError", f"before_start took longer than {(policy.timeout or 0) / SECOND:g} s")
+
+
 def _given_up(attempt: int, crashes: int, failure: Failure, reason: str, drafts: tuple[Draft, ...]) -> Settlement:
     ending = (draft(events.ERROR, _shown(failure)), _FAILURE)
     said = (*drafts, *ending)

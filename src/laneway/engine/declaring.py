@@ -37,7 +37,7 @@ def declared(
     for name, fields in tables(said, "lanes", file, EXAMPLE).items():
         lanes[name] = known[name] = _changed(known.get(name) or Lane(name), fields, str(file))
     for variable, value in sorted(environment.items()):
-        if variable.startswith(PREFIX):
+        if value and variable.startswith(PREFIX):  # an empty one is how compose files and units say "not set"
             meant = _named(variable.removeprefix(PREFIX), known)
             if meant is None:
                 log.warning("%s names no lane; there are %s", variable, ", ".join(sorted(known)))

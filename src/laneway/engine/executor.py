@@ -130,7 +130,7 @@ class Executor:
             if execution.run.ties is not None:
                 _carry(execution.run.ties)
             outcome = await self._preparing.prepare(execution)
-            if outcome is not None and execution.stopped is not None:
+            if outcome is not None and execution.stopped not in (None, Stop.TIMED_OUT):
                 outcome = self._after_stop(execution)  # a hook that was told to stop has not refused the run
         except BaseException as error:  # noqa: BLE001  # as in `execute`
             outcome = self._after_stop(execution) if execution.stopped else failed(error)

@@ -58,7 +58,7 @@ class Parameters:
                 return self._pack_with_care(args, limit)
         if self.flat and len(args) == len(self._plain):
             return codec.flat_json(args, self._what, limit)
-        text = codec.to_json(args, self._what, limit)
+        text = codec.to_json(args, self._what, limit, read=self._converted)
         # Each plain one is of its very type. If there are no others, and none is unknown, the text cannot but fit.
         if not self._all_plain or len(args) != len(self._plain):
             self.check(text)
@@ -85,7 +85,7 @@ class Parameters:
             value: Any = args.get(name)
             if wanted in _NUMBERS and type(value) in _NUMBERS and abs(value) < EXACT and value == int(value):
                 args = {**args, name: wanted(value)}
-        text = codec.to_json(args, self._what, limit)
+        text = codec.to_json(args, self._what, limit, read=self._converted)
         self.check(text)
         return text
 

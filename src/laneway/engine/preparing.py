@@ -1,7 +1,8 @@
 """What happens between a claim and the handler: messages are folded, and `before_start` has its say.
 
 Once per run: what comes of it is saved under the lease before the handler is called, and later attempts begin with it.
-A worker that dies before it is saved leaves it to the next.
+A hook that refuses the run, or outlasts its time-out, ends it. A worker that dies or is stopped before it is saved
+leaves it to the next.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from laneway.core.memos import Recall
-from laneway.core.outcome import Failed, Outcome
+from laneway.core.outcome import REFUSED, Failed, Outcome, outlasted
 from laneway.core.run import Failure, Message, MessageKind
 from laneway.engine.beginning import Args
 from laneway.engine.context import Context
 from laneway.engine.endings import failure
-from laneway.engine.execution import Execution
+from laneway.engine.execution import Execution, Stop
 from laneway.engine.inbox import Inbox
 from laneway.engine.trail import Bounds, Trail, Unwound
 from laneway.errors import BadArguments
@@ -75,12 +76,17 @@ class Preparing:
         except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
             return Failed(failure("bad_merge", error))
         if task.beginning.before_start is not None:
+            if execution.told:
+                raise asyncio.CancelledError  # before it had begun
             try:
                 args = await self._asked(execution, task.beginning.before_start, args)
-            except (asyncio.CancelledError, Unwound):
-                raise
-            except BaseException as error:  # noqa: BLE001  # that is how a hook says no
-                return Failed(failure("refused", error))
+            except BaseException as error:  # that is how a hook says no
+                if execution.stopped is not Stop.TIMED_OUT:
+                    if isinstance(error, (asyncio.CancelledError, Unwound)):
+                        raise
+                    return Failed(failure(REFUSED, error))
+            if execution.stopped is Stop.TIMED_OUT:
+                return Failed(outlasted(execution.policy))  # whatever it made of that
         try:
             run.args = task.parameters.pack(args, self._args_limit)
         except BadArguments as misfit:
