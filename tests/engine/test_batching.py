@@ -11,6 +11,7 @@ from laneway import Receipt, Scheduler, SessionPolicy, Submission
 from laneway.core.flow import MOST_MOVES
 from laneway.engine.context import carried
 from laneway.engine.gathering import BATCH
+from laneway.engine.ids import new_run_id
 from laneway.errors import BadArguments
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
@@ -225,6 +226,19 @@ async def test_a_store_that_fails_in_an_unforeseen_way_is_heard_by_the_submitter
 
     with pytest.raises(RuntimeError, match="disk full"):
         await soon(lossy.submit("work"))
+
+
+async def test_what_fails_in_an_unforeseen_way_while_submissions_are_made_is_heard_by_all(
+    lossy: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> str:
+        raise RuntimeError("no more ids")
+
+    monkeypatch.setattr(new_run_id, "many", fails)
+
+    answers = await soon(asyncio.gather(*(lossy.submit("work") for _ in range(3)), return_exceptions=True))
+
+    assert [str(answer) for answer in answers] == ["no more ids"] * 3
 
 
 async def test_what_becomes_of_its_arguments_after_the_call_is_nothing_to_a_submission(lossy: Scheduler) -> None:

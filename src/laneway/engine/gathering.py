@@ -7,6 +7,7 @@ all at once: one by one that takes the loop three times as long.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import compress
 from operator import methodcaller
@@ -58,10 +59,6 @@ class Gathering:
         if self._waiting is waiting:
             self._waiting = Waiting(None)
         asked, futures = waiting.asked, waiting.futures
-        if any(map(_is_cancelled, futures)):
-            # Who has stopped waiting by now was never told of a run, and shall leave none behind.
-            here = [not future.cancelled() for future in futures]
-            asked, futures = list(compress(asked, here)), list(compress(futures, here))
         for first in range(0, len(asked), BATCH):
             part = slice(first, first + BATCH)
             task = asyncio.get_running_loop().create_task(self._send_batch(asked[part], futures[part]))
@@ -70,12 +67,13 @@ class Gathering:
             task.add_done_callback(self._sending.discard)
 
     async def _send_batch(self, asked: Sequence[Asked], futures: list[asyncio.Future[Receipt]]) -> None:
+        if any(map(_is_cancelled, futures)):
+            # Who has stopped waiting by now was never told of a run, and shall leave none behind.
+            here = [not future.cancelled() for future in futures]
+            asked, futures = list(compress(asked, here)), list(compress(futures, here))
         try:
-            batch = self._make(asked)
-        except BadArguments:
-            batch, futures = self._made_alone(asked, futures)
-        try:
-            receipts = await self._send(batch)
+            batch, futures = self._made(asked, futures)
+            receipts = await self._send(batch) if batch else []
         except asyncio.CancelledError:
             for future in futures:
                 future.cancel()
@@ -89,10 +87,12 @@ class Gathering:
             if not future.done():
                 future.set_result(receipt)
 
-    def _made_alone(
+    def _made(
         self, asked: Sequence[Asked], futures: list[asyncio.Future[Receipt]]
-    ) -> tuple[list[NewRun], list[asyncio.Future[Receipt]]]:
+    ) -> tuple[Sequence[NewRun], list[asyncio.Future[Receipt]]]:
         """Return those submissions that can be made, and who waits for them; the others hear what is wrong."""
+        with contextlib.suppress(BadArguments):
+            return self._make(asked), futures
         batch, waiting = list[NewRun](), list[asyncio.Future[Receipt]]()
         for each, future in zip(asked, futures, strict=True):
             try:
