@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.app import MEMORY
+from laneway.cli.app import MEMORY, file_of
 from laneway.cli.commands import Command, awaited, json_option
 from laneway.cli.errors import FINE, Problem, say
 
@@ -65,13 +65,23 @@ def move(source: str, target: str, wait: float, overwrite: bool, abort: bool, as
 
 
 def _refuse_unfit(source: str, target: str) -> None:
+    from laneway.errors import SameStore
     from laneway.scheduler import place_of
 
     for url in (source, target):
         if url.startswith(MEMORY):
             raise Problem(f"{url} lives inside one process and ends with it; there is nothing to move")
-    if place_of(source) == place_of(target):
-        raise Problem(f"FROM and TO are the same store, {place_of(source)}")
+    # The mover finds out about all others. One that has two names is harmed by being opened by both.
+    if source == target or _is_same_file(source, target):
+        raise SameStore(place_of(source), place_of(target))
+
+
+def _is_same_file(source: str, target: str) -> bool:
+    here, there = file_of(source), file_of(target)
+    try:
+        return here is not None and there is not None and here.samefile(there)
+    except OSError:
+        return False  # one of them is not there
 
 
 def _abort(source: str, target: str, *, as_json: bool) -> int:

@@ -1,10 +1,10 @@
 """The mover: brings all that a store has to another one, while workers and clients of it are about.
 
-**The order of things.** The target is emptied and marked as arriving, so that nobody uses it. The source is shut:
-nothing new is accepted, claimed or fired there, by anybody. What is being executed is waited for, and taken over from
-whoever is dead. When no lease is left the source is frozen in the same step, and from then on does not change. The
-target is filled page by page. Both are then read once more and compared, and only if they hold the same is the target
-opened. The source stays frozen and tells whoever comes where to go.
+**The order of things.** Source and target are seen to be two stores. The target is emptied and marked as arriving, so
+that nobody uses it. The source is shut: nothing new is accepted, claimed or fired there, by anybody. What is being
+executed is waited for, and taken over from whoever is dead. When no lease is left the source is frozen in the same
+step, and from then on does not change. The target is filled page by page. Both are then read once more and compared,
+and only if they hold the same is the target opened. The source stays frozen and tells whoever comes where to go.
 
 **Crash points.** Both stores know of the move by its id, and the target remembers the mark of the last page that it
 took in with that page. So a mover that is killed anywhere is simply started again: it finds the move under way, skips
@@ -32,7 +32,7 @@ from laneway.engine.client import Client
 from laneway.engine.heir import Heir
 from laneway.engine.ids import new_run_id
 from laneway.engine.submissions import ready_made
-from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished
+from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 
@@ -91,7 +91,10 @@ class Mover:
         self._calls = Client(source.store, clock, ready_made)
 
     async def move(self) -> Done:
-        """Move everything, or go on with a move that was begun; raise MoveRefused, MoveUnfinished or MoveDiffers."""
+        """Move everything, or go on with a move that was begun.
+
+        Raises SameStore, MoveRefused, MoveUnfinished or MoveDiffers.
+        """
         move, is_done = await self._begun()
         if is_done:
             tally = await self._tally(self._source.store, lambda _: None)
@@ -110,7 +113,7 @@ class Mover:
             began = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
             return target is not None and began and await self._target.store.reopen(target.move)
         self._refuse_elsewhere(source)
-        is_part = target is not None and target.move == source.move
+        is_part = target is not None and target.move == source.move and not target.leaves
         # Race: a mover that is still about may be opening it this very moment.
         if is_part and not await self._target.store.reopen(source.move):
             raise MoveRefused(
@@ -130,6 +133,8 @@ class Mover:
             return await self._begin(), False
         self._refuse_elsewhere(source)
         if target is not None and target.move == source.move:
+            if target.leaves:
+                raise SameStore(self._source.place, self._target.place)
             return source.move, target.phase is not Phase.ARRIVING
         # Somebody has begun to abort it and did not come to the source any more.
         await self._source.store.reopen(source.move)
@@ -137,6 +142,7 @@ class Mover:
 
     async def _begin(self) -> str:
         """Begin a new move. The target knows of it first: so whoever aborts it meets the mover there."""
+        await self._refuse_same()
         await self._refuse_full()
         move = new_run_id()
         await self._again(partial(self._target.store.arrive, move, self._source.place))
@@ -146,6 +152,21 @@ class Mover:
             await self._target.store.reopen(move)
             raise MoveRefused(f"{self._source.place} is being moved to {found.place} by somebody else")
         return move
+
+    async def _refuse_same(self) -> None:
+        """Refuse two addresses of one store: who registers with the source is then known to the target.
+
+        Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
+        known there changes nothing, so workers of a store that is refused do not even notice.
+        """
+        async with Heir(self._source.store) as guest:
+            is_same = await guest.is_known_to(self._target.store)
+            # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
+            was_there = await guest.is_known_to(self._source.store)
+        if is_same:
+            raise SameStore(self._source.place, self._target.place)
+        if not was_there:
+            raise StoreUnavailable(f"{self._source.place} took this mover for dead; start it again")
 
     def _refuse_elsewhere(self, moving: Moving) -> None:
         if moving.place != self._target.place:
