@@ -57,7 +57,10 @@ def move(source: str, target: str, wait: float, overwrite: bool, abort: bool, as
     with watching(place_of(source), place_of(target), quiet=as_json) as watch:
         done = awaited(_moved(source, target, wait=wait, overwrite=overwrite, watch=watch))
     if as_json:
-        print_json({"v": 1, "move": done.move, "to": place_of(target), "moved": done.counts, "digest": done.digest})
+        told = {"v": 1, "move": done.move, "to": place_of(target), "moved": done.counts, "digest": done.digest}
+        print_json(told | {"before": done.before})
+    elif done.before:
+        say(f"the move to {place_of(target)}{_begun(done.move)} is done: {_told(done.counts)}; there is nothing to do")
     else:
         say(f"moved {_told(done.counts)} to {place_of(target)}; both sides hold the same")
         say("  point your apps there now: submit and worker on the old address end with 5 and say so")
@@ -97,6 +100,16 @@ def _abort(source: str, target: str, *, as_json: bool) -> int:
     else:
         say(f"laneway: {place_of(source)} is not being moved; there is nothing to give up")
     return FINE if done else CONFLICT
+
+
+def _begun(move: str) -> str:
+    """Say when a move was begun, if its id tells."""
+    from datetime import UTC, datetime
+
+    from laneway.engine.ids import made_at
+
+    at = made_at(move)
+    return "" if at is None else f", begun {datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%SZ},"
 
 
 def _told(counts: dict[str, int]) -> str:

@@ -66,11 +66,15 @@ class Progress(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What was moved: pieces by kind, and the digest of them all on both sides."""
+    """What was moved: pieces by kind, and the digest of them all on both sides; `before`, if that was done earlier.
+
+    What the target holds now nobody has looked at then: it has gone on.
+    """
 
     move: str
     counts: dict[str, int]
     digest: str
+    before: bool = False
 
 
 class Mover:
@@ -98,7 +102,7 @@ class Mover:
         move, is_done = await self._begun()
         if is_done:
             tally = await self._tally(self._source.store, lambda _: None)
-            return Done(move, tally.counts, tally.digest)
+            return Done(move, tally.counts, tally.digest, before=True)
         await self._let_end(move)
         await self._copy(move)
         tally = await self._compare()
