@@ -73,7 +73,7 @@ def _refuse_unfit(source: str, target: str) -> None:
 
     for url in (source, target):
         if url.startswith(MEMORY):
-            raise Problem(f"{url} lives inside one process and ends with it; there is nothing to move")
+            raise Problem(f"{place_of(url)} lives inside one process and ends with it; there is nothing to move")
     # The mover finds out about all others. One that has two names is harmed by being opened by both.
     if source == target or _is_same_file(source, target):
         raise SameStore(place_of(source), place_of(target))
