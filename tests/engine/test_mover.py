@@ -135,6 +135,20 @@ async def test_a_move_that_is_given_up_leaves_both_as_they_were(source: Store, c
     await check_drains(source, clock)
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
+async def test_giving_up_goes_on_where_it_was_interrupted(opened: Opened, clock: FakeClock, kind: str) -> None:
+    source, target = MemoryStore(clock), await opened(kind)
+    await source.submit([new_run("a")])
+    await source.shut_for("m", "redis://there")
+    await target.arrive("m (given up)", "sqlite:///here")
+
+    assert await mover(source, target, clock).abort()
+
+    assert (await source.moving(), await target.moving()) == (None, None)
+    await target.submit([new_run("b")])
+    await check_drains(target, clock)
+
+
 async def test_it_waits_for_who_executes_and_takes_over_from_the_dead(clock: FakeClock) -> None:
     source, target = MemoryStore(clock), MemoryStore(clock)
     hand = await Hand(source).register()

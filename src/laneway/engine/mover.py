@@ -112,14 +112,14 @@ class Mover:
     async def abort(self) -> bool:
         """Open the source again and empty the target; return False if there is no move to abort."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
+        # Also if a mover has died before it came to the source, or who aborted while the target was emptied.
+        fills = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
         if source is None or not source.leaves:
-            # A mover may have died before it came to the source.
-            began = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
-            return target is not None and began and await self._target.store.reopen(target.move)
+            return target is not None and fills and await self._target.store.reopen(target.move)
         self._refuse_elsewhere(source)
         is_part = target is not None and target.move == source.move and not target.leaves
         # Race: a mover that is still about may be opening it this very moment.
-        if is_part and not await self._target.store.reopen(source.move):
+        if target is not None and (is_part or fills) and not await self._target.store.reopen(target.move):
             raise MoveRefused(
                 f"the move is done and {self._target.place} is open: what has happened there since would be lost;"
                 f" to go back, move {self._target.place} to {self._source.place} with --overwrite"
