@@ -67,7 +67,7 @@ def test_told_again_it_says_that_it_was_done_and_nothing_of_what_went_on_since(
 
 
 def test_on_a_terminal_a_bar_per_stage_shows_how_far_it_has_come(folder: Path, invoke: Invoke, runs: list[str]) -> None:
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_terminal(folder, 120, "move", HERE, THERE))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_terminal(folder, 400, "move", HERE, THERE))
 
     there = f"sqlite:///{folder / 'there.db'}"
     assert f"moving sqlite:///{folder / 'laneway.db'} to {there}; Ctrl-C stops here" in " ".join(shown.split())

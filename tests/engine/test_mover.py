@@ -13,7 +13,7 @@ import pytest
 
 from laneway.core.liveness import WorkerInfo
 from laneway.core.moving.pieces import FIRST, Disabled, Mark, Page
-from laneway.core.moving.standing import Phase
+from laneway.core.moving.standing import Moving, Phase
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
@@ -195,6 +195,7 @@ async def test_a_store_is_not_moved_to_itself(opened: Opened, clock: FakeClock, 
     source, target = [await opened(kind) for _ in range(2)]
     await furnish(source, clock)
     names = [run.id for run in await all_runs(source)]
+    hand = await Hand(source).register()
     before = await shown(source, names)
 
     with pytest.raises(SameStore, match="sqlite:///here and redis://there"):
@@ -202,6 +203,9 @@ async def test_a_store_is_not_moved_to_itself(opened: Opened, clock: FakeClock, 
 
     assert await shown(source, names) == before
     assert (await source.moving(), await source.check()) == (None, [])
+    assert [worker.incarnation.id for worker in await source.workers()] == ["hand"]
+    assert (await hand.step()).moved is None  # who works there is not sent away
+    await hand.leave()
     await check_drains(source, clock)
 
 
@@ -230,6 +234,23 @@ async def test_a_mover_that_was_taken_for_dead_empties_nothing(source: Store, cl
         await mover(Sceptic(source), target, clock, overwrite=True).move()
 
     assert await target.holds() == ["1 run"]
+
+
+class Restless(LossyStore):
+    """A store that somebody begins to move away at the last moment."""
+
+    async def arrive(self, move: str, place: str) -> Moving:
+        await self.shut_for("o", "redis://far")
+        return await super().arrive(move, place)
+
+
+async def test_a_target_that_begins_to_leave_meanwhile_is_left_alone(source: Store, clock: FakeClock) -> None:
+    target = Restless(MemoryStore(clock))
+
+    with pytest.raises(MoveRefused, match="redis://there is itself being moved, to redis://far; finish that first"):
+        await mover(source, target, clock).move()
+
+    assert await source.moving() is None
 
 
 async def test_two_moves_do_not_mix(source: Store, clock: FakeClock) -> None:

@@ -149,7 +149,10 @@ class Mover:
         await self._refuse_same()
         await self._refuse_full()
         move = new_run_id()
-        await self._again(partial(self._target.store.arrive, move, self._source.place))
+        stands = await self._again(partial(self._target.store.arrive, move, self._source.place))
+        if stands.move != move:
+            # Race: somebody has begun to move the target away in between.
+            raise MoveRefused(f"{self._target.place} is itself being moved, to {stands.place}; finish that first")
         found = await self._again(partial(self._source.store.shut_for, move, self._target.place))
         if found.move != move:
             # Race: somebody else has begun one in between.
