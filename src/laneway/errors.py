@@ -16,6 +16,7 @@ LanewayError
 │   ├── WrongState           the run's state does not allow this
 │   ├── NotWaiting           the run waits for no such answer (any more)
 │   ├── MoveRefused          what is there forbids the move: a target that is not empty, another move, one that is done
+│   ├── SameStore            a move to the store that it begins at, by whatever address
 │   └── WrongThread          a blocking call on a thread whose event loop it would block
 ├── RunEnded                 the run: it ended in something other than success
 │   ├── RunFailed
@@ -171,6 +172,15 @@ class NotWaiting(UsageError):
 
 class MoveRefused(UsageError):
     """A move that what is there forbids: a target that is not empty, another move under way, one that is done."""
+
+
+class SameStore(UsageError):
+    """A move whose two addresses lead to one store; nothing of it was changed."""
+
+    def __init__(self, source: str, target: str) -> None:
+        names = source if source == target else f"{source} and {target}"
+        super().__init__(f"FROM and TO are the same store, {names}")
+        self.source, self.target = source, target
 
 
 class WrongThread(UsageError):

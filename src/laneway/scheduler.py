@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from laneway.core.addresses import scheme_shown, without_password
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.status import Status, StuckRun
@@ -271,16 +272,16 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
 
         return SQLiteStore(rest[1:], clock, busy_timeout=settings.busy_timeout)
     if scheme == "sqlite":
-        raise BadURL(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute/path.db")
+        raise BadURL(
+            f"{without_password(url)!r} names no file; write sqlite:///relative.db or sqlite:////absolute/path.db"
+        )
     if separator and scheme.partition("+")[0] in REDIS:
         return _redis_store(url, clock)
     if separator and scheme in POSTGRES:
         return _postgres_store(url, clock)
-    # Only the scheme is shown: what follows may hold a password.
-    shown = f"{scheme}://" if separator else repr(url)
     raise BadURL(
-        f"{shown} is not a store laneway knows; it can be sqlite:///file.db, redis://host, postgresql://host/database"
-        " or memory://"
+        f"{scheme_shown(url)} is not a store laneway knows; it can be sqlite:///file.db, redis://host,"
+        " postgresql://host/database or memory://"
     )
 
 
@@ -312,14 +313,3 @@ def place_of(url: str) -> str:
     if scheme == "sqlite" and len(rest) > 1:
         return f"{scheme}{separator}/{Path(rest[1:]).absolute()}"
     return without_password(url)
-
-
-def without_password(url: str) -> str:
-    """Return the address as it may be shown: no user, no password, and of the parameters only namespace or schema."""
-    scheme, separator, rest = url.partition("://")
-    if scheme == "sqlite":
-        return url
-    # What stands before the last @ may be a password, however it is misspelt.
-    place, _, query = rest.rpartition("@")[2].partition("?")
-    namespace = [f"?{part}" for part in query.split("&") if part.startswith(("namespace=", "schema="))]
-    return "".join((scheme, separator, place, *namespace[:1]))

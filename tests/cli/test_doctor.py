@@ -337,7 +337,22 @@ def test_a_command_to_paste_does_not_hold_a_password() -> None:
     assert store_words("redis://ann:secret@host/0?namespace=a&timeout=1") == (
         " --store 'redis://...@host/0?namespace=a&timeout=1'"
     )
+    assert store_words("postgresql://host/app?password=secret&schema=x") == (
+        " --store 'postgresql://host/app?password=...&schema=x'"
+    )
     assert store_words("sqlite:///who@home.db") == " --store sqlite:///who@home.db"
+
+
+@pytest.mark.parametrize(
+    "url", ["redis:/:hunter2@host/0", "postgresql:/u:hunter2@h/db", "redis//:hunter2@h", "u:hunter2@h"]
+)
+def test_an_address_that_is_none_is_named_without_its_password(invoke: Invoke, url: str) -> None:
+    for command in (["doctor", "--store", url], ["runs", "list", "--store", url], ["move", url, "sqlite:///x.db"]):
+        result = invoke(*command)
+
+        assert result.exit_code == 2
+        assert f"laneway: '...@{url.partition('@')[2]}' is not a store laneway knows" in result.stderr
+        assert "hunter2" not in result.output
 
 
 @pytest.mark.usefixtures("store")

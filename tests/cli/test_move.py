@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Invoke
+from tests.cli.terminal import on_terminal
 
 Submitted = Callable[..., str]
 HERE, THERE = "sqlite:///laneway.db", "sqlite:///there.db"
@@ -45,6 +47,34 @@ def test_it_tells_programs_what_was_moved(folder: Path, invoke: Invoke, runs: li
     assert result.stderr == ""
     again = json.loads(invoke("move", HERE, THERE, "--json").stdout)
     assert again["digest"] == told["digest"]
+    assert (told["before"], again["before"]) == (False, True)
+
+
+def test_told_again_it_says_that_it_was_done_and_nothing_of_what_went_on_since(
+    folder: Path, invoke: Invoke, runs: list[str]
+) -> None:
+    invoke("move", HERE, THERE)
+    assert invoke("runs", "cancel", runs[0], "--store", THERE).exit_code == 0
+
+    result = invoke("move", HERE, THERE)
+
+    there = re.escape(f"sqlite:///{folder / 'there.db'}")
+    said = rf"the move to {there}, begun 20[-\d]+T[:\d]+Z, is done: 2 runs, 7 lanes; there is nothing to do\n"
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert re.fullmatch(said, result.stderr)
+    states = [run["state"] for run in json.loads(invoke("runs", "list", "--store", THERE, "--json").stdout)]
+    assert sorted(states) == ["cancelled", "pending"]
+
+
+def test_on_a_terminal_a_bar_per_stage_shows_how_far_it_has_come(folder: Path, invoke: Invoke, runs: list[str]) -> None:
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_terminal(folder, 400, "move", HERE, THERE))
+
+    there = f"sqlite:///{folder / 'there.db'}"
+    assert f"moving sqlite:///{folder / 'laneway.db'} to {there}; Ctrl-C stops here" in " ".join(shown.split())
+    assert re.search(r"  copying +━+ 2/2 0:00:00", shown)
+    assert re.search(r"  comparing both sides +━+ 4/4 0:00:00", shown)
+    assert "copying: 2 runs" not in shown  # as it is said elsewhere
+    assert f"moved 2 runs, 7 lanes to {there}; both sides hold the same" in " ".join(shown.split())
 
 
 def test_what_is_not_empty_is_refused_unless_told(invoke: Invoke, runs: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from laneway import (
     UnknownRun,
     UnknownTask,
 )
+from laneway.core.addresses import without_password
 from laneway.core.run import ReceiptOutcome
 from laneway.errors import BadURL, StoreError, UsageError
 from laneway.settings import Settings
@@ -492,6 +494,23 @@ def test_a_store_without_its_slashes_is_told_what_is_missing() -> None:
 
     assert "memory:// is not a store" not in str(caught.value)
     assert "memory://" in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["", "redis", "rediss", "unix", "postgresql", "sqlite", "mysql", "redis+x"])
+def test_what_stands_before_an_at_is_never_shown(scheme: str) -> None:
+    befores = ("", ":", "u:", "/", "//:", "://", "://u:", ":///", "+", "+x://:", "@", "?@", " ://", "&")
+    behinds = ("host/0", "redis://host", "", "h?namespace=a b", "h?password=hunter2", "h/x/y")
+    for before, behind in product(befores, behinds):
+        url = f"{scheme}{before}hunter2@{behind}"
+        if url.startswith("sqlite:///"):
+            continue  # a file's name
+        try:
+            said = without_password(Scheduler(url).url)
+        except BadURL as error:
+            said = f"{error} {without_password(url)}"
+
+        assert "hunter2" not in said, url
+        assert "\n" not in said
 
 
 def test_a_password_among_the_parameters_is_not_shown() -> None:

@@ -10,7 +10,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from laneway.engine.ids import RunIds, new_run_id
+from laneway.engine.ids import RunIds, made_at, new_run_id
 
 
 def test_ids_grow_strictly() -> None:
@@ -26,6 +26,13 @@ def test_an_id_is_a_uuid_of_version_7_of_now() -> None:
 
     assert (made.version, made.variant) == (7, RFC_4122)
     assert before - 1000 <= made.int >> 80 <= time.time_ns() // 1_000_000 + 1000
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    made = new_run_id()
+
+    assert made_at(made) == UUID(made).int >> 80
+    assert made_at("another") is None
 
 
 def test_ids_of_many_threads_are_unique() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from laneway.core.liveness import WorkerInfo
 from laneway.core.moving.pieces import FIRST, Disabled, Mark, Page
-from laneway.core.moving.standing import Phase
+from laneway.core.moving.standing import Moving, Phase
 from laneway.engine.mover import Mover, Progress, Side, Stage
-from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, StoreMoved
+from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres import PostgresStore
@@ -134,6 +135,20 @@ async def test_a_move_that_is_given_up_leaves_both_as_they_were(source: Store, c
     await check_drains(source, clock)
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
+async def test_giving_up_goes_on_where_it_was_interrupted(opened: Opened, clock: FakeClock, kind: str) -> None:
+    source, target = MemoryStore(clock), await opened(kind)
+    await source.submit([new_run("a")])
+    await source.shut_for("m", "redis://there")
+    await target.arrive("m (given up)", "sqlite:///here")
+
+    assert await mover(source, target, clock).abort()
+
+    assert (await source.moving(), await target.moving()) == (None, None)
+    await target.submit([new_run("b")])
+    await check_drains(target, clock)
+
+
 async def test_it_waits_for_who_executes_and_takes_over_from_the_dead(clock: FakeClock) -> None:
     source, target = MemoryStore(clock), MemoryStore(clock)
     hand = await Hand(source).register()
@@ -171,6 +186,70 @@ async def test_what_does_not_hold_the_same_is_not_opened(source: Store, clock: F
     assert moving is not None
     assert moving.phase is Phase.ARRIVING
     assert await mover(source, target, clock).abort()
+    assert await source.moving() is None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "postgres"])
+@pytest.mark.parametrize("overwrite", [False, True])
+async def test_a_store_is_not_moved_to_itself(opened: Opened, clock: FakeClock, kind: str, overwrite: bool) -> None:
+    source, target = [await opened(kind) for _ in range(2)]
+    await furnish(source, clock)
+    names = [run.id for run in await all_runs(source)]
+    hand = await Hand(source).register()
+    before = await shown(source, names)
+
+    with pytest.raises(SameStore, match="sqlite:///here and redis://there"):
+        await mover(source, target, clock, overwrite=overwrite).move()
+
+    assert await shown(source, names) == before
+    assert (await source.moving(), await source.check()) == (None, [])
+    assert [worker.incarnation.id for worker in await source.workers()] == ["hand"]
+    assert (await hand.step()).moved is None  # who works there is not sent away
+    await hand.leave()
+    await check_drains(source, clock)
+
+
+async def test_a_store_that_is_shut_for_another_name_of_itself_is_opened_again(source: Store, clock: FakeClock) -> None:
+    await source.shut_for("m", "redis://there")
+
+    with pytest.raises(SameStore):
+        await mover(source, source, clock, overwrite=True).move()
+
+    assert await mover(source, source, clock).abort()
+    assert await source.moving() is None
+
+
+class Sceptic(LossyStore):
+    """A store that takes whoever asks for dead."""
+
+    async def workers(self) -> list[WorkerInfo]:
+        return []
+
+
+async def test_a_mover_that_was_taken_for_dead_empties_nothing(source: Store, clock: FakeClock) -> None:
+    target = MemoryStore(clock)
+    await target.submit([new_run("precious")])
+
+    with pytest.raises(StoreUnavailable, match="sqlite:///here took this mover for dead; start it again"):
+        await mover(Sceptic(source), target, clock, overwrite=True).move()
+
+    assert await target.holds() == ["1 run"]
+
+
+class Restless(LossyStore):
+    """A store that somebody begins to move away at the last moment."""
+
+    async def arrive(self, move: str, place: str) -> Moving:
+        await self.shut_for("o", "redis://far")
+        return await super().arrive(move, place)
+
+
+async def test_a_target_that_begins_to_leave_meanwhile_is_left_alone(source: Store, clock: FakeClock) -> None:
+    target = Restless(MemoryStore(clock))
+
+    with pytest.raises(MoveRefused, match="redis://there is itself being moved, to redis://far; finish that first"):
+        await mover(source, target, clock).move()
+
     assert await source.moving() is None
 
 

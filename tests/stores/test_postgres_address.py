@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from laneway.core.addresses import without_password
 from laneway.errors import BadURL
-from laneway.scheduler import without_password
 from laneway.stores.postgres.address import Address
 
 UNREADABLE = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from laneway.core.addresses import without_password
 from laneway.errors import BadURL
-from laneway.scheduler import without_password
 from laneway.stores.redis.address import Address
 
 NAMES = "it has letters, digits, - _ and . only, and at most 100 of them"

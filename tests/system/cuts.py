@@ -6,7 +6,7 @@ are alike, and a call that was cut off and repeated must leave the very same sto
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ import msgspec
 from laneway.core.breakers import Breaker
 from laneway.core.events import draft
 from laneway.core.instants import SECOND
+from laneway.core.moving.pieces import FIRST, Mark, Piece
 from laneway.core.outcome import Failed, Lapsed, Succeeded
 from laneway.core.policy import Lane, Rule, SessionPolicy, TaskPolicy
 from laneway.core.run import RunFilter
@@ -22,6 +23,7 @@ from laneway.core.states import RunState
 from laneway.core.step import Emitted, Saved
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
+from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.jobs import decided, kept_job, new_job
@@ -325,6 +327,57 @@ async def trim(scene: Scene) -> Call:
     return partial(scene.store.trim, SECOND)
 
 
+async def shut_for(scene: Scene) -> Call:
+    await scene.store.submit(new_runs(3, "later", delay=60))
+    await scene.hand.rest()
+    return partial(scene.store.shut_for, "move", "redis://there")
+
+
+async def freeze(scene: Scene) -> Call:
+    await (await shut_for(scene))()
+    return partial(scene.store.freeze, "move")
+
+
+async def reopen_a_source(scene: Scene) -> Call:
+    await (await freeze(scene))()
+    return partial(scene.store.reopen, "move")
+
+
+async def arrive(scene: Scene) -> Call:
+    await scene.store.submit([*new_runs(3, "plain", user="ann"), *new_runs(2, "chat", session="chat")])
+    return partial(scene.store.arrive, "move", "redis://there")
+
+
+async def unpack(scene: Scene) -> Call:
+    await (await arrive(scene))()
+    return partial(scene.store.unpack, "move", await _pieces(), ("run", "7"))
+
+
+async def reopen_a_target(scene: Scene) -> Call:
+    await (await unpack(scene))()
+    return partial(scene.store.reopen, "move")
+
+
+async def open_up(scene: Scene) -> Call:
+    await (await unpack(scene))()
+    return partial(scene.store.open_up, "move")
+
+
+async def _pieces() -> Sequence[Piece]:
+    """Return all that a store has in which one run has ended and others wait."""
+    store = MemoryStore(FakeClock())
+    hand = await Hand(store, "there").register()
+    await store.submit([*new_runs(3, "moved", user="ann"), *new_runs(2, "talk", session="talk")])
+    await hand.succeed(*await hand.claim())
+    pieces: list[Piece] = []
+    mark: Mark | None = FIRST
+    while mark is not None:
+        page = await store.pack(mark)
+        pieces += page.pieces
+        mark = page.mark
+    return pieces
+
+
 def _stepping(hand: Hand, **what: object) -> Call:
     """Return a call that makes a new step the first time, and the same again every other time, as a worker does."""
     made: list[bool] = []
@@ -344,7 +397,8 @@ CASES = (
     *(leave, cancel, cancel_what_runs, abandon, cancel_where, pause, resume, answer, stop, stop_all, declare_lanes),
     *(set_lane, unset_lane, set_cap, set_session, hold, let_go, disable, close_breaker, add_job, change_job),
     *(remove_job, fire, end_a_fire, restart_time, prune, trim),
+    *(shut_for, freeze, reopen_a_source, arrive, unpack, reopen_a_target, open_up),
 )
 # What it changed is told once: a repeat finds nothing left to do, and says so.
-TOLD_ONCE = frozenset({remove_job, fire, prune, trim})
+TOLD_ONCE = frozenset({remove_job, fire, prune, trim, reopen_a_source, reopen_a_target})
 SUBMISSIONS = frozenset({submit, submit_to_a_busy_session, interrupt})

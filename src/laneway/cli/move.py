@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.app import MEMORY
+from laneway.cli.app import MEMORY, file_of
 from laneway.cli.commands import Command, awaited, json_option
 from laneway.cli.errors import FINE, Problem, say
 
@@ -57,7 +57,10 @@ def move(source: str, target: str, wait: float, overwrite: bool, abort: bool, as
     with watching(place_of(source), place_of(target), quiet=as_json) as watch:
         done = awaited(_moved(source, target, wait=wait, overwrite=overwrite, watch=watch))
     if as_json:
-        print_json({"v": 1, "move": done.move, "to": place_of(target), "moved": done.counts, "digest": done.digest})
+        told = {"v": 1, "move": done.move, "to": place_of(target), "moved": done.counts, "digest": done.digest}
+        print_json(told | {"before": done.before})
+    elif done.before:
+        say(f"the move to {place_of(target)}{_begun(done.move)} is done: {_told(done.counts)}; there is nothing to do")
     else:
         say(f"moved {_told(done.counts)} to {place_of(target)}; both sides hold the same")
         say("  point your apps there now: submit and worker on the old address end with 5 and say so")
@@ -65,13 +68,23 @@ def move(source: str, target: str, wait: float, overwrite: bool, abort: bool, as
 
 
 def _refuse_unfit(source: str, target: str) -> None:
+    from laneway.errors import SameStore
     from laneway.scheduler import place_of
 
     for url in (source, target):
         if url.startswith(MEMORY):
-            raise Problem(f"{url} lives inside one process and ends with it; there is nothing to move")
-    if place_of(source) == place_of(target):
-        raise Problem(f"FROM and TO are the same store, {place_of(source)}")
+            raise Problem(f"{place_of(url)} lives inside one process and ends with it; there is nothing to move")
+    # The mover finds out about all others. One that has two names is harmed by being opened by both.
+    if source == target or _is_same_file(source, target):
+        raise SameStore(place_of(source), place_of(target))
+
+
+def _is_same_file(source: str, target: str) -> bool:
+    here, there = file_of(source), file_of(target)
+    try:
+        return here is not None and there is not None and here.samefile(there)
+    except OSError:
+        return False  # one of them is not there
 
 
 def _abort(source: str, target: str, *, as_json: bool) -> int:
@@ -87,6 +100,16 @@ def _abort(source: str, target: str, *, as_json: bool) -> int:
     else:
         say(f"laneway: {place_of(source)} is not being moved; there is nothing to give up")
     return FINE if done else CONFLICT
+
+
+def _begun(move: str) -> str:
+    """Say when a move was begun, if its id tells."""
+    from datetime import UTC, datetime
+
+    from laneway.engine.ids import made_at
+
+    at = made_at(move)
+    return "" if at is None else f", begun {datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%SZ},"
 
 
 def _told(counts: dict[str, int]) -> str:

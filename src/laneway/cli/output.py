@@ -104,7 +104,6 @@ def store_words(store: str | None) -> str:
         return ""
     import shlex
 
-    scheme, separator, rest = store.partition("://")
-    if scheme != "sqlite" and "@" in rest:
-        store = f"{scheme}{separator}...@{rest.rpartition('@')[2]}"
-    return f" --store {shlex.quote(store)}"
+    from laneway.core.addresses import to_paste
+
+    return f" --store {shlex.quote(to_paste(store))}"

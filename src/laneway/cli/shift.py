@@ -27,9 +27,9 @@ from laneway.cli.notify import notify
 from laneway.cli.output import print_ndjson
 from laneway.cli.phrases import spoken
 from laneway.cli.signals import Inbox, heeding
+from laneway.core.addresses import without_password
 from laneway.engine.executor import THREADS
 from laneway.errors import StoreMoved
-from laneway.scheduler import without_password
 
 if TYPE_CHECKING:
     from laneway.core.status import StuckRun

@@ -42,6 +42,10 @@ class Heir:
         with contextlib.suppress(StoreError):
             await self._store.leave(self._me.id)
 
+    async def is_known_to(self, store: WorkerStore) -> bool:
+        """Tell whether that store, which may be the same by another address, knows this incarnation."""
+        return any(worker.incarnation.id == self._me.id for worker in await store.workers())
+
     async def take_over(self) -> int:
         """Settle the leases of those who left, are seen to be gone, or have lapsed; return how many there were."""
         others = [worker for worker in await self._store.workers() if worker.incarnation.id != self._me.id]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
 from itertools import islice, repeat
 
 _COUNTS = [f"{count:03x}" for count in range(1 << 12)]  # of one millisecond: the bits between version and variant
+_ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
 _MILLISECOND = 1_000_000  # in nanoseconds
+
+
+def made_at(made: str) -> int | None:
+    """Return when an id of this kind was made, in milliseconds since 1970; None if it is of another kind."""
+    return int(made[:12], 16) if _ID.fullmatch(made) else None
 
 
 class RunIds:

@@ -1,10 +1,10 @@
 """The mover: brings all that a store has to another one, while workers and clients of it are about.
 
-**The order of things.** The target is emptied and marked as arriving, so that nobody uses it. The source is shut:
-nothing new is accepted, claimed or fired there, by anybody. What is being executed is waited for, and taken over from
-whoever is dead. When no lease is left the source is frozen in the same step, and from then on does not change. The
-target is filled page by page. Both are then read once more and compared, and only if they hold the same is the target
-opened. The source stays frozen and tells whoever comes where to go.
+**The order of things.** Source and target are seen to be two stores. The target is emptied and marked as arriving, so
+that nobody uses it. The source is shut: nothing new is accepted, claimed or fired there, by anybody. What is being
+executed is waited for, and taken over from whoever is dead. When no lease is left the source is frozen in the same
+step, and from then on does not change. The target is filled page by page. Both are then read once more and compared,
+and only if they hold the same is the target opened. The source stays frozen and tells whoever comes where to go.
 
 **Crash points.** Both stores know of the move by its id, and the target remembers the mark of the last page that it
 took in with that page. So a mover that is killed anywhere is simply started again: it finds the move under way, skips
@@ -32,7 +32,7 @@ from laneway.engine.client import Client
 from laneway.engine.heir import Heir
 from laneway.engine.ids import new_run_id
 from laneway.engine.submissions import ready_made
-from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished
+from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 
@@ -66,11 +66,15 @@ class Progress(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What was moved: pieces by kind, and the digest of them all on both sides."""
+    """What was moved: pieces by kind, and the digest of them all on both sides; `before`, if that was done earlier.
+
+    What the target holds now nobody has looked at then: it has gone on.
+    """
 
     move: str
     counts: dict[str, int]
     digest: str
+    before: bool = False
 
 
 class Mover:
@@ -91,11 +95,14 @@ class Mover:
         self._calls = Client(source.store, clock, ready_made)
 
     async def move(self) -> Done:
-        """Move everything, or go on with a move that was begun; raise MoveRefused, MoveUnfinished or MoveDiffers."""
+        """Move everything, or go on with a move that was begun.
+
+        Raises SameStore, MoveRefused, MoveUnfinished or MoveDiffers.
+        """
         move, is_done = await self._begun()
         if is_done:
             tally = await self._tally(self._source.store, lambda _: None)
-            return Done(move, tally.counts, tally.digest)
+            return Done(move, tally.counts, tally.digest, before=True)
         await self._let_end(move)
         await self._copy(move)
         tally = await self._compare()
@@ -105,14 +112,14 @@ class Mover:
     async def abort(self) -> bool:
         """Open the source again and empty the target; return False if there is no move to abort."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
+        # Also if a mover has died before it came to the source, or who aborted while the target was emptied.
+        fills = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
         if source is None or not source.leaves:
-            # A mover may have died before it came to the source.
-            began = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
-            return target is not None and began and await self._target.store.reopen(target.move)
+            return target is not None and fills and await self._target.store.reopen(target.move)
         self._refuse_elsewhere(source)
-        is_part = target is not None and target.move == source.move
+        is_part = target is not None and target.move == source.move and not target.leaves
         # Race: a mover that is still about may be opening it this very moment.
-        if is_part and not await self._target.store.reopen(source.move):
+        if target is not None and (is_part or fills) and not await self._target.store.reopen(target.move):
             raise MoveRefused(
                 f"the move is done and {self._target.place} is open: what has happened there since would be lost;"
                 f" to go back, move {self._target.place} to {self._source.place} with --overwrite"
@@ -130,6 +137,8 @@ class Mover:
             return await self._begin(), False
         self._refuse_elsewhere(source)
         if target is not None and target.move == source.move:
+            if target.leaves:
+                raise SameStore(self._source.place, self._target.place)
             return source.move, target.phase is not Phase.ARRIVING
         # Somebody has begun to abort it and did not come to the source any more.
         await self._source.store.reopen(source.move)
@@ -137,15 +146,34 @@ class Mover:
 
     async def _begin(self) -> str:
         """Begin a new move. The target knows of it first: so whoever aborts it meets the mover there."""
+        await self._refuse_same()
         await self._refuse_full()
         move = new_run_id()
-        await self._again(partial(self._target.store.arrive, move, self._source.place))
+        stands = await self._again(partial(self._target.store.arrive, move, self._source.place))
+        if stands.move != move:
+            # Race: somebody has begun to move the target away in between.
+            raise MoveRefused(f"{self._target.place} is itself being moved, to {stands.place}; finish that first")
         found = await self._again(partial(self._source.store.shut_for, move, self._target.place))
         if found.move != move:
             # Race: somebody else has begun one in between.
             await self._target.store.reopen(move)
             raise MoveRefused(f"{self._source.place} is being moved to {found.place} by somebody else")
         return move
+
+    async def _refuse_same(self) -> None:
+        """Refuse two addresses of one store: who registers with the source is then known to the target.
+
+        Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
+        known there changes nothing, so workers of a store that is refused do not even notice.
+        """
+        async with Heir(self._source.store) as guest:
+            is_same = await guest.is_known_to(self._target.store)
+            # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
+            was_there = await guest.is_known_to(self._source.store)
+        if is_same:
+            raise SameStore(self._source.place, self._target.place)
+        if not was_there:
+            raise StoreUnavailable(f"{self._source.place} took this mover for dead; start it again")
 
     def _refuse_elsewhere(self, moving: Moving) -> None:
         if moving.place != self._target.place:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from laneway.core.addresses import scheme_shown, without_password
 from laneway.errors import BadURL, did_you_mean
 
 PORT, SENTINEL_PORT = 6379, 26379
@@ -76,8 +77,8 @@ class Address:
         """Read an address; raise BadURL, in one line that never holds the password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in KINDS:
-            shown = f"{scheme}://" if separator else "this"
-            raise BadURL(f"{shown} is not known; a server is redis://host, or redis+cluster:// or redis+sentinel://")
+            known = "a server is redis://host, or redis+cluster:// or redis+sentinel://"
+            raise BadURL(f"{scheme_shown(url)} is not known; {known}")
         kind, secure = KINDS[scheme]
         login, at, rest = rest.rpartition("@")
         _refuse_ambiguous(scheme, login)
@@ -85,10 +86,9 @@ class Address:
         where, slash, path = place.partition("/")
         words = _parameters(scheme, query, secure=secure, kind=kind)
         username, colon, password = login.partition(":")
-        shown = f"{scheme}://{place}"
         return cls(
             kind=kind,
-            shown=shown,
+            shown=without_password(f"{scheme}://{place}"),
             **_place(scheme, kind, where, slash + path, words)._asdict(),
             username=unquote(username) or None,
             password=unquote(password) if at and colon else None,

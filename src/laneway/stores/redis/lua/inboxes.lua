@@ -18,19 +18,20 @@ function inboxes.taker(id)
   return kept_takers:find(id)
 end
 
-local function key_field(task, user, key)
+-- Return the field of hash `keys` of a key.
+function inboxes.key_field(task, user, key)
   return task .. '\n' .. (user and '=' .. user or '') .. '\n' .. key
 end
 
 -- Return what a submission's key stands for.
 function inboxes.key(new)
-  return kept_keys:find(key_field(new.task, new.user, new.key))
+  return kept_keys:find(inboxes.key_field(new.task, new.user, new.key))
 end
 
 -- Let the submission's key, if it has one, stand for this run.
 function inboxes.remember(new, run)
   if new.key then
-    local field = key_field(new.task, new.user, new.key)
+    local field = inboxes.key_field(new.task, new.user, new.key)
     kept_keys:put(field, {run.id, run.number, new.digest, NOW})
     run.keyed = run.keyed or {}
     run.keyed[#run.keyed + 1] = field
@@ -93,7 +94,7 @@ end
 -- Let the run take a message: `kind` is merged, steered or answered.
 function inboxes.append(run, new, lane, kind)
   kept_takers:put(new.id, {run.number, kind, lane})
-  local field = new.key and key_field(new.task, new.user, new.key) or false
+  local field = new.key and inboxes.key_field(new.task, new.user, new.key) or false
   add(run, {new.id, kind, 0, new.task, new.args, lane, new.user or false, new.priority, field})
 end
 

@@ -63,12 +63,6 @@ end
 local PIECE = 4000  -- values in one command that sets ids: Lua's stack has an end
 local knows_hsetex = IN_LIBRARY  -- until the server says that it does not, or does not let us (Valkey 9, Redis 8)
 
-local ahead_of_time  -- ids and numbers that are written, while their runs are not
-
-base.at_begin(function()
-  ahead_of_time = nil
-end)
-
 local function forget_ids(numbers, count)
   for i = 1, count, 2 do
     call('HDEL', PREFIX .. 'ids', numbers[i])
@@ -76,7 +70,7 @@ local function forget_ids(numbers, count)
 end
 
 -- Write which numbers these ids stand for, in turns, if none of them is known. Tell if so; nil if the server cannot.
--- The one thing that is written before a script ends, and taken back if it fails: another run would get the number.
+-- The one thing that is written before a script ends, and taken back if it fails (takingback.lua).
 local function add_at_once(numbers)
   for first = 1, #numbers, PIECE do
     local last = min(first + PIECE - 1, #numbers)
@@ -90,7 +84,6 @@ local function add_at_once(numbers)
       return nil
     end
   end
-  ahead_of_time = numbers
   return true
 end
 
@@ -156,9 +149,6 @@ local function put(written, ready)
       shelves.put_ready(book, places[i + 1] + 0, FRESH, places[i])
     end
   end
-  base.at_this_end(function()
-    ahead_of_time = nil
-  end)
 end
 
 -- Write the runs, or, if they are `known` to this call, put them where it finds them.
@@ -199,7 +189,6 @@ local function write(stretches, numbers, members, known)
   end
   base.is_blind = true
   base.at_this_end(function()
-    ahead_of_time = nil
     base.send('HSET', PREFIX .. 'runs', written)
     for lane, places in pairs(ready) do
       base.send('ZADD', PREFIX .. 'ready:' .. lane, places)
@@ -218,9 +207,6 @@ local function offer_alone(stretch, numbers, members)
       write({stretch}, numbers, members, true)
     end,
   }
-  base.at_this_end(function()
-    ahead_of_time = nil
-  end)
 end
 
 -- Accept a batch that is all stretches; return of each how many were before its first. Returns nil, and has done
@@ -259,11 +245,4 @@ function plain.accept(stretches)
     write(stretches, numbers, members, known)
   end
   return ahead
-end
-
--- Take back what was written of a batch, because the script fails before it has written the rest.
-function plain.take_back()
-  if ahead_of_time then
-    forget_ids(ahead_of_time, #ahead_of_time)
-  end
 end

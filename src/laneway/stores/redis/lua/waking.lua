@@ -11,7 +11,7 @@ local woken = {}  -- by incarnation, what it is told
 local kept_resting = ledgers.at('resting')
 
 base.at_begin(function()
-  woken, waking.newcomer = {}, nil
+  woken, waking.newcomer, waking.are_written = {}, nil, false
 end)
 
 -- Race: a server that has lost its last moment (a power cut, a fail-over) may believe that a worker rests which has gone
@@ -238,6 +238,7 @@ function waking.wake_or_lend()
     if base.is_blind then
       base.flush()
       base.begin_again()
+      waking.are_written = true  -- the runs that this call has made
     end
     waking.lend(lender, room)
   end

@@ -1,9 +1,9 @@
--- needs: acceptance, plain, waking
+-- needs: acceptance, making, plain, waking, takingback
 -- Accept a batch of submissions, each as acceptance.lua reads it, or stretches of them (plain.lua). Returns their
 -- receipts, or, if all of them are stretches that went straight in, by stretch how many runs were before its first.
 
 base.refuse_full()
-local batch, receipts = unpacked(ARGV[2]), {}
+local batch, receipts, before = unpacked(ARGV[2]), {}, making.last()
 steering.make_due()
 local ahead = plain.accept(batch)
 for _, item in ipairs(ahead and {} or batch) do
@@ -18,7 +18,7 @@ for _, item in ipairs(ahead and {} or batch) do
 end
 local done, trouble = pcall(waking.wake_or_lend)
 if not done then
-  plain.take_back()
+  takingback.forget(batch, before)
   error(trouble, 0)
 end
 return pack(ahead or receipts)
