@@ -48,6 +48,12 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
     return StoreError(f"{at} could not do a call ({said})")
 
 
+def may_be_migrated(error: psycopg.Error) -> bool:
+    """Tell whether tables that are not as this laneway knows them may be why: names, types and constraints."""
+    code = error.sqlstate or ""
+    return code.startswith(("0A", "23", "42", "55000")) and not isinstance(error, pg.InsufficientPrivilege)
+
+
 def was_cut(error: psycopg.Error) -> bool:
     """Tell whether the connection was at its end, for a reason that a new one may not share."""
     ended = error.sqlstate is None or error.sqlstate.startswith(("57P", "25P03"))
