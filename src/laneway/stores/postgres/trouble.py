@@ -15,6 +15,9 @@ OLDEST = 140000  # as `server_version` has it
 # What may pass when the whole transaction is done again.
 AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
 
+# What was prepared is another's, or is on another connection.
+SHARED = (pg.DuplicatePreparedStatement, pg.InvalidSqlStatementName)
+
 
 class TimedOut(psycopg.OperationalError):
     """The server did not answer in time."""
@@ -40,6 +43,11 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
         )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction)):
         return NotAStore(f"{at}: the tables of schema {address.schema} are not as laneway made them ({said})")
+    if isinstance(error, SHARED):
+        return StoreError(
+            f"{at} lends its connections for a transaction at a time, as poolers do ({said});"
+            " give ?pooled=yes in the address"
+        )
     for kind, text in _UNAVAILABLE.items():
         if isinstance(error, kind):
             return StoreUnavailable(f"{at} {text}", maybe_done=maybe_done)
@@ -51,7 +59,7 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
 def may_be_migrated(error: psycopg.Error) -> bool:
     """Tell whether tables that are not as this laneway knows them may be why: names, types and constraints."""
     code = error.sqlstate or ""
-    return code.startswith(("0A", "23", "42", "55000")) and not isinstance(error, pg.InsufficientPrivilege)
+    return code.startswith(("0A", "23", "42", "55000")) and not isinstance(error, (pg.InsufficientPrivilege, *SHARED))
 
 
 def was_cut(error: psycopg.Error) -> bool:
