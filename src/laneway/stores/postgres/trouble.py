@@ -84,6 +84,8 @@ def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayEr
 
 _UNAVAILABLE: dict[type[Exception], str] = {
     TimedOut: "did not answer in time",
+    pg.DeadlockDetected: "has other programs' locks on laneway's tables, and this call met them again and again",
+    pg.SerializationFailure: "could not do a call beside those of other programs, though it was tried again and again",
     pg.LockNotAvailable: "kept others' transactions running, and this one waiting, for too long",
     pg.QueryCanceled: "could not finish a call in time",
     pg.ReadOnlySqlTransaction: "cannot be written: it is a standby, or its transactions are set to read only",
