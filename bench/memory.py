@@ -1,43 +1,90 @@
-"""What a run takes of a Redis server's memory: while it is pending, and once it has ended."""
+"""What a run takes of a Redis server's memory, or of a disk: while it is pending, and once it has ended."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import psycopg
+
 from bench.growth import DONE, new_run, put
 from bench.plan import Plan
-from bench.rows import Round, Row, experiment
-from bench.subjects import IN_FLIGHT, noop
+from bench.rows import Experiment, Round, Row, experiment
+from bench.subjects import IN_FLIGHT, STORES, fresh_url, noop
 from laneway import Scheduler
 from laneway.testing.hand import Hand
 from laneway.testing.servers import ValkeyServer, valkey_server
 
 DAY = 86_400 * 1_000_000
-
-
-@experiment(
-    Row(name="memory.redis.pending", title="memory of a pending run: Redis", unit="B", better="less"),
-    Row(name="memory.redis.finished", title="memory of a finished run: Redis", unit="B", better="less"),
+Used = Callable[[], int]  # returns bytes
+TABLES = (
+    "SELECT sum(pg_total_relation_size(pg_class.oid))::bigint FROM pg_class"
+    " JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'laneway' AND relkind = 'r'"
 )
-async def memory(plan: Plan) -> list[list[Round]]:
-    """Fill a server with runs of a hundred users and finish them all; the arguments are about 130 bytes of JSON."""
-    with valkey_server() as server:
-        async with Scheduler(server.url) as app:
-            app.task(noop)
-            store = await app.open()
-            await store.submit([new_run()])
-            empty = used(server)
-            await put(store, plan.crowd)
-            pending = used(server)
-            hand = await Hand(store, "finisher", tasks=["noop"], lease=DAY).register()
-            while claimed := await hand.claim(room=IN_FLIGHT):
-                await hand.settle(claimed, DONE)
-            finished = used(server)
-    return [[Round((each - empty) / plan.crowd)] for each in (pending, finished)]
 
 
-def used(server: ValkeyServer) -> int:
+def taking(store: str, what: str) -> Experiment:
+    """Fill a store with runs of a hundred users and finish them all; the arguments are about 130 bytes of JSON."""
+
+    @experiment(
+        *[
+            Row(
+                name=f"memory.{store}.{kind}", title=f"{what} of a {kind} run: {STORES[store]}", unit="B", better="less"
+            )
+            for kind in ("pending", "finished")
+        ]
+    )
+    async def measure(plan: Plan) -> list[list[Round]]:
+        with place(plan, store) as (url, used):
+            async with Scheduler(url) as app:
+                app.task(noop)
+                opened = await app.open()
+                await opened.submit([new_run()])
+                empty = used()
+                await put(opened, plan.crowd)
+                pending = used()
+                hand = await Hand(opened, "finisher", tasks=["noop"], lease=DAY).register()
+                while claimed := await hand.claim(room=IN_FLIGHT):
+                    await hand.settle(claimed, DONE)
+                finished = used()
+        return [[Round((each - empty) / plan.crowd)] for each in (pending, finished)]
+
+    return measure
+
+
+@contextmanager
+def place(plan: Plan, store: str) -> Iterator[tuple[str, Used]]:
+    """Give the address of an empty store, and what tells how much it takes."""
+    if store == "redis":
+        with valkey_server() as server:
+            yield server.url, lambda: of_server(server)
+        return
+    with fresh_url(plan, store) as url:
+        yield url, (lambda: of_tables(url)) if store == "postgres" else (lambda: of_file(url))
+
+
+def of_server(server: ValkeyServer) -> int:
     # What scripts have left behind is no run's.
     server.command("SCRIPT", "FLUSH", "SYNC")
     return int(server.facts("memory")["used_memory"])
 
 
-EXPERIMENTS = (memory,)
+def of_tables(url: str) -> int:
+    """Return what tables and indexes take once they are vacuumed, as the server does by itself now and then."""
+    with psycopg.connect(url, autocommit=True) as link:
+        link.execute("VACUUM")
+        [[size]] = link.execute(TABLES).fetchall()
+    return int(size)
+
+
+def of_file(url: str) -> int:
+    """Return what the pages take that are in use."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db:
+        [[page], [pages], [free]] = [
+            db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count", "freelist_count")
+        ]
+    return int(page * (pages - free))
+
+
+EXPERIMENTS = (taking("redis", "memory"), taking("sqlite", "disk"), taking("postgres", "disk"))

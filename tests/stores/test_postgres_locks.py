@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -63,6 +64,55 @@ async def test_a_deadlock_with_another_program_is_tried_again(
     await meeting
     assert receipt.outcome == "accepted"
     assert (await store.get("a")).number == 1
+
+
+# Whoever runs another program's trigger on these tables may fail as it does; it is the first so many times.
+FAILS = """
+CREATE SEQUENCE failures;
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF nextval('failures') <= {times} THEN
+        RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '{code}';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER fail AFTER INSERT ON run {when} FOR EACH ROW EXECUTE FUNCTION fail();
+"""
+
+
+@contextmanager
+def failing(other: psycopg.Connection[Any], code: str, times: int, *, at_commit: bool) -> Iterator[None]:
+    """Let what writes a run fail so many times, when it is written or when that is committed."""
+    fails = FAILS.format(code=code, times=times, when="DEFERRABLE INITIALLY DEFERRED" if at_commit else "")
+    other.execute((fails.replace("CREATE TRIGGER", "CREATE CONSTRAINT TRIGGER") if at_commit else fails).encode())
+    try:
+        yield
+    finally:
+        other.execute("DROP FUNCTION fail CASCADE; DROP SEQUENCE failures")
+
+
+@pytest.mark.parametrize("at_commit", [False, True], ids=["when it is written", "when it is committed"])
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+async def test_what_could_not_be_serialized_is_tried_again(
+    store: PostgresStore, other: psycopg.Connection[Any], code: str, *, at_commit: bool
+) -> None:
+    with failing(other, code, 3, at_commit=at_commit):
+        [receipt] = await store.submit([new_run("a")])
+        assert other.execute("SELECT last_value FROM failures").fetchall() == [(4,)]
+
+    assert receipt.outcome == "accepted"
+    assert (await store.get("a")).number == 1
+    assert await store.check() == []
+
+
+async def test_what_can_never_be_serialized_is_told_of_and_not_done(
+    store: PostgresStore, other: psycopg.Connection[Any]
+) -> None:
+    with failing(other, "40001", 100, at_commit=True), pytest.raises(StoreUnavailable) as refused:
+        await store.submit([new_run("a")])
+
+    assert "could not do a call beside those of other programs" in str(refused.value)
+    assert not refused.value.maybe_done
+    assert await store.count() == {}
 
 
 async def test_a_table_that_is_locked_for_too_long_is_told_of_and_nothing_is_half_done(

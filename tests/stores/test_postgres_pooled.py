@@ -1,11 +1,13 @@
-"""Behind a pooler the server may be replaced by another, and nobody's connection is cut."""
+"""Behind a pooler connections are others' too, and the server may be replaced by another while none is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
+from laneway.errors import StoreError
 from laneway.ports.gates import Held
 from laneway.stores.postgres.address import Address
 from laneway.stores.postgres.connection import connect_bare
@@ -53,3 +55,26 @@ async def test_what_was_kept_does_not_hold_for_a_server_that_stands_in_for_anoth
         assert await hand.claim() == []
         assert writer._number == ahead + 1
         assert await store.check() == []
+
+
+@pytest.mark.parametrize("by_another", ["PREPARE laneway_{} AS SELECT 1", "DEALLOCATE ALL"], ids=["taken", "gone"])
+async def test_who_is_behind_a_pooler_and_does_not_say_so_is_told_what_to_say(
+    postgres_url: str, by_another: str
+) -> None:
+    async with opened(postgres_url) as store:
+        writer = store._here.writer
+        assert writer._link is not None
+        if "{}" in by_another:
+            # Another client was lent the connection, and calls what it prepares as we will.
+            writer._link.execute(by_another.format(next(writer._link.names)).encode())
+            writer._link.names = count(len(writer._link.prepared))
+        else:
+            writer._link.execute(by_another.encode())
+
+        with pytest.raises(StoreError) as refused:
+            await store.submit([new_run("a")])
+
+        assert "lends its connections for a transaction at a time, as poolers do" in str(refused.value)
+        assert str(refused.value).endswith("; give ?pooled=yes in the address")
+        assert "\n" not in str(refused.value)
+        await store.submit([new_run("a")])  # over a connection of its own

@@ -193,7 +193,7 @@ async def test_a_run_and_a_row_of_one_transaction_live_or_die_together(stage: St
 async def _buy(client: Scheduler, url: str, told: list[str], enough: asyncio.Event) -> None:
     while not enough.is_set():
         await asyncio.sleep(0.01)
-        with suppress(psycopg.OperationalError), psycopg.connect(url) as link:
+        with suppress(psycopg.OperationalError, StoreUnavailable), psycopg.connect(url) as link:
             while not enough.is_set():
                 receipt = await client.submit(stroll, connection=link)
                 link.execute("INSERT INTO orders VALUES (%s)", (receipt.run_id,))
@@ -204,7 +204,7 @@ async def _buy(client: Scheduler, url: str, told: list[str], enough: asyncio.Eve
 async def _buy_awaiting(client: Scheduler, url: str, told: list[str], enough: asyncio.Event) -> None:
     while not enough.is_set():
         await asyncio.sleep(0.01)
-        with suppress(psycopg.OperationalError):
+        with suppress(psycopg.OperationalError, StoreUnavailable):
             async with await psycopg.AsyncConnection[Any].connect(url) as link:
                 while not enough.is_set():
                     receipt = await client.submit(stroll, connection=link)

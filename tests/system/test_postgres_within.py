@@ -9,7 +9,7 @@ import threading
 import psycopg
 import pytest
 
-from laneway import Scheduler
+from laneway import Scheduler, StoreUnavailable
 from laneway.stores.postgres.address import Address
 from laneway.testing.servers import PostgresServer, postgres_server
 
@@ -56,7 +56,7 @@ async def _buy_until_it_dies(app: Scheduler, server: PostgresServer, chance: ran
                 else:
                     link.commit()
                     told += 1
-    except psycopg.OperationalError:
+    except (psycopg.OperationalError, StoreUnavailable):
         return told
     finally:
         killer.join()

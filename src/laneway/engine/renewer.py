@@ -13,7 +13,7 @@ from collections.abc import Callable, Set
 
 from laneway.core.step import RenewReply
 from laneway.engine.threads import on_thread
-from laneway.errors import LeaseLost, StoreError
+from laneway.errors import LeaseLost, StoreError, StoreTooNew
 from laneway.ports.workers import WorkerStore
 
 log = logging.getLogger("laneway.renewer")
@@ -74,6 +74,8 @@ class Renewer:
             raise
         except Exception as error:  # whatever it is: a worker that stops renewing loses everything it holds
             log.warning("cannot renew: %s; trying again", error, exc_info=not isinstance(error, StoreError))
+            if isinstance(error, StoreTooNew):
+                self._asked()  # a worker that rests hears of it by its next step, and ends
             return False
         if reply.requests:
             self._asked()

@@ -14,7 +14,8 @@ class Letter(Protocol):
         """Put it into the transaction that the connection is in; return its receipt, which holds once that commits.
 
         From the thread that the connection belongs to. Raises BadSetting for a connection of another kind, of another
-        database, or whose transaction is aborted; then nothing is written, and the transaction is as it was.
+        server or database, or whose transaction is aborted or read only, and StoreUnavailable if it cannot be found out
+        where the store is; then nothing is written, and the transaction is as it was.
         """
         ...
 

@@ -4,16 +4,24 @@
 laneway, is refused and left as it was. Creating and migrating happen under an advisory lock, after a second look,
 because another process may have done it in between; each is one transaction, number included, so workers that go on
 meanwhile see the old layout or the new.
+
+**Beside workers.** Who migrates takes, in this order: the lock of whoever migrates, the lock of whoever writes, the
+inbox, and all other tables. So no writer is under way; nor is anybody who reads, or submits inside a transaction of
+their own, because they begin with the inbox; and nothing is waited for once the first table is changed. Other programs
+take tables in any order: one of them may wait for us, and we for it. We give up first, well before the server looks
+for a deadlock, let everybody go on, and try again.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Generator
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from itertools import count
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,13 +30,16 @@ from psycopg import sql
 from psycopg.abc import RV, PQGen
 
 from laneway.core.policy import DEFAULT_LANES
-from laneway.errors import NotAStore, StoreError, StoreTooNew
+from laneway.errors import LanewayError, NotAStore, StoreError, StoreTooNew
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.trouble import OLDEST, TimedOut, meant, refused
+from laneway.stores.postgres.session import settings
+from laneway.stores.postgres.trouble import AGAIN, OLDEST, TimedOut, may_be_migrated, meant, refused
 
 T = TypeVar("T")
 _LAYOUT = re.compile(r"(\d{4})_\w+\.sql")
 _MORE = 1.0  # seconds that the server has to give up by itself before we do
+_TABLE = 300  # ms to wait for a table at a time, when all are taken to migrate
+_MIGRATING = 3600.0  # seconds that a migration may take once it has its locks: an index may be made of all there is
 
 
 class Link(psycopg.Connection[Any]):
@@ -73,6 +84,19 @@ def connect(address: Address, *, again: bool = False) -> Link:
         link.close()
         raise
     return link
+
+
+def explained(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
+    """Return the error to raise for what a server said; that a newer laneway has migrated, if that is why."""
+    if may_be_migrated(error):
+        try:
+            with closing(connect_bare(address, again=True)) as link:
+                layout_of(link, address)
+        except StoreTooNew as newer:
+            return newer
+        except (psycopg.Error, LanewayError):
+            pass  # what was said first is what counts
+    return meant(error, address, maybe_done=maybe_done)
 
 
 def connect_bare(address: Address, *, again: bool = False) -> Link:
@@ -148,18 +172,49 @@ def _migrate(link: Link, address: Address) -> None:
     if layout_of(link, address) == newest_layout():
         return
     link.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # so that a second look finds what others did
+    end = monotonic() + address.timeout
+    while True:
+        try:
+            _migrate_at_once(link, address)
+            return
+        except (*AGAIN, psycopg.errors.LockNotAvailable):
+            if monotonic() > end:
+                raise
+            sleep(random.uniform(0.05, 0.2))  # in which all those who were held up go on
+
+
+def _migrate_at_once(link: Link, address: Address) -> None:
+    """Migrate, or raise LockNotAvailable: others have what it needs."""
     with link.transaction():
-        link.execute("SELECT pg_advisory_xact_lock(%s)", (address.migration_lock,))
+        link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(settings(address)["lock_timeout"]))
+        for lock in (address.migration_lock, address.lock):
+            link.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
         # Race: another process may have migrated, even beyond us, before we got the lock.
         done = layout_of(link, address)
         if done == newest_layout():
             return
         _make_schema(link, address)
         link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
+        patience, link.patience = link.patience, _MIGRATING
         try:
+            _lock_tables(link, address)
             _bring_up(link, done)
         except psycopg.errors.InsufficientPrivilege as error:
             raise _forbidden(link, address) from error
+        finally:
+            link.patience = patience
+
+
+def _lock_tables(link: Link, address: Address) -> None:
+    """Take all tables: what were taken later could be had by somebody who waits for what we have."""
+    link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(_TABLE))
+    for name in sorted(_tables(link, address), key=lambda name: (name != "inbox", name)):
+        link.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(name)))
+
+
+def _tables(link: Link, address: Address) -> list[str]:
+    query = "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s::text::regnamespace AND relkind = 'r'"
+    return [name for (name,) in link.execute(query, (address.schema,))]
 
 
 def _bring_up(link: Link, done: int) -> None:
@@ -191,8 +246,7 @@ def _first_rows() -> sql.Composed:
 
 def empty_schema(link: Link, address: Address) -> None:
     """Delete all that a store has, and leave one with nothing in it. For tests: nobody may be using it."""
-    query = "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s::text::regnamespace AND relkind = 'r'"
-    tables = [name for (name,) in link.execute(query, (address.schema,)) if name != "layout"]
+    tables = [name for name in _tables(link, address) if name != "layout"]
     with link.transaction():
         link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
         link.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)) for name in tables))

@@ -9,11 +9,11 @@ import psycopg
 
 from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare
+from laneway.stores.postgres.connection import Link, connect_bare, explained
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.pipe import Pipe
 from laneway.stores.postgres.session import begin_to_read, set_up
-from laneway.stores.postgres.trouble import meant, was_cut
+from laneway.stores.postgres.trouble import AGAIN, was_cut
 from laneway.stores.tables.desk import Ask, Desk
 from laneway.stores.tables.writing import another
 
@@ -61,11 +61,11 @@ class PostgresReader(Desk):
             self._answer(batch)
         except psycopg.Error as error:
             self.let_go()
-            if again and was_cut(error):
-                # That a line was cut once, nobody hears of.
+            if again and (was_cut(error) or isinstance(error, AGAIN)):
+                # That a line was cut once, nobody hears of; nor that somebody migrated meanwhile, or locked tables.
                 self._asked(batch, again=False)
                 return
-            raise meant(error, self._address) from error
+            raise explained(error, self._address) from error
 
     def _answer(self, batch: list[Ask]) -> None:
         with Pipe(self._link or self._connect()) as pipe:

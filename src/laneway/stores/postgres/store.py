@@ -11,7 +11,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
 from laneway.stores.postgres import examining
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.letters import PostgresLetter
+from laneway.stores.postgres.letters import Home, PostgresLetter
 from laneway.stores.postgres.presence import PostgresPresence
 from laneway.stores.postgres.reader import PostedError
 from laneway.stores.tables.database import Database
@@ -25,11 +25,12 @@ class PostgresStore(TableStore[PostgresPresence]):
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._address = Address.parse(url)
+        self._home = Home(self._address)
         super().__init__(lambda: PostgresPresence(self._address, None if clock is None else clock.now))
 
     def letter(self, new: NewRun) -> PostgresLetter:
         """Return a submission as it is put into a caller's transaction; see `InboxStore`."""
-        return PostgresLetter(self._address.schema, self._address.shown, new)
+        return PostgresLetter(self._home, new)
 
     async def _read(self, question: Callable[[Database], T]) -> T:
         while True:

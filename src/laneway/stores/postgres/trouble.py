@@ -15,6 +15,9 @@ OLDEST = 140000  # as `server_version` has it
 # What may pass when the whole transaction is done again.
 AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
 
+# What was prepared is another's, or is on another connection.
+SHARED = (pg.DuplicatePreparedStatement, pg.InvalidSqlStatementName)
+
 
 class TimedOut(psycopg.OperationalError):
     """The server did not answer in time."""
@@ -40,12 +43,23 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
         )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction)):
         return NotAStore(f"{at}: the tables of schema {address.schema} are not as laneway made them ({said})")
+    if isinstance(error, SHARED):
+        return StoreError(
+            f"{at} lends its connections for a transaction at a time, as poolers do ({said});"
+            " give ?pooled=yes in the address"
+        )
     for kind, text in _UNAVAILABLE.items():
         if isinstance(error, kind):
             return StoreUnavailable(f"{at} {text}", maybe_done=maybe_done)
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return StoreUnavailable(f"{at} cannot be reached ({said})", maybe_done=maybe_done)
     return StoreError(f"{at} could not do a call ({said})")
+
+
+def may_be_migrated(error: psycopg.Error) -> bool:
+    """Tell whether tables that are not as this laneway knows them may be why: names, types and constraints."""
+    code = error.sqlstate or ""
+    return code.startswith(("0A", "23", "42", "55000")) and not isinstance(error, (pg.InsufficientPrivilege, *SHARED))
 
 
 def was_cut(error: psycopg.Error) -> bool:
@@ -70,6 +84,8 @@ def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayEr
 
 _UNAVAILABLE: dict[type[Exception], str] = {
     TimedOut: "did not answer in time",
+    pg.DeadlockDetected: "has other programs' locks on laneway's tables, and this call met them again and again",
+    pg.SerializationFailure: "could not do a call beside those of other programs, though it was tried again and again",
     pg.LockNotAvailable: "kept others' transactions running, and this one waiting, for too long",
     pg.QueryCanceled: "could not finish a call in time",
     pg.ReadOnlySqlTransaction: "cannot be written: it is a standby, or its transactions are set to read only",

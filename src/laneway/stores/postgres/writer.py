@@ -23,7 +23,7 @@ from psycopg import errors as pg
 
 from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect
+from laneway.stores.postgres.connection import Link, connect, explained
 from laneway.stores.postgres.database import PostgresDatabase
 from laneway.stores.postgres.inbox import take_in
 from laneway.stores.postgres.pipe import Pipe
@@ -186,7 +186,7 @@ class PostgresWriter(Writer):
                 self.tell_of([_without_answers(each) for each in effects])
             if isinstance(error, AGAIN) or was_cut(error):
                 raise _Undone(error, sent=sent and was_cut(error)) from error
-            raise meant(error, self._address, maybe_done=sent and not is_answer(error)) from error
+            raise explained(error, self._address, maybe_done=sent and not is_answer(error)) from error
         except Exception:
             # The work's own: nothing of it is to stay.
             self._roll_back()
