@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 import psycopg
+import psycopg2.extras
 import pytest
 from psycopg.rows import class_row, dict_row, kwargs_row, scalar_row, tuple_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -94,7 +96,6 @@ async def test_by_a_connection_that_takes_dollars_as_asyncpgs_do(app: Scheduler,
 
 
 async def test_by_asyncpgs_own(app: Scheduler, conninfo: str) -> None:
-    asyncpg = pytest.importorskip("asyncpg")
     link = await asyncpg.connect(conninfo)
     async with link.transaction():
         await app.submit("greet", {"name": "ann"}, connection=link)
@@ -108,7 +109,6 @@ async def test_by_asyncpgs_own(app: Scheduler, conninfo: str) -> None:
 
 @pytest.mark.parametrize("with_session", [False, True], ids=["connection", "session"])
 async def test_by_sqlalchemys_over_asyncpg(app: Scheduler, conninfo: str, *, with_session: bool) -> None:
-    pytest.importorskip("asyncpg")
     engine = create_async_engine(conninfo.replace("postgresql://", "postgresql+asyncpg://"))
     opened: Any = AsyncSession(engine) if with_session else engine.connect()
     async with opened as link:
@@ -120,9 +120,7 @@ async def test_by_sqlalchemys_over_asyncpg(app: Scheduler, conninfo: str, *, wit
 
 
 async def test_by_psycopg2s_with_rows_that_are_mappings(app: Scheduler, conninfo: str) -> None:
-    psycopg2 = pytest.importorskip("psycopg2")
-    extras = pytest.importorskip("psycopg2.extras")
-    link = psycopg2.connect(conninfo, cursor_factory=extras.RealDictCursor)
+    link = psycopg2.connect(conninfo, cursor_factory=psycopg2.extras.RealDictCursor)
     await app.submit("greet", {"name": "ann"}, connection=link)
     link.commit()
     link.close()
@@ -204,6 +202,8 @@ async def test_a_schema_that_was_dropped_and_made_anew_is_the_same_place(postgre
 
 
 async def test_a_store_that_cannot_be_written_now_is_told_as_that(app: Scheduler, conninfo: str) -> None:
-    app._store._home.address = Address.parse(f"{conninfo}?options=-c%20default_transaction_read_only%3Don")  # type: ignore[attr-defined]
+    more = "&" if "?" in conninfo else "?"
+    read_only = Address.parse(f"{conninfo}{more}options=-c%20default_transaction_read_only%3Don")
+    app._store._home.address = read_only  # type: ignore[attr-defined]
     with psycopg.connect(conninfo) as link, pytest.raises(StoreUnavailable, match="it is a standby"):
         await app.submit("greet", {"name": "ann"}, connection=link)

@@ -6,7 +6,7 @@ from laneway.core.breakers import Breaker
 from laneway.core.events import deltas, draft
 from laneway.core.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
 from laneway.core.retry import Retry
-from laneway.core.run import Ties
+from laneway.core.run import Gate, Ties
 from laneway.core.states import RunState
 from laneway.core.step import Emitted, Saved
 from laneway.ports.gates import Held
@@ -151,7 +151,8 @@ async def shown(store: Store, runs: list[str]) -> dict[str, object]:
         "events": {run_id: await store.events(run_id) for run_id in runs},
         "kept": {run_id: await store.recall(run_id) for run_id in runs},
         "messages": {run_id: await store.messages(run_id) for run_id in runs},
-        "why": {run_id: await store.why(run_id) for run_id in runs},
+        # But that it is shut: that is said of the store that is left, not of the run.
+        "why": {id_: [why for why in await store.why(id_) if why.gate is not Gate.SHUT] for id_ in runs},
         "lanes": await store.lanes(),
         "users": await store.users(),
         "sessions": await store.sessions(),
