@@ -164,8 +164,8 @@ class Scheduler(Registering, Runs):
         if receipt.reason == Why.LANE_WAIT:
             batch = self._checking.made([asked])
             [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
-        if receipt.reason == Why.KEY_CONFLICT:
-            raise KeyConflict(asked.key or "" if isinstance(asked, NewRun) else "", receipt.run_id)
+        if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
+            raise KeyConflict(asked.key or "", receipt.run_id)
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:

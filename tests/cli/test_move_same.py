@@ -55,6 +55,7 @@ def refused(request: pytest.FixtureRequest, invoke: Invoke) -> Refused:
     [("/0?", "?"), ("/0?", "?db=0&"), ("redis://", "valkey://"), ("127.0.0.1", "localhost"), ("?", "?timeout=9&")],
 )
 def test_a_redis_store_by_another_name(refused: Refused, redis_url: str, written: str, otherwise: str) -> None:
+    assert written in redis_url
     refused(redis_url, redis_url.replace(written, otherwise))
 
 
@@ -63,6 +64,7 @@ def test_a_redis_store_by_another_name(refused: Refused, redis_url: str, written
     [("127.0.0.1", "localhost"), ("postgresql://", "postgres://"), ("?", "?connect_timeout=9&")],
 )
 def test_a_postgres_store_by_another_name(refused: Refused, postgres_place: str, written: str, otherwise: str) -> None:
+    assert written in postgres_place
     refused(postgres_place, postgres_place.replace(written, otherwise))
 
 
