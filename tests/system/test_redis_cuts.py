@@ -102,11 +102,15 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
         # Twice: its caller hears of it, and repeats it.
         async with lines.scene(case) as (store, call):
             lines.proxy.plan.extend([*[None] * nth, cut, cut])
-            with pytest.raises(StoreUnavailable) as unavailable:
-                await call()
+            if case is cuts.open_again and nth == calls - 1:
+                await call()  # the last one only has functions made; who needs them hears of it
+            else:
+                with pytest.raises(StoreUnavailable) as unavailable:
+                    await call()
+                assert unavailable.value.maybe_done
             await call()
 
-            assert unavailable.value.maybe_done
+            assert not lines.proxy.plan, "the call was not cut twice"
             assert await picture(store) == kept
             await check_invariants(store)
 

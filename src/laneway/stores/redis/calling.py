@@ -54,6 +54,11 @@ class Calling:
         except Refusal as refusal:
             refused(refusal, about)
 
+    async def _make_functions(self) -> None:
+        """Have the server make what it calls all the time, before somebody waits for it."""
+        # To renew nobody is the call of a function that changes nothing.
+        await self._link.make_functions(script("renew"), self._now(), _pack([""]))
+
     def _now(self) -> int | str:
         return "" if self._clock is None else self._clock.now()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextlib import suppress
 from typing import Any
 
 from laneway.errors import BadURL, LanewayError, StoreUnavailable
@@ -67,6 +68,15 @@ class Link:
         self._has_functions = has_functions(about)
         self._opened = True
 
+    async def make_functions(self, script: Script, *args: Part) -> None:
+        """Have the server make its functions by a call of this one, whatever comes of it: who calls next need not wait.
+
+        It takes a server some ten milliseconds, once. If it does not now, the next call does it, or hears why not.
+        """
+        if self._has_functions:
+            with suppress(LanewayError, Refusal):
+                await self.call(script, *args)
+
     async def close(self) -> None:
         """Let go of all connections. Calls after it connect anew."""
         self._opened = False
@@ -96,12 +106,17 @@ class Link:
         if str(reply).startswith("ERR Function not found"):
             made = await self._answer(_asking(packed("FUNCTION", "LOAD", "REPLACE", library.text)))
             if type(made) is Failed:
-                # Not everybody may load functions: scripts do the same.
-                log.debug("%s takes no functions: %s", self.address.shown, made)
-                self._has_functions = False
-                return await self.call(script, *args)
+                return await self._call_without(made, script, args)
             reply = await self._answer(question)
+        if type(reply) is Failed and str(reply).startswith("NOPERM"):
+            return await self._call_without(reply, script, args)
         return self._good(reply, script)
+
+    async def _call_without(self, why: Failed, script: Script, args: tuple[Part, ...]) -> Any:
+        # Not everybody may load functions, or call them: scripts do the same.
+        log.debug("%s takes no functions: %s", self.address.shown, why)
+        self._has_functions = False
+        return await self.call(script, *args)
 
     def call_now(self, script: Script, *args: Part) -> Any:
         """Run a script and block until it has answered, from any thread, also while its loop is blocked by that."""

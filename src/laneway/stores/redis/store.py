@@ -28,6 +28,7 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
         refuse_layout(await self._call("open", LAYOUT, lanes_packed()), self._address.shown)
+        await self._make_functions()
 
     async def close(self) -> None:
         """Let go of the connections; see `Store`."""
