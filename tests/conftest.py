@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
+from hypothesis import HealthCheck, settings
 
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.postgres.address import Address
@@ -30,6 +31,10 @@ SCHEMAS = count(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# How long an example takes is the machine's affair; in CI, Hypothesis says so itself.
+settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # What is collected lives as long as the process. To look through it for garbage, again and again while it grows, takes
 # a third of the time of collecting.

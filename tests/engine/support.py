@@ -160,7 +160,8 @@ async def in_state(app: Scheduler, run: Receipt | str, state: RunState) -> Run:
 
 async def lingerers() -> None:
     """Wait for the workers that could not stop their last handlers; those have been let go by now."""
-    await until(lambda: not _lingering)
+    here = asyncio.get_running_loop()
+    await until(lambda: all(task.get_loop() is not here for task in _lingering))
 
 
 async def log_of(app: Scheduler, run: Receipt | str) -> list[Event]:

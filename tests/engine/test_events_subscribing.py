@@ -434,7 +434,7 @@ async def test_an_old_worker_that_lingers_does_not_silence_the_new_one(app: Sche
         await lingerers()
         new = await work.submit()
         await soon(app.wait(new))
-        await until(lambda: heard[-1].endswith("done"))
+        await until(lambda: f"{new.run_id[-4:]} done" in heard)
 
     assert [line.split()[1] for line in heard if line.startswith(new.run_id[-4:])] == STORY
     assert heard[0] == f"{old.run_id[-4:]} started"

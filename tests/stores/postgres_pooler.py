@@ -43,7 +43,7 @@ class Pooler:
         self._server, self._login, self._size = (host, port), (user, database), size
         self._loop = asyncio.new_event_loop()
         self._clients, self._pool = count(), asyncio.Queue[Backend]()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._backends: list[Backend] = []
         self.lent: defaultdict[int, set[int]] = defaultdict(set)
         self.port = self._loop.run_until_complete(self._listen())
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -54,6 +54,7 @@ class Pooler:
             backend = Backend(number, *await asyncio.open_connection(*self._server))
             await backend.greet(*self._login)
             self._greeting = backend.greeting
+            self._backends.append(backend)
             self._pool.put_nowait(backend)
         self._listener = await asyncio.start_server(self._come, "127.0.0.1", 0)
         port: int = self._listener.sockets[0].getsockname()[1]
@@ -68,17 +69,15 @@ class Pooler:
 
     async def _end(self) -> None:
         self._listener.close()
-        for task in self._tasks:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        while not self._pool.empty():
-            self._pool.get_nowait().writer.close()
-        await asyncio.sleep(0)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for backend in self._backends:  # also one that a client has who went in the middle of a transaction
+            backend.writer.transport.abort()
+        await asyncio.sleep(0)  # a transport closes its socket in the loop's next turn
 
     async def _come(self, reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         try:
             if await _greeted(reader, writer):
                 writer.write(self._greeting)
@@ -86,8 +85,7 @@ class Pooler:
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
             pass  # it has gone
         finally:
-            self._tasks.discard(task)
-            writer.close()
+            writer.transport.abort()
 
     async def lend(self, client: int) -> Backend:
         """Wait for a connection that nobody has."""
