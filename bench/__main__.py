@@ -15,6 +15,7 @@ from bench import events, growth, idle, jobs, latency, memory, peers, recovery, 
 from bench.plan import FULL, QUICK, Plan, working_folder
 from bench.report import as_json, below, is_busy, machine, markdown, table
 from bench.rows import Experiment, Result
+from bench.servers import redis_as_deployed
 
 EXPERIMENTS = (
     *(*throughput.EXPERIMENTS, *latency.EXPERIMENTS, *events.EXPERIMENTS),
@@ -33,9 +34,9 @@ def main(arguments: Sequence[str]) -> int:
         if not any(names_of(each, [name]) for each in known):
             say(f"there is no row {name!r}; --list shows all")
             return 2
-    with working_folder() as folder:
+    with working_folder() as folder, redis_as_deployed(folder) as redis:
         plan = Plan(folder=folder, **(QUICK if options.quick else FULL if options.full else {}))
-        place = machine(folder)
+        place = machine(folder, redis)
         if is_busy():
             say(f"the machine is busy ({place}); the figures will be noisy")
         results, failed = measured(known, plan, options.rows)

@@ -74,7 +74,7 @@ def below(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.verdict is Verdict.BELOW]
 
 
-def machine(folder: Path) -> str:
+def machine(folder: Path, redis: str) -> str:
     """Return what the figures are measured on; ask before measuring, or the load is our own."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return ", ".join(
@@ -82,6 +82,7 @@ def machine(folder: Path) -> str:
             f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GB",
             f"{platform.system()} {platform.release()}, {_file_system(folder)}",
             f"{platform.python_implementation()} {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+            redis,
             f"load {os.getloadavg()[0]:.1f} when it began",
         )
     )

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import __main__ as command
-from bench import idle, pages, peers, report, throughput
+from bench import idle, pages, peers, report, servers, throughput
 from bench.peers import Peer
 from bench.plan import ROOT, Plan, working_folder
 from bench.rows import Experiment, Result, Round, Row, Verdict, percentile
 from bench.subjects import WIDE, submissions
 from bench.throughput import CAPPED
 from laneway.stores.sqlite.checkpoints import Checkpointer
+from laneway.testing.servers.binaries import CHOSEN, server_binary
 
 RATE = Row(name="rate", title="a rate", unit="/s", must=0.35, aim=0.5)
 COST = Row(name="cost", title="a cost", unit="us", better="less", must=1.3, aim=1.1)
@@ -244,6 +247,43 @@ def test_every_row_is_explained_in_the_documentation() -> None:
 
     rows = [row for experiment in (*command.EXPERIMENTS, *peers.EXPERIMENTS) for row in experiment.rows]
     assert [row.name for row in rows if f"`{row.name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("library", "own", "shown"),
+    [
+        ("libthere.so", "libc", "Valkey 9.9.9 (jemalloc for its own libc)"),
+        (None, "libc", "Valkey 9.9.9 (libc)"),
+        ("libthere.so", "jemalloc-5.3.0", "Valkey 9.9.9 (jemalloc)"),
+    ],
+)
+def test_redis_servers_have_the_allocator_that_they_are_deployed_with(
+    library: str | None, own: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "valkey-server"
+    program.write_text(f'#!/bin/sh\necho "Valkey server v=9.9.9 sha=0:1 malloc={own} $LD_PRELOAD"\n')
+    program.chmod(0o755)
+    monkeypatch.delenv(CHOSEN, raising=False)
+    monkeypatch.setattr(servers, "server_binary", lambda: program)
+    monkeypatch.setattr(servers, "find_library", lambda _: library)
+
+    with servers.redis_as_deployed(tmp_path) as redis:
+        assert redis == shown
+        if chosen := os.environ.get(CHOSEN):
+            said = subprocess.run([chosen, "--version"], check=True, capture_output=True, text=True).stdout
+            assert said.split()[-1] == library
+        assert bool(chosen) is ("for its own" in shown)
+    assert CHOSEN not in os.environ
+
+
+def test_a_redis_that_was_chosen_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = server_binary()
+    monkeypatch.setenv(CHOSEN, str(program))
+    monkeypatch.setattr(servers, "find_library", lambda _: "libthere.so")
+
+    with servers.redis_as_deployed(tmp_path) as redis:
+        assert "there" not in redis
+        assert os.environ[CHOSEN] == str(program)
 
 
 def test_limited_runs_leave_nobody_to_the_end() -> None:
