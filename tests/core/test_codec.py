@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.codec import from_json, run_from_dict, to_dict, to_json
+from laneway.core.codec import flat_json, flat_jsons, from_json, run_from_dict, to_dict, to_json
 from laneway.core.events import Event
 from laneway.core.instants import instant
 from laneway.core.run import Failure, Receipt, ReceiptOutcome, Run
@@ -229,3 +229,13 @@ def test_size_is_counted_in_bytes() -> None:
 )
 def test_values_with_one_obvious_text_are_taken(value: Any, text: str) -> None:
     assert to_json(value, "the result", 100) == text
+
+
+FLAT = st.dictionaries(TEXT, TEXT | st.booleans() | st.integers(-(2**63), 2**64 - 1), max_size=3)
+
+
+@given(st.lists(FLAT, max_size=5))
+def test_flat_values_have_the_same_texts_together_as_each_alone(values: list[dict[str, Any]]) -> None:
+    each = [flat_json(value, "the arguments", 1_000_000) for value in values]
+
+    assert flat_jsons(values, "the arguments", 1_000_000) == each

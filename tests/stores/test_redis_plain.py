@@ -119,12 +119,11 @@ def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:
 
 
 def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:
-    alike, twice = new_runs(3, "run", user="ann"), [new_run("a"), new_run("a")]
+    three, twice = (Alike("noop", "main", ids, ["{}"] * len(ids)) for ids in (["a", "b", "c"], ["a", "b", "a"]))
 
-    assert packing.batch(Alike(alike)) == packing.batch(alike)
-    assert packing.batch(Alike(twice)) == packing.batch(twice)
-    assert packing.batch(Alike([LATER])) == packing.batch([LATER])
-    assert packing.batch(Alike()) == []
+    assert packing.batch(three) == packing.batch(list(three))
+    assert packing.batch(twice) == packing.batch(list(twice))
+    assert packing.batch(three[:0]) == []
 
 
 async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str, clock: FakeClock) -> None:

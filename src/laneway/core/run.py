@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import msgspec
 
@@ -105,10 +105,34 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.delay > 0 or self.due_at is not None
 
 
-class Alike(tuple[NewRun, ...]):
-    """Submissions that differ in their ids and arguments alone: who accepts them need not look at each."""
+class Alike(Sequence[NewRun]):
+    """Submissions of one task to one lane that have ids and arguments and nothing else, in columns.
 
-    __slots__ = ()
+    Who accepts all of them at once takes the columns: a submission is made when somebody asks for it.
+    """
+
+    __slots__ = ("args", "ids", "lane", "task")
+
+    def __init__(self, task: str, lane: str, ids: Sequence[str], args: Sequence[str]) -> None:
+        self.task, self.lane, self.ids, self.args = task, lane, ids, args
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[NewRun]:
+        for id_, args in zip(self.ids, self.args, strict=True):
+            yield NewRun(id=id_, task=self.task, args=args, lane=self.lane)
+
+    @overload
+    def __getitem__(self, place: int) -> NewRun: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Alike: ...
+
+    def __getitem__(self, place: int | slice) -> NewRun | Alike:
+        if isinstance(place, slice):
+            return Alike(self.task, self.lane, self.ids[place], self.args[place])
+        return NewRun(id=self.ids[place], task=self.task, args=self.args[place], lane=self.lane)
 
 
 class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

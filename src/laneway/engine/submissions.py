@@ -140,9 +140,8 @@ class Checking:
 
     def _alike(self, task: Task[..., Any], many: list[Mapping[str, Any]]) -> Alike:
         """Return submissions of a task that have nothing but arguments."""
-        name, lane, texts = task.name, task.policy.lane, task.parameters.pack_all(many, self._limit)
-        ids = new_run_id.many(len(texts))
-        return Alike([NewRun(id=id_, task=name, args=text, lane=lane) for id_, text in zip(ids, texts, strict=True)])
+        texts = task.parameters.pack_all(many, self._limit)
+        return Alike(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         """Return a submission with its follow-ups, and the trace that it comes with."""

@@ -24,7 +24,7 @@ from laneway.core.states import Move
 from laneway.core.step import Result, Saved, Step
 
 _encode = msgspec.json.Encoder().encode
-_id, _args = attrgetter("id"), attrgetter("args")
+_id = attrgetter("id")
 _SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it
 
 
@@ -35,10 +35,10 @@ def _text(value: object) -> str:
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
     """Return submissions as `verbs/submit.lua` takes them: neighbours that could go straight in are put together."""
+    if isinstance(news, Alike) and len(set(news.ids)) == len(news) > 0:
+        return [[news.ids, news.args, news.task, news.lane, None, 0]]
     ids, args = list(map(_id, news)), list[str]()
     is_single = len(set(ids)) < len(ids)  # one that comes twice must find itself
-    if isinstance(news, Alike) and news and not is_single and is_plain(one := news[0]):
-        return [[ids, list(map(_args, news)), one.task, one.lane, one.user, one.priority]]
     items: list[list[Any]] = []
     task = lane = user = priority = None
     for new in news:

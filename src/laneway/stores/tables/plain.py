@@ -9,7 +9,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
@@ -30,7 +30,7 @@ _SET_RUNS, _SET_PACE, _SET_TURN = _LEDGERS["set_runs"], _LEDGERS["set_pace"], _L
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of", "ties")
-_own = attrgetter("id", "args")
+_id_and_args = attrgetter("id", "args")
 _PLAIN = [None, 0, None, None, None, None]  # the last six of these, of a run that simply goes to a lane
 
 
@@ -47,10 +47,10 @@ def is_alone(batch: Sequence[NewRun]) -> bool:
 
 def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
     """Accept the batch; None, and nothing is written, if that takes more than this."""
-    look = look_for(batch[0]) if batch and _are_alike(batch) else None
+    look = look_for(one := batch[0]) if batch and _are_alike(batch) else None
     if look is None:
         return None
-    lane, user, priority, task = batch[0].lane, batch[0].user, batch[0].priority, batch[0].task
+    lane, user, priority, task = one.lane, one.user, one.priority, one.task
     rows = db.execute(look.name, look.values).fetchall()
     if not rows:
         return None
@@ -66,7 +66,7 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     book = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending)
     rank = book.enter_fresh(user, priority, count)
     book.pending += count
-    own = list(chain.from_iterable(map(_own, batch)))
+    own = list(chain.from_iterable(_own(batch)))
     try:
         db.insert_alike(_INSERT, count, first, rank, (task, lane, user, priority, now), own)
     except DuplicateError:
@@ -74,7 +74,7 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
         db.execute(_UNDO, (first,))
         return None
     if taken_by is not None:
-        start(db, effects, taken_by, batch[0], first, rank, book, _earlier(due_at, until), now)
+        start(db, effects, taken_by, one, first, rank, book, _earlier(due_at, until), now)
     else:
         db.execute(_SQL["put_ready"], (first,))
         db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
@@ -92,6 +92,11 @@ def _are_alike(batch: Sequence[NewRun]) -> bool:
         return True
     kinds: list[tuple[Any, ...]] = list(map(_kind, batch))
     return kinds.count(kinds[0]) == len(kinds)
+
+
+def _own(batch: Sequence[NewRun]) -> Iterable[tuple[str, str]]:
+    """Return ids and arguments."""
+    return zip(batch.ids, batch.args, strict=True) if isinstance(batch, Alike) else map(_id_and_args, batch)
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:
