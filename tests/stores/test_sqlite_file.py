@@ -14,7 +14,7 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.run import Claimed
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
-from laneway.stores.sqlite import SQLiteStore, checkpoints
+from laneway.stores.sqlite import SQLiteStore, checkpoints, writer
 from laneway.stores.sqlite.connection import connect_to_read
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.database import Database
@@ -173,6 +173,7 @@ def frames(path: Path) -> int:
 
 async def test_checkpoints_keep_the_log_short(path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "PAGES", 50)
+    monkeypatch.setattr(writer, "_LOOK_AFTER", 1)
     store._presence.writer._checkpointer._limit = 50
     most = 0
     for batch in range(40):
@@ -187,6 +188,7 @@ async def test_a_long_reader_holds_the_checkpoint_up_and_not_for_good(
     path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "PAGES", 20)
+    monkeypatch.setattr(writer, "_LOOK_AFTER", 1)
     store._presence.writer._checkpointer._limit = 20
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")

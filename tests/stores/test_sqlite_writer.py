@@ -1,4 +1,4 @@
-"""A SQLite store's writer: locks and full disks, groups that are one commit, and what waits for the disk."""
+"""A SQLite store's writer: locks and full disks, groups that are one commit, and what a settlement waits for."""
 
 from __future__ import annotations
 
@@ -232,13 +232,14 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 # Durability
 
 
-async def test_everything_but_a_claim_waits_for_the_disk(store: SQLiteStore) -> None:
+async def test_a_settlement_waits_for_the_disk_before_anybody_sees_it_and_a_claim_never(store: SQLiteStore) -> None:
+    # What a submission waits for: test_sqlite_swift.py.
     statements: list[str] = []
     await store._write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()
+    assert not any("synchronous" in text for text in statements)
 
     await store.submit([new_run("a")])
-    assert not any("synchronous" in text for text in statements)
     [run] = await hand.claim()
     assert "PRAGMA synchronous = NORMAL" in statements
     statements.clear()

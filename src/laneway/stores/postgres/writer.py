@@ -155,7 +155,7 @@ class PostgresWriter(Writer):
             # Nothing in here may swallow an error: the pipe would go on without its transaction.
             with Pipe(link) as pipe:
                 db = PostgresDatabase(pipe)
-                lent, taken = self.effects(durable=False, remembers=True), self.effects(durable=True, remembers=False)
+                lent, taken = self.known_to(Effects(durable=False, remembers=True)), self.known_to(Effects())
                 memory, posted, watched = self._begin(db, batch[0].note)
                 if posted:
                     take_in(db, taken, db.now())

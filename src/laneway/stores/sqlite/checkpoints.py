@@ -23,7 +23,7 @@ from pathlib import Path
 from laneway.stores.sqlite.connection import Place, connect_to_read
 from laneway.stores.sqlite.turn import Turn
 
-PAGES = 2000  # of the log, after which it is moved
+PAGES = 1000  # of the log, after which it is moved
 
 _HEADER = 32
 _FRAME_HEADER = 24
@@ -39,11 +39,17 @@ class Checkpointer:
         self._db: sqlite3.Connection | None = None
         self._round = b""
         self._limit = PAGES
+        self.moved = False  # the log was moved whole: the next commit begins it anew, and waits for the disk
 
     def after_commit(self, writer: sqlite3.Connection) -> None:
         """Move the log if it has grown past its limit."""
         if self._grown():
             self._checkpoint(writer)
+
+    def move_all(self, writer: sqlite3.Connection) -> bool:
+        """Move the log, however short, and wait for the disk; tell whether all of it was moved."""
+        self._checkpoint(writer)
+        return self.moved
 
     def close(self) -> None:
         """Let go of the log and the connection."""
@@ -56,6 +62,7 @@ class Checkpointer:
 
     def _checkpoint(self, writer: sqlite3.Connection) -> None:
         self._db = self._db or connect_to_read(self._place)
+        self.moved = False
         try:
             # Invariant: no commit of anybody while this runs.
             self._turn.begin(writer)
@@ -66,7 +73,8 @@ class Checkpointer:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
         # A long reader can keep part of the log from being moved; do not try again at every commit.
-        self._limit = PAGES if moved == pages else pages + PAGES
+        self.moved = moved == pages
+        self._limit = PAGES if self.moved else pages + PAGES
 
     def _grown(self) -> bool:
         try:

@@ -43,6 +43,18 @@ class Turn:
             if locked and descriptor is not None:
                 _unlock(descriptor)
 
+    def begin_at_once(self, db: sqlite3.Connection) -> bool:
+        """Begin a transaction that holds the write lock, and tell whether it could be had without waiting."""
+        if self._descriptor is None or not _try_lock(self._descriptor):
+            return False
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False  # whatever it is, who can wait for it will find it, too
+        finally:
+            _unlock(self._descriptor)
+        return True
+
     def close(self) -> None:
         """Let go of the lock file."""
         if self._descriptor is not None:

@@ -1,16 +1,22 @@
 """The writer: one thread per store object, one transaction per batch of whatever waits (group commit).
 
-**The model.** `BEGIN IMMEDIATE` takes the file's write lock when it is this process's `turn`. Each
-piece of work runs inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT,
-one fsync, makes all of them durable; only then are they answered, and wake-ups sent. A batch of nothing but claims and
-renewals is committed without the fsync: a machine that crashes takes along the worker it was answered to.
+**The model.** `BEGIN IMMEDIATE` takes the file's write lock when it is this process's `turn`. Each piece of work runs
+inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT, one fsync, makes
+all of them durable; only then are they answered, and wake-ups sent. A batch of nothing but claims and renewals is
+committed without the fsync: a machine that crashes takes along the worker it was answered to.
+
+**Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
+for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
-answers and wake-ups may be lost: callers repeat their calls, which change nothing then; resting workers look.
+answers and wake-ups may be lost: callers repeat their calls, which change nothing then; resting workers look. If the
+machine crashes before a submission is on the disk, it never was, nor anything that came of it: the log is read up to
+where it breaks off. Nobody has a receipt for it.
 
 **Errors.** No lock in time: nothing was done, all hear StoreUnavailable. SQLite gave up in the middle (disk full, a
 failing disk): rolled back, nothing was done. A COMMIT that fails may have reached the disk: `maybe_done`. After
-anything but a lock the connection is closed, and the next batch opens a new one.
+anything but a lock the connection is closed, and the next batch opens a new one. If the disk did not take what was
+committed, nothing is written before all of the log is in the file: what came after a gap in it would be lost.
 """
 
 from __future__ import annotations
@@ -18,12 +24,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 
-from laneway.errors import StoreError
+from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.syncing import CAN_SYNC, Log
 from laneway.stores.sqlite.turn import Turn
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects, Lender, Woken
@@ -31,6 +39,10 @@ from laneway.stores.tables.lending import lend, only_wake
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
 
+_LOOK_AFTER = 16  # transactions, or
+_ROWS = 500  # changed rows, after which to look how long the log is
+_LONG = 0.005  # seconds that work may take on a loop; if it did,
+_PAUSE = 1.0  # for so long the thread has it all
 log = logging.getLogger("laneway.sqlite")
 
 
@@ -51,15 +63,26 @@ class SQLiteWriter(Writer):
         self._place, self._now = place, now
         self._db: sqlite3.Connection | None = None
         self._syncs = True  # whether the connection waits for the disk at each commit
+        self._log, self._has_log = Log(place.path), False
+        self._owes = False  # something was committed whose caller must not hear of it before it is on the disk
+        self._broke_off = False  # the disk did not take part of the log
+        self._commits, self._rows = 0, 0  # since it was looked how long the log is
+        self._patience = 0.0  # until when nothing is done on a loop
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._memory: Memory | None = None
         self._version = 0  # which others' commits that is true of
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
+    @property
+    def has_chores(self) -> bool:
+        """Tell whether the watchers are to be told, or the log may have grown."""
+        return super().has_chores or self._commits >= _LOOK_AFTER or self._rows >= _ROWS
+
     def rest(self) -> None:
         """Tell the watchers, and move the log into the file when it has grown, now that nobody waits for an answer."""
         super().rest()
+        self._commits = self._rows = 0
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
 
@@ -86,6 +109,7 @@ class SQLiteWriter(Writer):
         """Close the file; whoever closes it last moves the rest of the log into it."""
         self._checkpointer.close()
         self._turn.close()
+        self._log.close()
         self._memory = None
         if self._db is not None:
             self._db.close()
@@ -95,19 +119,49 @@ class SQLiteWriter(Writer):
         db = connect(self._place)
         db.execute("PRAGMA busy_timeout = 0")  # from here on `Turn` does the waiting
         self._syncs = True
+        self._has_log = CAN_SYNC and db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         if self._seen is None:
             # Nobody can have missed anything before the first connection; a look may find it busy for a long time.
             [[self._seen]] = db.execute("PRAGMA data_version").fetchall()
         return db
 
+    def begin(self, ask: Ask) -> bool:
+        """Commit the work on its caller's loop, if nothing of it has to be waited for."""
+        db, began = self._db, time.monotonic()
+        if (
+            db is None
+            or not self._has_log
+            or self._broke_off
+            or self._checkpointer.moved
+            or began < self._patience
+            or not self._begun_at_once(db)
+        ):
+            return False
+        self.do([ask])
+        if (ended := time.monotonic()) - began > _LONG:
+            self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
+        return True
+
     def transact(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
+        try:
+            self._transact(batch)
+        except StoreError:
+            raise
+        except BaseException:
+            # Ctrl-C on a loop, or a bug: half of a transaction must not be left for the next to go on with.
+            self._drop_connection()
+            raise
+
+    def _transact(self, batch: list[Ask]) -> None:
         db = self._db = self._db or self._connect()
-        self._begin(db, durable=any(ask.note.durable for ask in batch))
+        if not db.in_transaction:
+            self._begin(db, batch)
+        before = db.total_changes
         memory, self._memory = self._recall(db), None
         for ask in batch:
             memory = self._attempt(db, ask, memory, alone=len(batch) == 1)
-        lent = self.effects(durable=False, remembers=True)
+        lent = self.known_to(Effects(durable=False, remembers=True))
         done = [ask.note for ask in batch if ask.error is None]
         if any(each.lender for each in done):
             memory = self._lend(db, lent, done, memory)
@@ -115,7 +169,39 @@ class SQLiteWriter(Writer):
             self._execute(db, "COMMIT", maybe_done=True)
             # Not before: what did not reach the file never was.
             self._memory = memory
+            rows = db.total_changes - before
+            self._owes = not (self._syncs and rows) and (self._owes or any(each.swift for each in done))
+            self._commits, self._rows = self._commits + 1, self._rows + rows
+            self._checkpointer.moved = self._checkpointer.moved and not rows
             self.tell_of([lent])
+
+    def finish(self, batch: list[Ask]) -> None:
+        """Wait until what was submitted is on the disk; also if it was only found there, as others may wait for it."""
+        if self._owes and not self._broke_off:
+            try:
+                self._log.sync()
+            except OSError:
+                log.exception("%s: the disk did not take what was written", self._place.path)
+                self._broke_off = True
+                self._drop_connection()
+        self._owes = False
+        if self._broke_off:
+            # Race: also one that was begun on a loop, while another batch heard of it.
+            for ask in batch:
+                if ask.error is None and ask.note.durable:
+                    ask.error = self._gap("try again", maybe_done=True)
+
+    def _mend(self, db: sqlite3.Connection) -> None:
+        """Move the log into the file: so nothing depends on it any more, though the disk may have a gap in it."""
+        if not self._checkpointer.move_all(db):
+            raise self._gap("end long reads: all of it must be in the file before anything is written")
+        self._broke_off = False
+
+    def _gap(self, advice: str, *, maybe_done: bool = False) -> StoreUnavailable:
+        text = (
+            f"{self._place.path}: the disk failed to keep part of its log; look at the disk and the system's log, and"
+        )
+        return StoreUnavailable(f"{text} {advice}", maybe_done=maybe_done)
 
     def _lend(self, db: sqlite3.Connection, lent: Effects, done: list[Effects], memory: Memory | None) -> Memory | None:
         """Do the steps that were lent; if that fails, their workers make them, and hear why."""
@@ -136,16 +222,29 @@ class SQLiteWriter(Writer):
         same, self._version = version == self._version, version
         return self._memory if same else None
 
-    def _begin(self, db: sqlite3.Connection, *, durable: bool) -> None:
+    def _begin(self, db: sqlite3.Connection, batch: list[Ask]) -> None:
+        durable = [ask for ask in batch if ask.note.durable]
         try:
-            if durable is not self._syncs:
-                db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                self._syncs = durable
+            if self._broke_off:
+                self._mend(db)
+            self._wait_at_commit(db, any(not (ask.note.swift and self._has_log) for ask in durable))
             self._turn.begin(db)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise translated(error, self._place) from error
             raise self._broken(error) from error
+
+    def _begun_at_once(self, db: sqlite3.Connection) -> bool:
+        try:
+            self._wait_at_commit(db, False)
+            return self._turn.begin_at_once(db)
+        except sqlite3.OperationalError:
+            return False
+
+    def _wait_at_commit(self, db: sqlite3.Connection, waits: bool) -> None:
+        if waits is not self._syncs:
+            db.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
+            self._syncs = waits
 
     def _attempt(self, db: sqlite3.Connection, ask: Ask, memory: Memory | None, *, alone: bool) -> Memory | None:
         """Do one piece of work; return what is known after it."""
@@ -182,15 +281,19 @@ class SQLiteWriter(Writer):
             raise self._broken(error, maybe_done=maybe_done) from error
 
     def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
+        self._drop_connection()
+        return translated(error, self._place, maybe_done=maybe_done)
+
+    def _drop_connection(self) -> None:
         db, self._db, self._seen, self._memory = self._db, None, -1, None
         self._checkpointer.close()
+        self._log.close()
         if db is not None:
             with contextlib.suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
                 db.close()
-        return translated(error, self._place, maybe_done=maybe_done)
 
 
 def _its_own(error: sqlite3.Error) -> bool:

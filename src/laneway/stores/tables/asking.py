@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Ahead, Effects, nothing_ahead
+from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.presence import Presence
 from laneway.stores.tables.standing import refuse
 
@@ -46,19 +46,11 @@ class Asking(Generic[P]):
         here.opened = True
 
     async def _write(
-        self,
-        work: Callable[[Database, Effects], T],
-        *,
-        durable: bool = True,
-        remembers: bool = False,
-        gated: bool = True,
-        ahead: Ahead = nothing_ahead,
+        self, work: Callable[[Database, Effects], T], effects: Effects | None = None, *, gated: bool = True
     ) -> T:
         """Do the work; if it is `gated`, not while a move lets nothing change."""
         here = self._here
-        if gated:
-            work = _gated(work)
-        answer = await here.writer.write(work, durable=durable, remembers=remembers, ahead=ahead)
+        answer = await here.writer.write(_gated(work) if gated else work, effects)
         here.opened = True
         return answer
 

@@ -4,6 +4,10 @@ Callers put work down; the thread takes everything that lies there, does it as o
 subclass's business: `Writer` commits once, `Reader` reads in snapshots), and answers. An asyncio caller's future
 is resolved on its own loop, all futures of a loop with one call into it. A plain caller waits on a lock.
 
+A batch may still have something to wait for once it is done, as for the disk: it is answered when that is `finished`.
+Short work of an asyncio caller is *begun* on its own loop while the desk rests, if the subclass can do it at once; the
+thread has only the waiting then. To hand over the work and its data takes longer than such work.
+
 *Races*: a caller may stop waiting (cancelled, or its loop is closed) at any time; its work is done all the same, and
 the answer is dropped. Whatever a piece of work raises goes to its caller and never ends the thread.
 """
@@ -29,15 +33,16 @@ log = logging.getLogger("laneway.stores")
 
 
 class Ask:
-    """Work that waits for its answer. `note` is the subclass's own."""
+    """Work that waits for its answer. `note` is the subclass's own. What `is_done` has yet to be finished."""
 
-    __slots__ = ("error", "future", "loop", "note", "value", "work")
+    __slots__ = ("error", "future", "is_done", "loop", "note", "value", "work")
 
     def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop | None, note: Any) -> None:
         self.work, self.loop, self.note = work, loop, note
         self.future: Any = Future() if loop is None else loop.create_future()
         self.value: Any = None
         self.error: BaseException | None = None
+        self.is_done = False
 
 
 class Desk(Holder):
@@ -52,11 +57,22 @@ class Desk(Holder):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._lying = 0  # what was put down and is not finished
 
-    async def ask(self, work: Work[T], note: Any = None) -> T:
-        """Have the work done, and return what it returned."""
+    async def ask(self, work: Work[T], note: Any = None, *, short: bool = False) -> T:
+        """Have the work done, and return what it returned. If it is `short` it may be begun here."""
         ask = Ask(work, asyncio.get_running_loop(), note)
-        self._put(ask)
+        if short and self.portable and self._begun_here(ask) and ask.error is not None:
+            raise ask.error
+        try:
+            self._put(ask)
+        except StoreUnavailable:
+            if not ask.is_done:
+                raise
+            # Race: the store was closed in between. What was begun holds, and there is no thread to wait for it.
+            with self.busy:
+                self._do([ask])
+            _answer([ask])
         answer: T = await ask.future
         return answer
 
@@ -81,9 +97,24 @@ class Desk(Holder):
         if thread is not None:
             thread.join()
 
+    def begin(self, ask: Ask) -> bool:
+        """Do the work now if that needs no waiting, set `value` or `error`, and tell whether it is done.
+
+        On the caller's loop, by whoever is `busy`.
+        """
+        raise NotImplementedError
+
     def do(self, batch: list[Ask]) -> None:
         """Do the batch: set `value` or `error` of each ask."""
         raise NotImplementedError
+
+    def finish(self, batch: list[Ask]) -> None:
+        """Wait for what must be over before the batch, which is done, is answered; if that fails, set `error`."""
+
+    @property
+    def has_chores(self) -> bool:
+        """Tell whether there is anything to do when everybody is answered."""
+        return True
 
     def rest(self) -> None:
         """Do what can wait until the answers are given."""
@@ -95,19 +126,36 @@ class Desk(Holder):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
+            self._lying += 1
             self._queue.put(ask)
 
-    def _done_here(self, ask: Ask) -> bool:
+    @property
+    def _rests(self) -> bool:
+        # What came first is done first: nothing may lie there, nor be under way.
+        return not (self._lying or self._stopped or self._thread is None)
+
+    def _begun_here(self, ask: Ask) -> bool:
         # Invariant: whoever has `busy` may use what the desk holds. Its own thread has it while it works.
         if not self.busy.acquire(blocking=False):
             return False
         try:
-            if self._stopped or self._thread is None or not self._queue.empty():
-                return False
-            self._do_and_answer([ask])
-            return True
+            ask.is_done = self._rests and self.begin(ask)
+            return ask.is_done
         finally:
             self.busy.release()
+
+    def _done_here(self, ask: Ask) -> bool:
+        if not self.busy.acquire(blocking=False):
+            return False
+        try:
+            if not self._rests:
+                return False
+            self._do([ask])
+        finally:
+            self.busy.release()
+        _answer([ask])
+        self._tidy_up()
+        return True
 
     def _serve(self) -> None:
         going = True
@@ -115,7 +163,11 @@ class Desk(Holder):
             batch, going = self._everything()
             if batch:
                 with self.busy:
-                    self._do_and_answer(batch)
+                    self._do(batch)
+                with self._lock:
+                    self._lying -= len(batch)
+                _answer(batch)
+                self._tidy_up()
         with self.busy, contextlib.suppress(Exception):
             self.let_go()
 
@@ -129,18 +181,23 @@ class Desk(Holder):
             return batch, False
         return batch, True
 
-    def _do_and_answer(self, batch: list[Ask]) -> None:
-        """Do the batch; whoever calls this is `busy`."""
+    def _do(self, batch: list[Ask]) -> None:
+        """Do what is not done of the batch, and finish it; whoever calls this is `busy`."""
         try:
-            self.do(batch)
+            if left := [ask for ask in batch if not ask.is_done]:
+                self.do(left)
+            self.finish(batch)
         except Exception as error:  # noqa: BLE001 - a bug of ours must reach its callers and not end the thread
             for ask in batch:
                 ask.error = ask.error or error
-        _answer(batch)
-        try:
-            self.rest()
-        except Exception:
-            log.exception("%s could not tidy up", self._name)
+
+    def _tidy_up(self) -> None:
+        if self.has_chores:
+            with self.busy:
+                try:
+                    self.rest()
+                except Exception:
+                    log.exception("%s could not tidy up", self._name)
 
 
 def _answer(batch: list[Ask]) -> None:

@@ -44,16 +44,25 @@ def _nobody(_: Lender) -> bool:
 class Effects:
     """Whom to wake, whose next step to do before the commit, and whether events were written.
 
-    What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it. Work that
-    `remembers` finds in `memory` what holds, and leaves there what then holds, or None. After any other, nothing does.
-    What it will ask `ahead` can be sent with what begins its transaction. `is_there` tells whether a worker that has
-    lent its next step is seen to live.
+    What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it. What is
+    `swift` may be seen, and worked on, before it is durable: only its answer waits for that. What is `short` may be
+    done on its caller's loop. Work that `remembers` finds in `memory` what holds, and leaves there what then holds, or
+    None; after any other, nothing does. What it will ask `ahead` can be sent with what begins its transaction.
+    `is_there` tells whether a worker that has lent its next step is seen to live.
     """
 
-    __slots__ = ("ahead", "durable", "events", "is_there", "lender", "memory", "remembers", "wake")
+    __slots__ = ("ahead", "durable", "events", "is_there", "lender", "memory", "remembers", "short", "swift", "wake")
 
-    def __init__(self, *, durable: bool = True, remembers: bool = False, ahead: Ahead = nothing_ahead) -> None:
-        self.durable, self.remembers, self.ahead = durable, remembers, ahead
+    def __init__(
+        self,
+        *,
+        durable: bool = True,
+        swift: bool = False,
+        short: bool = False,
+        remembers: bool = False,
+        ahead: Ahead = nothing_ahead,
+    ) -> None:
+        self.durable, self.swift, self.short, self.remembers, self.ahead = durable, swift, short, remembers, ahead
         self.memory: Memory | None = None
         self.wake: list[Woken] = []
         self.lender: Lender | None = None

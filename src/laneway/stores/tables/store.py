@@ -41,6 +41,7 @@ from laneway.stores.tables import (
     waiting,
 )
 from laneway.stores.tables.asking import P
+from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.movekeeping import Movekeeping
 
 
@@ -53,8 +54,8 @@ class TableStore(Movekeeping[P], ABC):
         """Accept the batch; see `RunStore`."""
         return await self._write(
             lambda db, effects: submitting.submit(db, effects, batch, db.now()),
+            Effects(swift=True, short=submitting.is_short(batch), ahead=submitting.ahead(batch)),
             gated=False,
-            ahead=submitting.ahead(batch),
         )
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
@@ -205,10 +206,12 @@ class TableStore(Movekeeping[P], ABC):
             # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
             return await self._write(
                 lambda db, effects: stepping.take_step(db, effects, step, db.now()),
-                durable=bool(step.results or step.emitted or step.saved or step.overdue),
-                remembers=True,
+                Effects(
+                    durable=bool(step.results or step.emitted or step.saved or step.overdue),
+                    remembers=True,
+                    ahead=stepping.ahead(step),
+                ),
                 gated=False,
-                ahead=stepping.ahead(step),
             )
         except LeaseLost:
             # It may be alive, and only its last steps are gone: what it holds is to be taken over.
@@ -218,7 +221,7 @@ class TableStore(Movekeeping[P], ABC):
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
         renewed = self._here.writer.write_later(
-            lambda db, _: liveness.renew(db, incarnation, db.now()), durable=False, remembers=True
+            lambda db, _: liveness.renew(db, incarnation, db.now()), Effects(durable=False, remembers=True)
         )
         return renewed.result()
 
@@ -247,13 +250,15 @@ class TableStore(Movekeeping[P], ABC):
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         """Delete old runs; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
-        return await self._write(lambda db, _: pruning.prune(db, keep, limit, db.now()), durable=False, gated=False)
+        return await self._write(
+            lambda db, _: pruning.prune(db, keep, limit, db.now()), Effects(durable=False), gated=False
+        )
 
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         # Not durable, as pruning.
         return await self._write(
-            lambda db, _: trimming.trim(db, older_than, limit, db.now()), durable=False, gated=False
+            lambda db, _: trimming.trim(db, older_than, limit, db.now()), Effects(durable=False), gated=False
         )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:

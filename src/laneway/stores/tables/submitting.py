@@ -14,7 +14,7 @@ import msgspec
 
 from laneway.core.acceptance import note
 from laneway.core.policy import MAIN
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.core.turns import FRESH
 from laneway.stores.tables.arriving import Arriving, known
 from laneway.stores.tables.database import Database, DuplicateError, Question
@@ -37,6 +37,7 @@ _KNOWN = sql_names("arriving")["known"]
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
 _SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
+SHORT = 256  # so many runs that are alike are written in less time than it takes to hand them over
 FEW = 4  # so many runs that are alike are not worth a statement of their own
 
 
@@ -54,6 +55,12 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
             yield from glancing()
 
     return questions
+
+
+def is_short(batch: Sequence[NewRun]) -> bool:
+    """Tell whether this is soon done: runs that are alike, and go to the end of a lane."""
+    few = len(batch) == 1 or (isinstance(batch, Alike) and len(batch) <= SHORT)
+    return few and look_for(batch[0]) is not None
 
 
 class _RepeatedError(Exception):

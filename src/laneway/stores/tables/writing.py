@@ -1,7 +1,8 @@
 """The writer as verbs know it: one thread per store object, one transaction per batch of whatever waits.
 
 Each piece of work runs inside the transaction, so that one that fails is undone alone; one COMMIT makes all of them
-durable, and only then are they answered and wake-ups sent. How a transaction begins, ends and breaks is a store's own.
+durable, and only then are they answered and wake-ups sent. (Where a store can, what is swift is seen, and its wake-ups
+are sent, before it is durable.) How a transaction begins, ends and breaks is a store's own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 from laneway.errors import StoreError
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.desk import Ask, Desk
-from laneway.stores.tables.effects import Ahead, Effects, Lender, Woken, nothing_ahead
+from laneway.stores.tables.effects import Effects, Lender, Woken
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]
@@ -38,21 +39,18 @@ class Writer(Desk):
         self._wake, self._tell, self._is_there = wake, tell, is_there
         self._news = False  # events were written, and the watchers do not know yet
 
-    async def write(
-        self, work: Write[T], *, durable: bool = True, remembers: bool = False, ahead: Ahead = nothing_ahead
-    ) -> T:
+    async def write(self, work: Write[T], effects: Effects | None = None) -> T:
         """Do the work in a transaction, and return its answer once that is committed."""
-        effects = self.effects(durable=durable, remembers=remembers, ahead=ahead)
-        return await self.ask(lambda db: work(db, effects), effects)
+        effects = self.known_to(effects or Effects())
+        return await self.ask(lambda db: work(db, effects), effects, short=effects.short)
 
-    def write_later(self, work: Write[T], *, durable: bool = True, remembers: bool = False) -> Future[T]:
+    def write_later(self, work: Write[T], effects: Effects | None = None) -> Future[T]:
         """Do the work in a transaction; the future ends once that is committed. Not for a loop's thread."""
-        effects = self.effects(durable=durable, remembers=remembers)
+        effects = self.known_to(effects or Effects())
         return self.ask_later(lambda db: work(db, effects), effects)
 
-    def effects(self, *, durable: bool, remembers: bool, ahead: Ahead = nothing_ahead) -> Effects:
-        """Return what a piece of work is given."""
-        effects = Effects(durable=durable, remembers=remembers, ahead=ahead)
+    def known_to(self, effects: Effects) -> Effects:
+        """Return what a piece of work is given, which can tell now whether a worker is seen to live."""
         effects.is_there = self._is_there
         return effects
 
@@ -72,6 +70,11 @@ class Writer(Desk):
             self._news = self._news or each.events
             if each.wake:
                 self._wake(each.wake)
+
+    @property
+    def has_chores(self) -> bool:
+        """Tell whether the watchers are to be told."""
+        return self._news
 
     def rest(self) -> None:
         """Tell the watchers, now that nobody waits for an answer."""
