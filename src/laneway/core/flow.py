@@ -87,27 +87,27 @@ class Flow(Entering[E]):
 
     def _claim_from(self, lane: str, share: int, asker: _Asker, started: list[E], moves: int) -> int:
         book, free, before = self.lanes[lane], asker.free, len(started)
-        goal = before + min(share, book.room())
+        left = min(share, book.room())
         gates = self._opened(lane, asker) if self.shelves.broken else set()
         take, seen = self.shelves.taking(lane, asker.tasks, gates), self.sessions.seen
-        while len(started) < goal and moves > 0:
+        while left > 0 and moves > 0:
             run = take()
             if run is None:
                 break
             kind = run.kind
-            if kind & ASIDE:
+            if kind and kind & ASIDE:  # most are fresh, which is zero
                 book.set_back(run)
                 kind = run.kind
             if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
             elif book.start(run):
                 run.kind = AGAIN
-                if kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
+                if kind and kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
                     # Mostly this one took the last slot: a call less for it.
                     most = book.lane.per_user
                     if book.caps or most is None or seat.active < most:
                         self._bring_back(book, run.user, seat)
-                if run.session is not None and not kind & AGAIN:
+                if run.session is not None and not (kind and kind & AGAIN):
                     # What was leased has started: nothing else need be written of its session.
                     roster = seen.get(run.session) or self.sessions[run.session]
                     roster.unstarted = 0
@@ -115,6 +115,7 @@ class Flow(Entering[E]):
                     if roster.held and len(roster.admitted) < (roster.rule.max_concurrent or 1):
                         self._admit(run.session, self.sessions[run.session])
                 started.append(run)
+                left -= 1
             else:
                 book.leave(run)
                 self._park(book, run)

@@ -129,12 +129,13 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     ('pending', 2)
     """
     if isinstance(outcome, Succeeded):
+        result, breaker = outcome.result, policy.breaker
+        if not (drafts or outcome.follow_ups or breaker):
+            return Settlement(_SUCCEED, run.attempt, 0, result, 0, None, None, SUCCESS)  # as most are
         leaves = Leaves(outcome.follow_ups) if outcome.follow_ups else None
+        charge = None if breaker is None else Charge(breaker, failed=False)
         said, own = drafts + SUCCESS, len(drafts)
-        if policy.breaker is None:
-            return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves)
-        charge = Charge(policy.breaker, failed=False)
-        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, own, leaves, charge)
+        return Settlement(_SUCCEED, run.attempt, 0, result, 0, None, None, said, own, leaves, charge)
     if isinstance(outcome, Failed):
         settlement = _after_failure(run, outcome.failure, policy, drafts)
         return _charged(settlement, policy, failed=outcome.failure.kind != REFUSED)

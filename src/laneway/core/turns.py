@@ -245,7 +245,7 @@ class LaneBook:
         tag = run.rank + HEAD_START * priority
         if tag > pace.v:  # noqa: PLR1730  # max() would cost a third of this whole call
             pace.v = tag
-        if not kind & AGAIN:
+        if not (kind and kind & AGAIN):
             self.turns[user, priority].waiting -= 1
         return True
 

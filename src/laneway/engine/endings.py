@@ -15,10 +15,13 @@ from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze, StepsChange
 
 TRACEBACK_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 2 * 1024
+_WHOLE, _DIGITS = 2**63, 20  # whole numbers below this need no more characters than that
 
 
 def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
     """Return the outcome of a handler that returned `value`; a result that cannot be stored is a failure."""
+    if type(value) is int and -_WHOLE < value < _WHOLE and limit >= _DIGITS:
+        return Succeeded(str(value))  # there is nothing to check of it
     try:
         return Succeeded(codec.to_json(value, task.result_words, limit, False))
     except BadArguments as error:

@@ -86,14 +86,14 @@ class Executor:
 
     async def execute(self, execution: Execution) -> None:
         """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
-        task = execution.task
+        task, run = execution.task, execution.run
         parameters = task.parameters
         try:
-            args = parameters.unpack(execution.run.args)
-            if execution.run.ties is not None:
-                _carry(execution.run.ties)
+            args = parameters.unpack(run.args)
+            if run.ties is not None:
+                _carry(run.ties)
             if parameters.context is not None:
-                execution.trail = execution.trail or Trail(execution.run, self._bounds)
+                execution.trail = execution.trail or Trail(run, self._bounds)
                 args[parameters.context] = self._context(execution)
             if execution.stopped is not None:
                 outcome = self._after_stop(execution)  # before it had begun
