@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -30,6 +32,49 @@ async def inserting(plan: Plan, per_commit: int) -> AsyncIterator[Turn]:
 
     with bare_table(plan.file()) as connection:
         yield turn
+
+
+@asynccontextmanager
+async def grouping(plan: Plan, callers: int) -> AsyncIterator[Turn]:
+    """Rows a second: the same by so many callers, each awaiting every row, while a thread waits for the disk."""
+    loop = asyncio.get_running_loop()
+
+    async def insert_all(count: int) -> None:
+        await loop.run_in_executor(thread, insert, connection, [(BODY,)] * count)
+
+    with bare_table(plan.file()) as connection, ThreadPoolExecutor(1) as thread:
+        yield partial(awaited, 2 * plan.runs // callers, callers, insert_all)
+
+
+async def awaited(each: int, callers: int, insert: Callable[[int], Awaitable[None]]) -> float:
+    """Return rows a second that callers have inserted, each awaiting every row; what waits is inserted at once."""
+    waiting: list[asyncio.Future[None]] = []
+    wanted = asyncio.Event()
+
+    async def serve() -> None:
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            group = waiting[:]
+            waiting.clear()
+            await insert(len(group))
+            for row in group:
+                row.set_result(None)
+
+    async def caller() -> None:
+        for _ in range(each):
+            row = asyncio.get_running_loop().create_future()
+            waiting.append(row)
+            wanted.set()
+            await row
+
+    serving = asyncio.create_task(serve())
+    start = perf_counter()
+    await asyncio.gather(*[caller() for _ in range(callers)])
+    taken = perf_counter() - start
+    serving.cancel()
+    await asyncio.wait([serving])
+    return each * callers / taken
 
 
 @asynccontextmanager
@@ -65,7 +110,7 @@ async def commit_times(plan: Plan, rest: float = 0) -> list[float]:
 
 @contextmanager
 def bare_table(file: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as connection:
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
         connection.execute("create table bare (id integer primary key, body text)")

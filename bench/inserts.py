@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import psycopg
 
-from bench.baselines import BODY
+from bench.baselines import BODY, awaited
 from bench.plan import Plan
 from bench.rows import Turn
 from bench.servers import fresh_database
@@ -21,38 +22,12 @@ INSERT = "INSERT INTO bare (body) SELECT unnest(%s::text[])"
 @asynccontextmanager
 async def grouping(plan: Plan, callers: int) -> AsyncIterator[Turn]:
     """Rows a second: so many callers, each awaiting every row; what waits is inserted by one `unnest` and committed."""
-    each = 2 * plan.runs // callers
-    waiting: list[asyncio.Future[None]] = []
-    wanted = asyncio.Event()
 
-    async def serve() -> None:
-        while True:
-            await wanted.wait()
-            wanted.clear()
-            group = waiting[:]
-            waiting.clear()
-            await link.execute(INSERT, ([BODY] * len(group),), prepare=True)
-            for row in group:
-                row.set_result(None)
-
-    async def caller() -> None:
-        for _ in range(each):
-            row = asyncio.get_running_loop().create_future()
-            waiting.append(row)
-            wanted.set()
-            await row
-
-    async def turn() -> float:
-        serving = asyncio.create_task(serve())
-        start = perf_counter()
-        await asyncio.gather(*[caller() for _ in range(callers)])
-        taken = perf_counter() - start
-        serving.cancel()
-        await asyncio.wait([serving])
-        return each * callers / taken
+    async def insert(count: int) -> None:
+        await link.execute(INSERT, ([BODY] * count,), prepare=True)
 
     async with bare_table() as link:
-        yield turn
+        yield partial(awaited, 2 * plan.runs // callers, callers, insert)
 
 
 @asynccontextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
 
+from bench import baselines
 from bench.baselines import bare_tasks, inserting
 from bench.inserts import grouping, unnesting
 from bench.plan import Plan
@@ -34,10 +35,16 @@ CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
         unit="/s",
         must=0.35,
         aim=0.50,
-    )
+    ),
+    Row(name="submit.sqlite3", title="for comparison: a bare table by 100 awaiting callers / S1", unit="/s"),
 )
 async def submit(plan: Plan) -> list[list[Round]]:
-    return [await duel(plan, partial(inserting, plan, CALLERS), partial(submitting, plan, "sqlite", CALLERS))]
+    sides = (
+        partial(inserting, plan, CALLERS),
+        partial(submitting, plan, "sqlite", CALLERS),
+        partial(baselines.grouping, plan, CALLERS),
+    )
+    return beside(await race(plan, *sides))
 
 
 @experiment(
@@ -95,8 +102,7 @@ async def bulk_redis(plan: Plan) -> list[list[Round]]:
         partial(submitting_many, plan, "redis"),
         partial(redis_py, plan, AT_ONCE),
     )
-    rounds = await race(plan, *sides)
-    return [[Round(ours, bare) for bare, ours, _ in rounds], [Round(theirs, bare) for bare, _, theirs in rounds]]
+    return beside(await race(plan, *sides))
 
 
 @experiment(
@@ -126,6 +132,11 @@ async def drain(plan: Plan) -> list[list[Round]]:
         [Round(memory, bare) for bare, memory, *_ in rounds],
         *([Round(others[nth], memory) for _, memory, *others in rounds] for nth in range(len(STORES) - 1)),
     ]
+
+
+def beside(rounds: Sequence[Sequence[float]]) -> list[list[Round]]:
+    """Return rounds of a baseline, laneway and another, as those of the latter two against the first."""
+    return [[Round(ours, bare) for bare, ours, _ in rounds], [Round(theirs, bare) for bare, _, theirs in rounds]]
 
 
 def limits(store: str) -> Experiment:
