@@ -209,6 +209,20 @@ async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_d
     await store.close()
 
 
+async def test_a_receipt_waits_for_the_disk_also_where_the_path_is_a_link_to_the_file(
+    path: Path, clock: FakeClock, syncs: list[int]
+) -> None:
+    # SQLite has the log beside the file, not beside the link.
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    store = SQLiteStore(link, clock)
+    await store.open()
+    before = len(syncs)
+    await store.submit([new_run("a")])
+    assert len(syncs) == before + 1
+    await store.close()
+
+
 # A disk that fails
 
 
