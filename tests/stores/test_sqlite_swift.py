@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables.desk import Ask
+from laneway.stores.tables.effects import Effects
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.behind import locked
@@ -276,6 +278,52 @@ async def test_one_that_was_begun_while_another_failed_to_reach_the_disk_hears_o
     with pytest.raises(StoreUnavailable, match="failed to keep") as caught:
         await store.submit([new_run("b")])
     assert caught.value.maybe_done is True
+
+
+async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SQLite was told that the log did not reach the disk; a descriptor that is opened after that is told nothing.
+    hand = await Hand(store).register()
+    await store.submit([new_run("a")])
+    [run] = await hand.claim()
+    await at_rest(store)
+    desk = store._presence.writer
+    put, execute = desk._put, SQLiteWriter._execute
+
+    class Failing:
+        def execute(self, _: str) -> None:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+    def fail(self: SQLiteWriter, db: sqlite3.Connection, statement: str, *, maybe_done: bool = False) -> None:
+        there = cast("sqlite3.Connection", Failing()) if statement == "COMMIT" else db
+        execute(self, there, statement, maybe_done=maybe_done)
+
+    def overtaken(ask: Ask) -> None:
+        # Between its commit and the thread a settlement goes to the disk, in vain.
+        monkeypatch.setattr(desk, "_put", put)
+        monkeypatch.setattr(SQLiteWriter, "_execute", fail)
+        settling = Ask(lambda _: None, None, Effects())
+        with desk.busy:
+            desk._do([settling])
+        assert isinstance(settling.error, StoreUnavailable)
+        monkeypatch.setattr(SQLiteWriter, "_execute", execute)
+        put(ask)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
+        monkeypatch.setattr(desk, "_put", overtaken)
+        with pytest.raises(StoreUnavailable, match="failed to keep part of its log") as caught:
+            await store.submit([new_run("b")])
+        assert caught.value.maybe_done is True
+        with pytest.raises(StoreUnavailable, match="end long reads"):
+            await hand.succeed(run)
+
+    await hand.succeed(run)
+    await check_invariants(store, logs=False)
 
 
 # Who writes

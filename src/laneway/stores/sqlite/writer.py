@@ -281,6 +281,9 @@ class SQLiteWriter(Writer):
             raise self._broken(error, maybe_done=maybe_done) from error
 
     def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC:
+            # What was committed before, and waits for the disk, may be lost as well; a new descriptor is not told so.
+            self._broke_off = True
         self._drop_connection()
         return translated(error, self._place, maybe_done=maybe_done)
 
