@@ -471,5 +471,26 @@ async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     await check_invariants(store, logs=False)
 
 
+async def test_ctrl_c_between_the_lock_and_the_work_leaves_no_transaction_behind(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The next to come, perhaps a settlement, would go on with it, and not wait for the disk.
+    await at_rest(store)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SQLiteWriter, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.submit([new_run("a")]).send(None)
+    monkeypatch.undo()
+
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # nobody has the lock
+        other.execute("ROLLBACK")
+    await store.submit([new_run("b")])
+    assert await store.count() == {"pending": 1}
+
+
 def _raise(*_: object) -> None:
     raise ZeroDivisionError

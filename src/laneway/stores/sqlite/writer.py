@@ -128,16 +128,16 @@ class SQLiteWriter(Writer):
     def begin(self, ask: Ask) -> bool:
         """Commit the work on its caller's loop, if nothing of it has to be waited for."""
         db, began = self._db, time.monotonic()
-        if (
-            db is None
-            or not self._has_log
-            or self._broke_off
-            or self._checkpointer.moved
-            or began < self._patience
-            or not self._begun_at_once(db)
-        ):
+        if db is None or not self._has_log or self._broke_off or self._checkpointer.moved or began < self._patience:
             return False
-        self.do([ask])
+        try:
+            if not self._begun_at_once(db):
+                return False
+            self.do([ask])
+        except BaseException:
+            # Ctrl-C also comes between the two: the next would go on with what was begun, and not wait for the disk.
+            self._drop_connection()
+            raise
         if (ended := time.monotonic()) - began > _LONG:
             self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
         return True
