@@ -7,10 +7,12 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import cast
 
 import pytest
@@ -490,6 +492,38 @@ async def test_ctrl_c_between_the_lock_and_the_work_leaves_no_transaction_behind
         other.execute("ROLLBACK")
     await store.submit([new_run("b")])
     assert await store.count() == {"pending": 1}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
+async def test_ctrl_c_wherever_it_comes_leaves_the_writer_free(store: SQLiteStore) -> None:
+    desk, moment, is_over = store._presence.writer, 0, False
+    while not is_over:
+        await at_rest(store)
+        left, moment = moment, moment + 1
+
+        def interrupt(_: FrameType, event: str, __: object) -> None:
+            # Python looks for signals when a call of its own begins, and when one of C has ended.
+            nonlocal left
+            if event in {"call", "c_return"}:
+                left -= 1
+                if left < 0:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+        submission = store.submit([new_run(f"a{moment}")])
+        sys.setprofile(interrupt)
+        try:
+            submission.send(None)
+            is_over = left >= 0
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+            submission.close()
+        await until(lambda: not desk.busy.locked())
+        await asyncio.wait_for(store.submit([new_run(f"b{moment}")]), 5)
+    assert moment > 50
+    await check_invariants(store, logs=False)
 
 
 def _raise(*_: object) -> None:
