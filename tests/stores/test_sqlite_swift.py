@@ -17,6 +17,8 @@ from typing import cast
 
 import pytest
 
+from laneway.core.codec import ARGS_LIMIT
+from laneway.core.run import Alike
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
@@ -347,6 +349,15 @@ async def test_what_may_take_longer_is_left_to_the_writers_thread(
         await store.submit(batch)
     assert threading.current_thread() not in doers
     assert len(doers) == 4
+
+
+async def test_much_data_is_left_to_the_writers_thread(store: SQLiteStore, doers: list[threading.Thread]) -> None:
+    # Runs that are alike, few enough to be short, and as large as they may be: 64 MiB in one go.
+    large = f'"{"x" * (ARGS_LIMIT - 2)}"'
+    for ids, args in ((["a"], large), ([f"b{number}" for number in range(16)], large), (["c"], large + " ")):
+        await at_rest(store)
+        await store.submit(Alike("task", "main", ids, [args] * len(ids)))
+    assert [doer is threading.current_thread() for doer in doers] == [True, False, False]
 
 
 async def test_a_loop_does_not_wait_for_anothers_lock(
