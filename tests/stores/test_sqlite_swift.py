@@ -360,6 +360,12 @@ async def test_much_data_is_left_to_the_writers_thread(store: SQLiteStore, doers
     assert [doer is threading.current_thread() for doer in doers] == [True, False, False]
 
 
+async def test_none_that_are_alike_are_submitted_as_any_none(store: SQLiteStore) -> None:
+    await at_rest(store)
+    assert await store.submit([]) == []
+    assert await store.submit(Alike("task", "main", [], [])) == []
+
+
 async def test_a_loop_does_not_wait_for_anothers_lock(
     path: Path, store: SQLiteStore, doers: list[threading.Thread]
 ) -> None:

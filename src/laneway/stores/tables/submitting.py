@@ -61,7 +61,7 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
 def is_short(batch: Sequence[NewRun]) -> bool:
     """Tell whether this is soon done: runs that are alike, with little to write, and go to the end of a lane."""
     if isinstance(batch, Alike):
-        short = len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
+        short = 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
     else:
         short = len(batch) == 1 and len(batch[0].args) <= SMALL
     return short and look_for(batch[0]) is not None
