@@ -18,6 +18,7 @@ from typing import cast
 import pytest
 
 from laneway.core.codec import ARGS_LIMIT
+from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.core.run import Alike
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
@@ -194,6 +195,43 @@ async def test_submissions_beside_a_settlement_are_on_the_disk_by_its_commit(
     assert statements.count("COMMIT") == 1
     assert statements[0] == "PRAGMA synchronous = FULL"
     assert len(syncs) == before
+
+
+@pytest.mark.parametrize(
+    ("session", "mode", "event"),
+    [
+        (None, Mode.QUEUE, "dropped"),
+        ("s", Mode.INTERRUPT, "dropped"),
+        ("s", Mode.COLLECT, "merged"),
+        ("s", Mode.STEER, "steered"),
+    ],
+)
+async def test_what_a_submission_does_to_other_runs_is_on_the_disk_before_anybody_sees_it(
+    session: str | None, mode: Mode, event: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who was told that a run is gone must not find it executed after a power cut.
+    hand = await Hand(store).register()
+    if session is None:
+        await store.set_lane(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD))
+    else:
+        await store.submit([new_run("0", session=session)])
+        claimed = await hand.claim()
+        assert [run.id for run in claimed] == ["0"]
+    await store.submit([new_run("a", session=session)])
+    await at_rest(store)
+    taker = "0" if mode is Mode.STEER else "a"
+    before = {each.kind for each in await store.events(taker)}
+    policy = None if session is None else SessionPolicy(mode=mode)
+    with slow_disk(monkeypatch) as release:
+        receipt = asyncio.create_task(store.submit([new_run("b", session=session, policy=policy)]))
+        await asyncio.wait({receipt}, timeout=0.1)
+        is_done, after = receipt.done(), {each.kind for each in await store.events(taker)}
+        release()
+        await receipt
+    assert event not in before
+    assert is_done or event not in after
+    assert event in {each.kind for each in await store.events(taker)}
+    await check_invariants(store, logs=False)
 
 
 async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_disk(
