@@ -49,6 +49,14 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
         monkeypatch.setattr(syncing, "sync_file", real_sync)
 
 
+@pytest.fixture(autouse=True)
+def patient() -> Iterator[None]:
+    """Let a loop write however long that takes: a busy machine is not to decide who does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "_LONG", 60.0)
+        yield
+
+
 @pytest.fixture
 def doers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that made the transactions."""
