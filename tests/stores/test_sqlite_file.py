@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -202,6 +205,28 @@ async def test_a_long_reader_holds_the_checkpoint_up_and_not_for_good(
 
     assert grown > 200
     assert frames(path) < 60
+
+
+@contextmanager
+def moving(path: Path) -> Iterator[None]:
+    """Have another program move the log, which takes its time: it has the second of the locks in the file's index."""
+    code = f"import fcntl; f = open({f'{path}-shm'!r}, 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 121)"
+    command = [sys.executable, "-c", f"{code}; print(flush=True); import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield
+        other.communicate()
+
+
+async def test_a_log_that_another_program_is_moving_does_not_count_as_moved(path: Path, store: SQLiteStore) -> None:
+    await store.submit(new_runs(10, "r"))
+    desk = store._presence.writer
+    with desk.busy:
+        assert desk._db is not None
+        with moving(path):
+            assert not desk._checkpointer.move_all(desk._db)
+        assert desk._checkpointer.move_all(desk._db)
 
 
 async def test_no_commit_can_run_beside_a_checkpoint(path: Path, clock: FakeClock) -> None:

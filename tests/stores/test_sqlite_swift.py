@@ -7,17 +7,24 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import cast
 
 import pytest
 
+from laneway.core.codec import ARGS_LIMIT
+from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.run import Alike
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables.desk import Ask
+from laneway.stores.tables.effects import Effects
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.behind import locked
@@ -40,6 +47,14 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     finally:
         free.set()
         monkeypatch.setattr(syncing, "sync_file", real_sync)
+
+
+@pytest.fixture(autouse=True)
+def patient() -> Iterator[None]:
+    """Let a loop write however long that takes: a busy machine is not to decide who does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "_LONG", 60.0)
+        yield
 
 
 @pytest.fixture
@@ -190,6 +205,43 @@ async def test_submissions_beside_a_settlement_are_on_the_disk_by_its_commit(
     assert len(syncs) == before
 
 
+@pytest.mark.parametrize(
+    ("session", "mode", "event"),
+    [
+        (None, Mode.QUEUE, "dropped"),
+        ("s", Mode.INTERRUPT, "dropped"),
+        ("s", Mode.COLLECT, "merged"),
+        ("s", Mode.STEER, "steered"),
+    ],
+)
+async def test_what_a_submission_does_to_other_runs_is_on_the_disk_before_anybody_sees_it(
+    session: str | None, mode: Mode, event: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who was told that a run is gone must not find it executed after a power cut.
+    hand = await Hand(store).register()
+    if session is None:
+        await store.set_lane(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD))
+    else:
+        await store.submit([new_run("0", session=session)])
+        claimed = await hand.claim()
+        assert [run.id for run in claimed] == ["0"]
+    await store.submit([new_run("a", session=session)])
+    await at_rest(store)
+    taker = "0" if mode is Mode.STEER else "a"
+    before = {each.kind for each in await store.events(taker)}
+    policy = None if session is None else SessionPolicy(mode=mode)
+    with slow_disk(monkeypatch) as release:
+        receipt = asyncio.create_task(store.submit([new_run("b", session=session, policy=policy)]))
+        await asyncio.wait({receipt}, timeout=0.1)
+        is_done, after = receipt.done(), {each.kind for each in await store.events(taker)}
+        release()
+        await receipt
+    assert event not in before
+    assert is_done or event not in after
+    assert event in {each.kind for each in await store.events(taker)}
+    await check_invariants(store, logs=False)
+
+
 async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_disk(
     path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, doers: list[threading.Thread], syncs: list[int]
 ) -> None:
@@ -206,6 +258,20 @@ async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_d
     assert not any("NORMAL" in text for text in statements)
     assert threading.current_thread() not in doers
     assert syncs == []
+    await store.close()
+
+
+async def test_a_receipt_waits_for_the_disk_also_where_the_path_is_a_link_to_the_file(
+    path: Path, clock: FakeClock, syncs: list[int]
+) -> None:
+    # SQLite has the log beside the file, not beside the link.
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    store = SQLiteStore(link, clock)
+    await store.open()
+    before = len(syncs)
+    await store.submit([new_run("a")])
+    assert len(syncs) == before + 1
     await store.close()
 
 
@@ -264,6 +330,52 @@ async def test_one_that_was_begun_while_another_failed_to_reach_the_disk_hears_o
     assert caught.value.maybe_done is True
 
 
+async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SQLite was told that the log did not reach the disk; a descriptor that is opened after that is told nothing.
+    hand = await Hand(store).register()
+    await store.submit([new_run("a")])
+    [run] = await hand.claim()
+    await at_rest(store)
+    desk = store._presence.writer
+    put, execute = desk._put, SQLiteWriter._execute
+
+    class Failing:
+        def execute(self, _: str) -> None:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+    def fail(self: SQLiteWriter, db: sqlite3.Connection, statement: str, *, maybe_done: bool = False) -> None:
+        there = cast("sqlite3.Connection", Failing()) if statement == "COMMIT" else db
+        execute(self, there, statement, maybe_done=maybe_done)
+
+    def overtaken(ask: Ask) -> None:
+        # Between its commit and the thread a settlement goes to the disk, in vain.
+        monkeypatch.setattr(desk, "_put", put)
+        monkeypatch.setattr(SQLiteWriter, "_execute", fail)
+        settling = Ask(lambda _: None, None, Effects())
+        with desk.busy:
+            desk._do([settling])
+        assert isinstance(settling.error, StoreUnavailable)
+        monkeypatch.setattr(SQLiteWriter, "_execute", execute)
+        put(ask)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
+        monkeypatch.setattr(desk, "_put", overtaken)
+        with pytest.raises(StoreUnavailable, match="failed to keep part of its log") as caught:
+            await store.submit([new_run("b")])
+        assert caught.value.maybe_done is True
+        with pytest.raises(StoreUnavailable, match="end long reads"):
+            await hand.succeed(run)
+
+    await hand.succeed(run)
+    await check_invariants(store, logs=False)
+
+
 # Who writes
 
 
@@ -283,6 +395,21 @@ async def test_what_may_take_longer_is_left_to_the_writers_thread(
         await store.submit(batch)
     assert threading.current_thread() not in doers
     assert len(doers) == 4
+
+
+async def test_much_data_is_left_to_the_writers_thread(store: SQLiteStore, doers: list[threading.Thread]) -> None:
+    # Runs that are alike, few enough to be short, and as large as they may be: 64 MiB in one go.
+    large = f'"{"x" * (ARGS_LIMIT - 2)}"'
+    for ids, args in ((["a"], large), ([f"b{number}" for number in range(16)], large), (["c"], large + " ")):
+        await at_rest(store)
+        await store.submit(Alike("task", "main", ids, [args] * len(ids)))
+    assert [doer is threading.current_thread() for doer in doers] == [True, False, False]
+
+
+async def test_none_that_are_alike_are_submitted_as_any_none(store: SQLiteStore) -> None:
+    await at_rest(store)
+    assert await store.submit([]) == []
+    assert await store.submit(Alike("task", "main", [], [])) == []
 
 
 async def test_a_loop_does_not_wait_for_anothers_lock(
@@ -406,6 +533,59 @@ async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     await store.submit([new_run("b")])
     assert await store.count() == {"pending": 1}
     assert (await store.get("b")).number == 1
+    await check_invariants(store, logs=False)
+
+
+async def test_ctrl_c_between_the_lock_and_the_work_leaves_no_transaction_behind(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The next to come, perhaps a settlement, would go on with it, and not wait for the disk.
+    await at_rest(store)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SQLiteWriter, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.submit([new_run("a")]).send(None)
+    monkeypatch.undo()
+
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # nobody has the lock
+        other.execute("ROLLBACK")
+    await store.submit([new_run("b")])
+    assert await store.count() == {"pending": 1}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
+async def test_ctrl_c_wherever_it_comes_leaves_the_writer_free(store: SQLiteStore) -> None:
+    desk, moment, is_over = store._presence.writer, 0, False
+    while not is_over:
+        await at_rest(store)
+        left, moment = moment, moment + 1
+
+        def interrupt(_: FrameType, event: str, __: object) -> None:
+            # Python looks for signals when a call of its own begins, and when one of C has ended.
+            nonlocal left
+            if event in {"call", "c_return"}:
+                left -= 1
+                if left < 0:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+        submission = store.submit([new_run(f"a{moment}")])
+        sys.setprofile(interrupt)
+        try:
+            submission.send(None)
+            is_over = left >= 0
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+            submission.close()
+        await until(lambda: not desk.busy.locked())
+        await asyncio.wait_for(store.submit([new_run(f"b{moment}")]), 5)
+    assert moment > 50
     await check_invariants(store, logs=False)
 
 

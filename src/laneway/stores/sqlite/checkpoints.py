@@ -66,12 +66,14 @@ class Checkpointer:
         try:
             # Invariant: no commit of anybody while this runs.
             self._turn.begin(writer)
-            _, pages, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            busy, pages, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.OperationalError:
             return  # locked for long: the next commit asks again
         finally:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
+        if busy:
+            return  # another program, as `sqlite3`, is moving it, and the rest of the answer says nothing
         # A long reader can keep part of the log from being moved; do not try again at every commit.
         self.moved = moved == pages
         self._limit = PAGES if self.moved else pages + PAGES

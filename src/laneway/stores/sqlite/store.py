@@ -22,7 +22,8 @@ class SQLiteStore(TableStore[SQLitePresence]):
     """A store in a SQLite file. `busy_timeout` is how long to wait for another process's lock, in seconds."""
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock, *, busy_timeout: float = 5.0) -> None:
-        self._place = Place(Path(path).absolute(), busy_timeout)
+        # Not a link to the file: SQLite has the log beside the file itself.
+        self._place = Place(Path(os.path.realpath(path)), busy_timeout)
         super().__init__(lambda: SQLitePresence(self._place, clock.now))
 
     async def examine(self, *, deep: bool = True) -> Examination:

@@ -7,6 +7,7 @@ committed without the fsync: a machine that crashes takes along the worker it wa
 
 **Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
 for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
+What turns out to have changed other runs is undone and done again with the fsync: nobody may see that before.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
 answers and wake-ups may be lost: callers repeat their calls, which change nothing then; resting workers look. If the
@@ -44,6 +45,10 @@ _ROWS = 500  # changed rows, after which to look how long the log is
 _LONG = 0.005  # seconds that work may take on a loop; if it did,
 _PAUSE = 1.0  # for so long the thread has it all
 log = logging.getLogger("laneway.sqlite")
+
+
+class _NotHereError(Exception):
+    """What was begun on a loop has to wait for the disk; nothing of it is written."""
 
 
 class SQLiteWriter(Writer):
@@ -128,16 +133,19 @@ class SQLiteWriter(Writer):
     def begin(self, ask: Ask) -> bool:
         """Commit the work on its caller's loop, if nothing of it has to be waited for."""
         db, began = self._db, time.monotonic()
-        if (
-            db is None
-            or not self._has_log
-            or self._broke_off
-            or self._checkpointer.moved
-            or began < self._patience
-            or not self._begun_at_once(db)
-        ):
+        if db is None or not self._has_log or self._broke_off or self._checkpointer.moved or began < self._patience:
             return False
-        self.do([ask])
+        try:
+            if not self._begun_at_once(db):
+                return False
+            self.do([ask])
+        except _NotHereError:
+            ask.note.swift = False
+            return False
+        except BaseException:
+            # Ctrl-C also comes between the two: the next would go on with what was begun, and not wait for the disk.
+            self._drop_connection()
+            raise
         if (ended := time.monotonic()) - began > _LONG:
             self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
         return True
@@ -146,17 +154,18 @@ class SQLiteWriter(Writer):
         """Do the batch in one transaction."""
         try:
             self._transact(batch)
-        except StoreError:
+        except (StoreError, _NotHereError):
             raise
         except BaseException:
             # Ctrl-C on a loop, or a bug: half of a transaction must not be left for the next to go on with.
             self._drop_connection()
             raise
 
-    def _transact(self, batch: list[Ask]) -> None:
+    def _transact(self, batch: list[Ask], *, waits: bool = False) -> None:
         db = self._db = self._db or self._connect()
-        if not db.in_transaction:
-            self._begin(db, batch)
+        begun = db.in_transaction
+        if not begun:
+            self._begin(db, batch, waits=waits)
         before = db.total_changes
         memory, self._memory = self._recall(db), None
         for ask in batch:
@@ -165,7 +174,15 @@ class SQLiteWriter(Writer):
         done = [ask.note for ask in batch if ask.error is None]
         if any(each.lender for each in done):
             memory = self._lend(db, lent, done, memory)
-        if db.in_transaction:
+        if not self._syncs and any(each.on_others for each in (*done, lent)):
+            self._execute(db, "ROLLBACK")
+            for ask in batch:
+                ask.value = ask.error = None
+                ask.note.forget()
+            if begun:
+                raise _NotHereError
+            self._transact(batch, waits=True)
+        elif db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
             # Not before: what did not reach the file never was.
             self._memory = memory
@@ -222,12 +239,12 @@ class SQLiteWriter(Writer):
         same, self._version = version == self._version, version
         return self._memory if same else None
 
-    def _begin(self, db: sqlite3.Connection, batch: list[Ask]) -> None:
+    def _begin(self, db: sqlite3.Connection, batch: list[Ask], *, waits: bool) -> None:
         durable = [ask for ask in batch if ask.note.durable]
         try:
             if self._broke_off:
                 self._mend(db)
-            self._wait_at_commit(db, any(not (ask.note.swift and self._has_log) for ask in durable))
+            self._wait_at_commit(db, waits or any(not (ask.note.swift and self._has_log) for ask in durable))
             self._turn.begin(db)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
@@ -281,6 +298,9 @@ class SQLiteWriter(Writer):
             raise self._broken(error, maybe_done=maybe_done) from error
 
     def _broken(self, error: sqlite3.Error, *, maybe_done: bool = False) -> StoreError:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC:
+            # What was committed before, and waits for the disk, may be lost as well; a new descriptor is not told so.
+            self._broke_off = True
         self._drop_connection()
         return translated(error, self._place, maybe_done=maybe_done)
 

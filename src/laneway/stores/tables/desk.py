@@ -136,13 +136,15 @@ class Desk(Holder):
 
     def _begun_here(self, ask: Ask) -> bool:
         # Invariant: whoever has `busy` may use what the desk holds. Its own thread has it while it works.
-        if not self.busy.acquire(blocking=False):
-            return False
+        # Ctrl-C on a loop may come when any call has ended: so one call takes the lock and keeps that it did.
+        taken: list[bool] = []
         try:
-            ask.is_done = self._rests and self.begin(ask)
+            taken.extend(map(self.busy.acquire, (False,)))
+            ask.is_done = taken[0] and self._rests and self.begin(ask)
             return ask.is_done
         finally:
-            self.busy.release()
+            if True in taken:
+                self.busy.release()
 
     def _done_here(self, ask: Ask) -> bool:
         if not self.busy.acquire(blocking=False):

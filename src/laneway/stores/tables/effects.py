@@ -42,16 +42,29 @@ def _nobody(_: Lender) -> bool:
 
 
 class Effects:
-    """Whom to wake, whose next step to do before the commit, and whether events were written.
+    """Whom to wake, whose next step to do before the commit, and whether events were written, also `on_others`.
 
     What need not be `durable` survives a crash of any process, and only a crash of the machine may undo it. What is
-    `swift` may be seen, and worked on, before it is durable: only its answer waits for that. What is `short` may be
-    done on its caller's loop. Work that `remembers` finds in `memory` what holds, and leaves there what then holds, or
-    None; after any other, nothing does. What it will ask `ahead` can be sent with what begins its transaction.
-    `is_there` tells whether a worker that has lent its next step is seen to live.
+    `swift` may be seen, and worked on, before it is durable: only its answer waits for that; but not what it did to
+    other runs than its own. What is `short` may be done on its caller's loop. Work that `remembers` finds in `memory`
+    what holds, and leaves there what then holds, or None; after any other, nothing does. What it will ask `ahead` can
+    be sent with what begins its transaction. `is_there` tells whether a worker that has lent its next step is seen to
+    live.
     """
 
-    __slots__ = ("ahead", "durable", "events", "is_there", "lender", "memory", "remembers", "short", "swift", "wake")
+    __slots__ = (
+        "ahead",
+        "durable",
+        "events",
+        "is_there",
+        "lender",
+        "memory",
+        "on_others",
+        "remembers",
+        "short",
+        "swift",
+        "wake",
+    )
 
     def __init__(
         self,
@@ -63,8 +76,12 @@ class Effects:
         ahead: Ahead = nothing_ahead,
     ) -> None:
         self.durable, self.swift, self.short, self.remembers, self.ahead = durable, swift, short, remembers, ahead
+        self.is_there: Callable[[Lender], bool] = _nobody
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what follows: the work was undone and is done again."""
         self.memory: Memory | None = None
         self.wake: list[Woken] = []
         self.lender: Lender | None = None
-        self.is_there: Callable[[Lender], bool] = _nobody
-        self.events = False
+        self.events = self.on_others = False

@@ -173,12 +173,12 @@ class Steering:
                 self._settle(run, change, run.due_at)
         self._remember(run)
         self._transaction.write_shelves()
-        self._effects.events = True
+        self._effects.events = self._effects.on_others = True
 
     def take(self, run: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message."""
         Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
-        self._effects.events = True
+        self._effects.events = self._effects.on_others = True
         if kind is MessageKind.STEERED:
             self._tell(run)
 

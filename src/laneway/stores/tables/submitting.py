@@ -38,6 +38,7 @@ _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
 _SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
 SHORT = 256  # so many runs that are alike are written in less time than it takes to hand them over
+SMALL = 256 * 1024  # characters of arguments: more take a loop longer than it should be held up
 FEW = 4  # so many runs that are alike are not worth a statement of their own
 
 
@@ -58,9 +59,12 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
 
 
 def is_short(batch: Sequence[NewRun]) -> bool:
-    """Tell whether this is soon done: runs that are alike, and go to the end of a lane."""
-    few = len(batch) == 1 or (isinstance(batch, Alike) and len(batch) <= SHORT)
-    return few and look_for(batch[0]) is not None
+    """Tell whether this is soon done: runs that are alike, with little to write, and go to the end of a lane."""
+    if isinstance(batch, Alike):
+        short = 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
+    else:
+        short = len(batch) == 1 and len(batch[0].args) <= SMALL
+    return short and look_for(batch[0]) is not None
 
 
 class _RepeatedError(Exception):
