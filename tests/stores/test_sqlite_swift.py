@@ -499,6 +499,22 @@ async def test_what_was_begun_when_the_store_is_closed_is_finished(
     await again.close()
 
 
+async def test_a_sync_after_the_store_was_closed_leaves_no_descriptor_behind(
+    path: Path, store: SQLiteStore, syncs: list[int]
+) -> None:
+    await store.submit([new_run("a")])
+    await at_rest(store)
+    desk = store._presence.writer
+    with closing(sqlite3.connect(path)) as other, desk.busy:
+        other.execute("SELECT count(*) FROM run").fetchone()  # so that the log stays
+        desk.let_go()
+        desk._owes = True
+        desk.finish([])
+
+    assert len(syncs) == 2
+    assert desk._log._descriptor is None
+
+
 async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

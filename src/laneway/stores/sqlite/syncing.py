@@ -2,7 +2,7 @@
 
 SQLite does that inside a COMMIT with `synchronous = FULL`, and then nobody sees the transaction before it is over. Here
 it is done after a COMMIT with `NORMAL`: others see it, and may begin to work on it, while its caller waits (decision
-46). SQLite itself syncs the log's header whenever the log begins anew, and all of the log before it moves it.
+44). SQLite itself syncs the log's header whenever the log begins anew, and all of the log before it moves it.
 
 The descriptor is kept for as long as the connection: the kernel tells each descriptor once that a write has failed,
 also if another process was told before. (It is one of the log: closing it drops no lock of this process.)

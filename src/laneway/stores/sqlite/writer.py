@@ -201,6 +201,8 @@ class SQLiteWriter(Writer):
                 log.exception("%s: the disk did not take what was written", self._place.path)
                 self._broke_off = True
                 self._drop_connection()
+            if self._db is None:
+                self._log.close()  # Race: the store was closed since the commit
         self._owes = False
         if self._broke_off:
             # Race: also one that was begun on a loop, while another batch heard of it.
