@@ -135,6 +135,7 @@ class Process:
 
     def thaw(self) -> None:
         """Let it go on."""
+        self._pen.write(What.THAW)
         self.signal(signal.SIGCONT)
 
     async def ended(self, within: float = PATIENCE) -> int:

@@ -33,6 +33,7 @@ class What(StrEnum):
     UNSURE = "unsure"  # a submission got no answer
     DEATH = "death"  # the process is about to be killed
     FREEZE = "freeze"  # the process stands still since SIGSTOP: what it had open may be taken over from here on
+    THAW = "thaw"  # the process goes on
 
 
 class How(StrEnum):

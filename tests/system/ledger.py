@@ -15,6 +15,7 @@ once: a limit that is broken in the journal was broken in the store.
 
 from __future__ import annotations
 
+import math
 import shutil
 import sqlite3
 import time
@@ -24,7 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -36,7 +37,7 @@ from laneway.ports.store import Store
 from laneway.testing import all_runs, check_invariants
 from tests.system.app import LANES, MARKS, plod, stroll
 from tests.system.harness import Stage, say
-from tests.system.journal import Attempt, How, Journal, Line, What
+from tests.system.journal import Attempt, How, Journal, What
 from tests.system.load import max_concurrent
 
 T = TypeVar("T")
@@ -87,18 +88,22 @@ class Books:
 
     def _rightful(self, attempt: Attempt) -> Attempt | None:
         # A frozen worker loses its leases and cannot know it. When it goes on, so do the handlers it had begun, and
-        # those it had only claimed begin; nobody can prevent that. They must come to nothing: see `_wrong_result`.
+        # those begin that it had only claimed, or was given meanwhile because it had lent its next step; nobody can
+        # prevent that. They must come to nothing: see `_wrong_result`.
         if attempt.fence not in self.lapsed_fences(attempt.run):
             return attempt
-        frozen = [line.at for line in self._freezes if line.process == attempt.process]
-        if any(self._claimed_at(attempt) < at <= attempt.began for at in frozen):
+        claimed, still = self._claimed_at(attempt), self._stood_still(attempt.process)
+        if any(frozen <= attempt.began and claimed < thawed for frozen, thawed in still):
             return None
-        went_on = [at for at in frozen if at > attempt.began and (attempt.ended is None or at < attempt.ended)]
+        went_on = [at for at, _ in still if at > attempt.began and (attempt.ended is None or at < attempt.ended)]
         return replace(attempt, ended=went_on[0], how=None) if went_on else attempt
 
-    @cached_property
-    def _freezes(self) -> list[Line]:
-        return self.journal.of(What.FREEZE)
+    def _stood_still(self, process: str) -> list[tuple[int, float]]:
+        """Return from when to when the process was frozen."""
+        freezes, thaws = (
+            [line.at for line in self.journal.of(what) if line.process == process] for what in (What.FREEZE, What.THAW)
+        )
+        return list(zip(freezes, chain(thaws, repeat(math.inf)), strict=False))
 
     def _claimed_at(self, attempt: Attempt) -> int:
         """Return when the store gave out the lease, by the journal's clock."""

@@ -200,6 +200,21 @@ def test_a_frozen_process_holds_nothing_that_lapsed(world: World, tmp_path: Path
     assert list(world.wrong(tmp_path)) == []
 
 
+@pytest.mark.parametrize(("thawed", "excused"), [(35, True), (28, False)])
+def test_what_a_frozen_process_is_given_may_begin_when_it_goes_on(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thawed: int, excused: bool
+) -> None:
+    monkeypatch.setattr(Books, "_claimed_at", lambda _, attempt: {1: 29, 2: 31}[attempt.fence])
+    world.add("third", at=36, session=None)
+    world.lines += [Line(What.FREEZE, WORKER, 25), Line(What.THAW, WORKER, thawed)]
+    world.execute("third", at=32, until=33, fence=2, process=OTHER)
+    world.change("third", fence=2, result={"fence": 2, "process": OTHER})
+    world.log("third", "lapsed", first=True)
+    world.log("third", "started", at=29, first=True)
+
+    assert (list(world.wrong(tmp_path)) == []) is excused
+
+
 def test_a_dead_process_holds_nothing(world: World, tmp_path: Path) -> None:
     world.add("third", at=30, session=None)
     del world.lines[-1]
