@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.postgres import PostgresStore
 from laneway.stores.redis import RedisStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.writer import SQLiteWriter
+from laneway.stores.tables.desk import Ask
 from laneway.testing import FakeClock
+from tests.stores.slow_disks import real_sync
 
 
 @pytest.fixture
@@ -79,3 +83,38 @@ async def redis_store(redis_url: str, clock: FakeClock) -> AsyncIterator[RedisSt
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+def patient() -> Iterator[None]:
+    """Let a loop write however long that takes: a busy machine is not to decide who does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "_LONG", 60.0)
+        yield
+
+
+@pytest.fixture
+def doers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that made the transactions."""
+    found: list[threading.Thread] = []
+    transact = SQLiteWriter.transact
+
+    def noted(self: SQLiteWriter, batch: list[Ask]) -> None:
+        found.append(threading.current_thread())
+        transact(self, batch)
+
+    monkeypatch.setattr(SQLiteWriter, "transact", noted)
+    return found
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors that were synced."""
+    found: list[int] = []
+
+    def sync(descriptor: int) -> None:
+        found.append(descriptor)
+        real_sync(descriptor)
+
+    monkeypatch.setattr(syncing, "sync_file", sync)
+    return found
