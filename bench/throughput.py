@@ -36,12 +36,14 @@ CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
         must=0.35,
         aim=0.50,
     ),
+    Row(name="submit.sqlite.read", title="for comparison: the same, and a question that unbinds them / S1", unit="/s"),
     Row(name="submit.sqlite3", title="for comparison: a bare table by 100 awaiting callers / S1", unit="/s"),
 )
 async def submit(plan: Plan) -> list[list[Round]]:
     sides = (
         partial(inserting, plan, CALLERS),
         partial(submitting, plan, "sqlite", CALLERS),
+        partial(submitting, plan, "sqlite", CALLERS, asks=True),
         partial(baselines.grouping, plan, CALLERS),
     )
     return beside(await race(plan, *sides))
@@ -135,8 +137,9 @@ async def drain(plan: Plan) -> list[list[Round]]:
 
 
 def beside(rounds: Sequence[Sequence[float]]) -> list[list[Round]]:
-    """Return rounds of a baseline, laneway and another, as those of the latter two against the first."""
-    return [[Round(ours, bare) for bare, ours, _ in rounds], [Round(theirs, bare) for bare, _, theirs in rounds]]
+    """Return rounds of a baseline and others, as those of each of the others against the first."""
+    bare, *others = zip(*rounds, strict=True)
+    return [[Round(*pair) for pair in zip(side, bare, strict=True)] for side in others]
 
 
 def limits(store: str) -> Experiment:
@@ -183,8 +186,11 @@ def trips(store: str) -> Experiment:
 
 
 @asynccontextmanager
-async def submitting(plan: Plan, store: str, callers: int) -> AsyncIterator[Turn]:
-    """Runs a second that so many callers submit, each awaiting every receipt."""
+async def submitting(plan: Plan, store: str, callers: int, *, asks: bool = False) -> AsyncIterator[Turn]:
+    """Runs a second that so many callers submit, each awaiting every receipt; and that are found then, if one `asks`.
+
+    Whatever the store does later, for who asks or because nobody does, is done before the next side's turn.
+    """
     each = plan.runs // callers
 
     async def caller() -> None:
@@ -194,7 +200,9 @@ async def submitting(plan: Plan, store: str, callers: int) -> AsyncIterator[Turn
     async def turn() -> float:
         start = perf_counter()
         await asyncio.gather(*[caller() for _ in range(callers)])
-        return each * callers / (perf_counter() - start)
+        submitted = perf_counter()
+        await laneway.store.count()
+        return each * callers / ((perf_counter() if asks else submitted) - start)
 
     async with subject(plan, store) as laneway:
         yield turn

@@ -1,11 +1,13 @@
 """Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
 
-It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps from being
-read is left out and named among the damage.
+Only what is bound is unbound first, if that can be, as it would have been by whoever came next (`sheaves`). It reads
+on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps from being read is left
+out and named among the damage.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,8 +16,9 @@ from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
-from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.connection import Place, connect, connect_to_look, layout_of, newest_layout, translated
+from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.sqlite.sheaves import unbind_all
 from laneway.stores.tables import checking, reading
 
 _ENGINE = f"SQLite {sqlite3.sqlite_version}"
@@ -27,6 +30,8 @@ def examine(place: Place, *, deep: bool) -> Examination:
     try:
         with closing(connect_to_look(place)) as db:
             layout = layout_of(db, place)
+            if layout == newest_layout():
+                _unbind(db, place)
             db.execute("BEGIN")
             return _examined(db, place, layout, deep=deep)
     except (sqlite3.Error, StoreError) as error:
@@ -37,6 +42,16 @@ def examine(place: Place, *, deep: bool) -> Examination:
         if isinstance(error, sqlite3.Error):
             raise translated(error, place) from error
         raise
+
+
+def _unbind(db: sqlite3.Connection, place: Place) -> None:
+    with contextlib.suppress(sqlite3.Error, StoreError):
+        if not db.execute(TEXTS["sheaves.is_any"]).fetchone()[0]:
+            return
+        with closing(connect(place)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            unbind_all(SQLiteDatabase(writer, lambda: 0))
+            writer.execute("COMMIT")
 
 
 def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:

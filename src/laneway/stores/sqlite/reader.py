@@ -1,5 +1,7 @@
 """The reader: answers questions, each from a snapshot, on a thread and a connection of its own.
 
+What is bound (`sheaves`) it has the writer unbind first.
+
 At worst a long one keeps the log from being moved into the file.
 """
 
@@ -14,13 +16,15 @@ from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.desk import Ask, Desk, Work
 
+_TRIES = 20  # to have a snapshot in which nothing is bound: that takes a moment without submissions
+
 
 class SQLiteReader(Desk):
     """Answers questions, each from a snapshot."""
 
-    def __init__(self, place: Place, now: Callable[[], int]) -> None:
+    def __init__(self, place: Place, now: Callable[[], int], unbind: Callable[[], None]) -> None:
         super().__init__("laneway-sqlite-reader")
-        self._place, self._now = place, now
+        self._place, self._now, self._unbind = place, now, unbind
         self._db: SQLiteDatabase | None = None
 
     def do(self, batch: list[Ask]) -> None:
@@ -45,6 +49,13 @@ class SQLiteReader(Desk):
         db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
         db.raw.execute("BEGIN")
         try:
+            for _ in range(_TRIES):
+                if not db.execute("sheaves.is_any").fetchone()[0]:
+                    break
+                # Race: by the next snapshot others may have bound more.
+                db.raw.execute("COMMIT")
+                self._unbind()
+                db.raw.execute("BEGIN")
             return question(db)
         finally:
             if db.raw.in_transaction:

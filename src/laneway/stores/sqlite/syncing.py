@@ -28,12 +28,16 @@ class Log:
 
     def sync(self) -> None:
         """Return when all that was committed is on the disk. Raises OSError if it may never get there."""
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # whoever closed the file last has moved it all, and waited for that
+            sync_file(self.descriptor())
+
+    def descriptor(self) -> int:
+        """Return what is to be synced. Raises OSError; FileNotFoundError if there is nothing."""
         if self._descriptor is None:
-            try:
-                self._descriptor = os.open(self._path, os.O_RDONLY)
-            except FileNotFoundError:
-                return  # whoever closed the file last has moved the log into it, and has waited for that
-        sync_file(self._descriptor)
+            self._descriptor = os.open(self._path, os.O_RDONLY)
+        return self._descriptor
 
     def close(self) -> None:
         """Let go of it, as the connection does."""

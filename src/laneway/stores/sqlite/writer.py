@@ -32,6 +32,8 @@ from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.kernel import LoopWait
+from laneway.stores.sqlite.sheaves import BindingDatabase, NotHereError, Sheaves
 from laneway.stores.sqlite.syncing import CAN_SYNC, Log
 from laneway.stores.sqlite.turn import Turn
 from laneway.stores.tables.desk import Ask
@@ -44,11 +46,8 @@ _LOOK_AFTER = 16  # transactions, or
 _ROWS = 500  # changed rows, after which to look how long the log is
 _LONG = 0.005  # seconds that work may take on a loop; if it did,
 _PAUSE = 1.0  # for so long the thread has it all
+_LULL = 0.02  # seconds
 log = logging.getLogger("laneway.sqlite")
-
-
-class _NotHereError(Exception):
-    """What was begun on a loop has to wait for the disk; nothing of it is written."""
 
 
 class SQLiteWriter(Writer):
@@ -76,6 +75,10 @@ class SQLiteWriter(Writer):
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._memory: Memory | None = None
         self._version = 0  # which others' commits that is true of
+        self._sheaves, self._is_watched = Sheaves(), False  # whether the thread will see when nobody asks for anything
+        self._begun = 0.0  # when something was last begun on a loop
+        self._wait = LoopWait(self._waited)
+        self._lost: OSError | None = None  # why the disk did not take something, before it was seen what follows
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
@@ -90,6 +93,18 @@ class SQLiteWriter(Writer):
         self._commits = self._rows = 0
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
+
+    def patience(self) -> float | None:
+        """How long nobody asks for anything before what is bound is unbound, in seconds."""
+        self._is_watched = bool(self._sheaves.some)
+        return _LULL if self._is_watched else None
+
+    def settle_down(self) -> None:
+        """Unbind what is bound; if that cannot be, somebody else will."""
+        if self._sheaves.some and self._db is not None and (self._stopped or time.monotonic() > self._begun + _LULL):
+            nothing = Ask(lambda _: None, None, Effects(durable=False))
+            with contextlib.suppress(StoreError):
+                self.transact([nothing])
 
     def look(self) -> bool:
         """Tell whether anybody else has committed since this was last asked. From any thread; it never waits.
@@ -135,26 +150,47 @@ class SQLiteWriter(Writer):
         db, began = self._db, time.monotonic()
         if db is None or not self._has_log or self._broke_off or self._checkpointer.moved or began < self._patience:
             return False
+        self._begun = began
+        self._sheaves.hurried = True
         try:
-            if not self._begun_at_once(db):
+            if self._lost is not None or not self._begun_at_once(db):
                 return False
             self.do([ask])
-        except _NotHereError:
-            ask.note.swift = False
+            self._finish_here(ask)
+        except NotHereError:
+            self._take_back(db, [ask])
             return False
         except BaseException:
             # Ctrl-C also comes between the two: the next would go on with what was begun, and not wait for the disk.
             self._drop_connection()
             raise
+        finally:
+            self._sheaves.hurried = False
         if (ended := time.monotonic()) - began > _LONG:
             self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
         return True
+
+    def _finish_here(self, ask: Ask) -> None:
+        """Have the kernel wait for the disk, and tell the loop, if it can."""
+        if self._owes and ask.loop is not None:
+            with contextlib.suppress(OSError):
+                ask.finishing = self._wait.begin(ask.loop, self._log.descriptor())
+            self._owes = ask.finishing is None
+
+    def _waited(self, error: OSError | None) -> None:
+        self._lost = self._lost or error  # the thread will say what follows; until then nothing is begun here
+        if error is not None or self.has_chores or (self._sheaves.some and not self._is_watched):
+            self.nudge()
+
+    @property
+    def _rests(self) -> bool:
+        return super()._rests and self._wait.is_over
 
     def transact(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
         try:
             self._transact(batch)
-        except (StoreError, _NotHereError):
+        except (StoreError, NotHereError):
             raise
         except BaseException:
             # Ctrl-C on a loop, or a bug: half of a transaction must not be left for the next to go on with.
@@ -162,6 +198,8 @@ class SQLiteWriter(Writer):
             raise
 
     def _transact(self, batch: list[Ask], *, waits: bool = False) -> None:
+        if self._lost is not None:
+            self._lose()
         db = self._db = self._db or self._connect()
         begun = db.in_transaction
         if not begun:
@@ -175,12 +213,11 @@ class SQLiteWriter(Writer):
         if any(each.lender for each in done):
             memory = self._lend(db, lent, done, memory)
         if not self._syncs and any(each.on_others for each in (*done, lent)):
-            self._execute(db, "ROLLBACK")
-            for ask in batch:
-                ask.value = ask.error = None
-                ask.note.forget()
             if begun:
-                raise _NotHereError
+                for ask in batch:
+                    ask.note.swift = False
+                raise NotHereError
+            self._take_back(db, batch)
             self._transact(batch, waits=True)
         elif db.in_transaction:
             self._execute(db, "COMMIT", maybe_done=True)
@@ -192,23 +229,38 @@ class SQLiteWriter(Writer):
             self._checkpointer.moved = self._checkpointer.moved and not rows
             self.tell_of([lent])
 
+    def _take_back(self, db: sqlite3.Connection, batch: list[Ask]) -> None:
+        """Undo all of the batch, which is to be done again."""
+        self._execute(db, "ROLLBACK")
+        self._sheaves.forget()
+        for ask in batch:
+            ask.value = ask.error = None
+            ask.note.forget()
+
     def finish(self, batch: list[Ask]) -> None:
         """Wait until what was submitted is on the disk; also if it was only found there, as others may wait for it."""
         if self._owes and not self._broke_off:
             try:
                 self._log.sync()
-            except OSError:
-                log.exception("%s: the disk did not take what was written", self._place.path)
-                self._broke_off = True
-                self._drop_connection()
+            except OSError as error:
+                self._lost = error
             if self._db is None:
                 self._log.close()  # Race: the store was closed since the commit
         self._owes = False
+        if self._lost is not None:
+            self._lose()
         if self._broke_off:
             # Race: also one that was begun on a loop, while another batch heard of it.
             for ask in batch:
-                if ask.error is None and ask.note.durable:
+                if ask.error is None and ask.note is not None and ask.note.durable:
                     ask.error = self._gap("try again", maybe_done=True)
+
+    def _lose(self) -> None:
+        """Take note that part of the log may never be on the disk."""
+        error, self._lost = self._lost, None
+        log.error("%s: the disk did not take what was written", self._place.path, exc_info=error)
+        self._broke_off = True
+        self._drop_connection()
 
     def _mend(self, db: sqlite3.Connection) -> None:
         """Move the log into the file: so nothing depends on it any more, though the disk may have a gap in it."""
@@ -238,8 +290,11 @@ class SQLiteWriter(Writer):
             [[version]] = db.execute("PRAGMA data_version").fetchall()
         except sqlite3.Error as error:
             raise self._broken(error) from error
-        same, self._version = version == self._version, version
-        return self._memory if same else None
+        if version == self._version:
+            return self._memory
+        self._version = version
+        self._sheaves.forget()
+        return None
 
     def _begin(self, db: sqlite3.Connection, batch: list[Ask], *, waits: bool) -> None:
         durable = [ask for ask in batch if ask.note.durable]
@@ -272,11 +327,17 @@ class SQLiteWriter(Writer):
         try:
             if not alone:
                 db.execute("SAVEPOINT piece")
-            ask.value = ask.work(SQLiteDatabase(db, self._now))
+            there = BindingDatabase(db, self._now, self._sheaves)
+            # A short submission binds, or unbinds when it has to.
+            if not effects.short and there.unbind():
+                effects.memory = None
+            ask.value = ask.work(there)
             if not alone:
                 db.execute("RELEASE piece")
             known, effects.memory = effects.memory, None
             return known
+        except NotHereError:
+            raise
         except sqlite3.Error as error:
             if not _its_own(error):
                 raise self._broken(error) from error
@@ -287,6 +348,7 @@ class SQLiteWriter(Writer):
 
     def _undo(self, db: sqlite3.Connection, ask: Ask, error: Exception, *, alone: bool) -> None:
         ask.error = error
+        self._sheaves.forget()
         if alone:
             self._execute(db, "ROLLBACK")
         else:
@@ -308,6 +370,7 @@ class SQLiteWriter(Writer):
 
     def _drop_connection(self) -> None:
         db, self._db, self._seen, self._memory = self._db, None, -1, None
+        self._sheaves.forget()
         self._checkpointer.close()
         self._log.close()
         if db is not None:

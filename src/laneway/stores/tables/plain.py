@@ -9,7 +9,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
@@ -20,7 +20,7 @@ from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.starting import start, taker
-from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.statements import Row, sql_names
 from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("plain")
@@ -30,7 +30,7 @@ _SET_RUNS, _SET_PACE, _SET_TURN = _LEDGERS["set_runs"], _LEDGERS["set_pace"], _L
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _kind = attrgetter("task", "lane", "user", "priority", "session", "delay", "due_at", "key", "retry_of", "ties")
-_id_and_args = attrgetter("id", "args")
+_id, _args = attrgetter("id"), attrgetter("args")
 _PLAIN = [None, 0, None, None, None, None]  # the last six of these, of a run that simply goes to a lane
 
 
@@ -66,17 +66,17 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     book = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending)
     rank = book.enter_fresh(user, priority, count)
     book.pending += count
-    own = list(chain.from_iterable(_own(batch)))
-    try:
-        db.insert_alike(_INSERT, count, first, rank, (task, lane, user, priority, now), own)
-    except DuplicateError:
-        # Invariant: the runs are written before anything else, so they are all there is to undo.
-        db.execute(_UNDO, (first,))
+    ids, args = _columns(batch)
+    shared = (task, lane, user, priority, now)
+    # Whoever rests looks for them at once, so to bind them would only take longer.
+    is_bound = effects.short and not resting and db.bind(first, rank, shared, ids, args)
+    if not is_bound and not _written(db, first, rank, shared, ids, args):
         return None
     if taken_by is not None:
         start(db, effects, taken_by, one, first, rank, book, _earlier(due_at, until), now)
     else:
-        db.execute(_SQL["put_ready"], (first,))
+        if not is_bound:
+            db.execute(_SQL["put_ready"], (first,))
         db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
     db.execute(_SET_RUNS, (book.active, book.pending, lane))
     pace = paces[priority]
@@ -84,7 +84,7 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     if resting and taken_by is None:
         wake_for_work(db, effects, now)
     before = chain([pending or None], range(pending + 1, pending + count))
-    return list(map(Receipt, repeat(_ACCEPTED), own[::2], repeat(None), before))
+    return list(map(Receipt, repeat(_ACCEPTED), ids, repeat(None), before))
 
 
 def _are_alike(batch: Sequence[NewRun]) -> bool:
@@ -94,9 +94,23 @@ def _are_alike(batch: Sequence[NewRun]) -> bool:
     return kinds.count(kinds[0]) == len(kinds)
 
 
-def _own(batch: Sequence[NewRun]) -> Iterable[tuple[str, str]]:
+def _columns(batch: Sequence[NewRun]) -> tuple[Sequence[str], Sequence[str]]:
     """Return ids and arguments."""
-    return zip(batch.ids, batch.args, strict=True) if isinstance(batch, Alike) else map(_id_and_args, batch)
+    if isinstance(batch, Alike):
+        return batch.ids, batch.args
+    return list(map(_id, batch)), list(map(_args, batch))
+
+
+def _written(db: Database, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]) -> bool:
+    """Write the runs, and tell whether their ids are new; if not, nothing is written."""
+    db.unbind()
+    try:
+        db.insert_alike(_INSERT, len(ids), first, rank, shared, list(chain.from_iterable(zip(ids, args, strict=True))))
+    except DuplicateError:
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_UNDO, (first,))
+        return False
+    return True
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:
