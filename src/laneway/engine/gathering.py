@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from asyncio import Future
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import compress
-from operator import methodcaller
+from itertools import compress, starmap
 from typing import Any
 
 from laneway.core.run import NewRun, Receipt
@@ -24,7 +25,6 @@ AnyTask = Task[..., Any]
 # Makes submissions of arguments, if a task is given, or of what is `Asked`; raises BadArguments if any is wrong.
 Make = Callable[[Sequence[Any], AnyTask | None], Sequence[NewRun]]
 Send = Callable[[Sequence[NewRun]], Awaitable[list[Receipt]]]
-_is_cancelled = methodcaller("cancelled")
 
 
 class Waiting:
@@ -38,7 +38,7 @@ class Waiting:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None, task: AnyTask | None = None) -> None:
         self.loop, self.task = loop, task
         self.asked: list[Any] = []
-        self.futures: list[asyncio.Future[Receipt]] = []
+        self.futures: list[Future[Receipt]] = []
 
     def mix(self, asked: Any, task: AnyTask | None) -> Asked:
         """Have each of them named with its task, since they differ; return this one so."""
@@ -56,7 +56,7 @@ class Gathering:
         self._waiting = Waiting()
         self._sending: set[asyncio.Task[None]] = set()
 
-    def submit(self, asked: Asked | dict[str, Any], task: AnyTask | None = None) -> asyncio.Future[Receipt]:
+    def submit(self, asked: Asked | dict[str, Any], task: AnyTask | None = None) -> Future[Receipt]:
         """Submit a run, together with others of this tick; of a task, by its arguments, if it has nothing else.
 
         They are the caller's no more.
@@ -67,7 +67,7 @@ class Gathering:
             # an abandoned loop left unsent was never acknowledged, and nobody waits for it.
             waiting = self._waiting = Waiting(loop, task)
             loop.call_soon(self._end_tick, waiting)
-        receipt: asyncio.Future[Receipt] = loop.create_future()
+        receipt: Future[Receipt] = Future(loop=loop)  # what `create_future` does by a call more
         if waiting.task is not task:
             asked = waiting.mix(asked, task)
         waiting.asked.append(asked)
@@ -86,10 +86,8 @@ class Gathering:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send_batch(
-        self, asked: Sequence[Any], futures: list[asyncio.Future[Receipt]], task: AnyTask | None
-    ) -> None:
-        if any(map(_is_cancelled, futures)):
+    async def _send_batch(self, asked: Sequence[Any], futures: list[Future[Receipt]], task: AnyTask | None) -> None:
+        if any(map(Future.cancelled, futures)):
             # Who has stopped waiting by now was never told of a run, and shall leave none behind.
             here = [not future.cancelled() for future in futures]
             asked, futures = list(compress(asked, here)), list(compress(futures, here))
@@ -105,17 +103,15 @@ class Gathering:
                 if not future.done():
                     future.set_exception(error)
             return
-        for future, receipt in zip(futures, receipts, strict=True):
-            if not future.done():
-                future.set_result(receipt)
+        _tell(futures, receipts)
 
     def _made(
-        self, asked: Sequence[Any], futures: list[asyncio.Future[Receipt]], task: AnyTask | None
-    ) -> tuple[Sequence[NewRun], list[asyncio.Future[Receipt]]]:
+        self, asked: Sequence[Any], futures: list[Future[Receipt]], task: AnyTask | None
+    ) -> tuple[Sequence[NewRun], list[Future[Receipt]]]:
         """Return those submissions that can be made, and who waits for them; the others hear what is wrong."""
         with contextlib.suppress(BadArguments):
             return self._make(asked, task), futures
-        batch, waiting = list[NewRun](), list[asyncio.Future[Receipt]]()
+        batch, waiting = list[NewRun](), list[Future[Receipt]]()
         for each, future in zip(asked, futures, strict=True):
             try:
                 batch += self._make([each], task)
@@ -124,3 +120,14 @@ class Gathering:
                 if not future.done():
                     future.set_exception(error)
         return batch, waiting
+
+
+def _tell(futures: list[Future[Receipt]], receipts: list[Receipt]) -> None:
+    """Tell all who still wait what became of their submissions."""
+    try:
+        # No loop of our own, and no look at who has stopped waiting: few do.
+        deque(starmap(Future.set_result, zip(futures, receipts, strict=True)), maxlen=0)
+    except asyncio.InvalidStateError:
+        for future, receipt in zip(futures, receipts, strict=True):
+            if not future.done():
+                future.set_result(receipt)
