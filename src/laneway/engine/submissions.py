@@ -60,12 +60,12 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
-def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, Any]]]:
-    """Tell whether all items are pairs with the same task."""
+def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, Any]]]]:
+    """Tell whether all items are pairs of the same task and a dict."""
     # No loop of our own: it takes three times as long.
     if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
         return False
-    return len(set(map(id, map(itemgetter(0), items)))) == 1
+    return len(set(map(id, map(itemgetter(0), items)))) == 1 and set(map(type, map(itemgetter(1), items))) == {dict}
 
 
 def ready_made(asked: Sequence[Any], _: Task[..., Any] | None) -> list[NewRun]:
@@ -130,7 +130,7 @@ class Checking:
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
-    def _alike(self, task: Task[..., Any], many: Sequence[Mapping[str, Any]]) -> Alike:
+    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> Alike:
         """Return submissions of a task that have nothing but arguments."""
         texts = task.parameters.pack_all(many, self._limit)
         return Alike(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
