@@ -17,6 +17,7 @@ from laneway.core.status import Status, StuckRun
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
 from laneway.engine.codejobs import CodeJobs
+from laneway.engine.context import carried
 from laneway.engine.control import Control, Workers
 from laneway.engine.declaring import declared
 from laneway.engine.filesync import FileSync
@@ -28,7 +29,7 @@ from laneway.engine.operating import Lanes, Sessions, Tasks, Users
 from laneway.engine.registering import Registering
 from laneway.engine.resources import Resources
 from laneway.engine.runs import Runs
-from laneway.engine.submissions import Asked, Checking, Submission
+from laneway.engine.submissions import Checking, Submission
 from laneway.engine.subscribing import Subscribers
 from laneway.engine.tasks import Registry, Task
 from laneway.engine.tomlfile import FILE
@@ -140,12 +141,21 @@ class Scheduler(Registering, Runs):
             return await (await self.letter(task, args, **options)).send(connection)
         if self._shut:
             raise BadSetting(SHUT)
-        asked = self._checking.asked(task, args or {}, options)
+        args, known = args or {}, None
+        asked: NewRun | dict[str, Any] | None = None
+        # Looked up here and not by a call more: it is the way of most submissions.
+        if not options and type(args) is dict and not carried.get():
+            known = self._registry.get(task) if type(task) is str else self._registry.known(task)
+            if known.parameters.flat:
+                # Made later, together with others: until then they may change theirs, but not a number or text in it.
+                asked = args.copy()
+        if asked is None:
+            known, asked = None, self._checking.one(task, args, options)
         if not self._opened:
             await self.open()
-        receipt = await self._client.submit(asked)
+        receipt = await self._client.submit(asked, known)
         if receipt.outcome is _REFUSED:
-            return await self._not_accepted(asked, receipt)
+            return await self._not_accepted(asked, known, receipt)
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
@@ -160,9 +170,9 @@ class Scheduler(Registering, Runs):
         await self.open()
         return self._store.letter(new)
 
-    async def _not_accepted(self, asked: Asked, receipt: Receipt) -> Receipt:
+    async def _not_accepted(self, asked: NewRun | dict[str, Any], task: AnyTask | None, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            batch = self._checking.made([asked])
+            batch = self._checking.made([asked], task)
             [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
         if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
             raise KeyConflict(asked.key or "", receipt.run_id)

@@ -5,6 +5,7 @@ import decimal
 import enum
 import json
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -239,3 +240,17 @@ def test_flat_values_have_the_same_texts_together_as_each_alone(values: list[dic
     each = [flat_json(value, "the arguments", 1_000_000) for value in values]
 
     assert flat_jsons(values, "the arguments", 1_000_000) == each
+
+
+@given(st.lists(st.integers(0, 70), min_size=1, max_size=8), st.sampled_from(["x", "ä", "🦊"]))
+def test_the_limit_is_of_each_flat_value_and_not_of_all_together(sizes: list[int], letter: str) -> None:
+    values = [{"text": size * letter} for size in sizes]
+
+    def texts(make: Callable[[], list[str]]) -> list[str] | str:
+        try:
+            return make()
+        except BadArguments as error:
+            return str(error)
+
+    each = texts(lambda: [flat_json(value, "the arguments", 100) for value in values])
+    assert texts(lambda: flat_jsons(values, "the arguments", 100)) == each

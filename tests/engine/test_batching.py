@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -12,7 +18,7 @@ from laneway.core.flow import MOST_MOVES
 from laneway.engine.context import carried
 from laneway.engine.gathering import BATCH
 from laneway.engine.ids import new_run_id
-from laneway.errors import BadArguments
+from laneway.errors import BadArguments, BadSetting, UnknownTask
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns
@@ -219,6 +225,66 @@ async def test_two_loops_may_submit_at_the_same_time(lossy: Scheduler) -> None:
     assert (await lossy.get(receipt)).args == {"n": 1}
 
 
+@contextmanager
+def hooks(hook: Any) -> Iterator[None]:
+    """Let this hook stand where the running loop has set its own."""
+    before = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(hook, hook)
+    try:
+        yield
+    finally:
+        sys.set_asyncgen_hooks(*before)
+
+
+async def test_callers_of_a_loop_without_hooks_of_its_own_make_one_call(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    await lossy.open()
+
+    with hooks(None):
+        await asyncio.gather(*(lossy.submit("work", {"n": n}) for n in range(3)))
+
+    assert watched.batches == [3]
+
+
+async def test_two_loops_with_the_same_hooks_may_submit_at_the_same_time(lossy: Scheduler) -> None:
+    receipts: list[Receipt] = []
+
+    def hook(_: object) -> None: ...
+
+    async def submit(n: int) -> None:
+        with hooks(hook):
+            receipts.append(await lossy.submit("work", {"n": n}))
+
+    await lossy.open()
+    mine = asyncio.create_task(submit(1))
+    await asyncio.sleep(0)  # it has asked, and its batch goes out with the loop's next turn
+    other = threading.Thread(target=lambda: asyncio.run(submit(2)))
+    other.start()
+    other.join(5)
+    await soon(mine)
+
+    assert [(await lossy.get(receipt)).args for receipt in receipts] == [{"n": 2}, {"n": 1}]
+
+
+async def test_a_process_forked_in_the_middle_of_a_tick_submits_on_a_loop_of_its_own(lossy: Scheduler) -> None:
+    await lossy.open()
+    mine = asyncio.create_task(lossy.submit("work", {"n": 1}))
+    await asyncio.sleep(0)  # it has asked, and its batch goes out with the loop's next turn
+
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with suppress(BaseException):
+            asyncio.run(asyncio.wait_for(lossy.submit("work", {"n": 2}), 5))
+            code = 0
+        os._exit(code)
+
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert (await lossy.get(await soon(mine))).args == {"n": 1}
+
+
 async def test_a_store_that_fails_in_an_unforeseen_way_is_heard_by_the_submitter(
     lossy: Scheduler, watched: WatchedStore
 ) -> None:
@@ -273,6 +339,88 @@ async def test_submissions_of_one_tick_that_differ_are_all_made(lossy: Scheduler
         ("work", None, {"n": 4}),
     ]
     assert watched.batches == [4]
+
+
+async def test_submissions_of_one_task_keep_their_order_and_arguments_when_others_come_between(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    lossy.task(name="other")(lambda n=0: n)
+
+    @lossy.task
+    def third(text: str = "") -> str:
+        return text
+
+    calls = [
+        lossy.submit("work", {"n": 1}),
+        lossy.submit("work", {"n": 2}),
+        lossy.submit("third", {"text": "three"}),
+        lossy.submit("work", {"n": 4}),
+        lossy.submit("other", {"n": 5}),
+        lossy.submit("work", {"n": 6}),
+    ]
+    receipts = await asyncio.gather(*calls)
+
+    runs = sorted([await lossy.get(receipt) for receipt in receipts], key=lambda run: run.number)
+    assert [run.id for run in runs] == [receipt.run_id for receipt in receipts]
+    assert [(run.task, run.args) for run in runs] == [
+        ("work", {"n": 1}),
+        ("work", {"n": 2}),
+        ("third", {"text": "three"}),
+        ("work", {"n": 4}),
+        ("other", {"n": 5}),
+        ("work", {"n": 6}),
+    ]
+    assert watched.batches == [6]
+
+
+async def test_who_is_wrong_or_gone_disturbs_nobody_in_a_tick_of_several_tasks(
+    lossy: Scheduler, watched: WatchedStore
+) -> None:
+    @lossy.task
+    def other(text: str = "") -> str:
+        return text
+
+    asked = [("work", 1), ("work", "x"), ("work", 3), ("other", 4), ("other", "five"), ("work", 6)]
+    await lossy.open()
+    calls = [asyncio.create_task(lossy.submit(task, {"text" if task == "other" else "n": it})) for task, it in asked]
+    await asyncio.sleep(0)
+    calls[2].cancel()
+    answers = await soon(asyncio.gather(*calls, return_exceptions=True))
+
+    gone, wrong = asyncio.CancelledError, BadArguments
+    assert [type(answer) for answer in answers] == [Receipt, wrong, gone, wrong, Receipt, Receipt]
+    runs = [await lossy.get(answer) for answer in answers if isinstance(answer, Receipt)]
+    assert [run.args for run in runs] == [{"n": 1}, {"text": "five"}, {"n": 6}]
+    assert watched.batches == [3]
+
+
+@pytest.mark.parametrize("nothing", [None, {}, []])
+async def test_submissions_without_arguments_are_made_with_the_others(
+    lossy: Scheduler, watched: WatchedStore, nothing: Any
+) -> None:
+    receipts = await asyncio.gather(lossy.submit("work", nothing), lossy.submit("work", {"n": 2}))
+
+    assert [(await lossy.get(receipt)).args for receipt in receipts] == [{}, {"n": 2}]
+    assert watched.batches == [2]
+
+
+async def test_submit_many_takes_any_mapping_and_nothing_else(lossy: Scheduler) -> None:
+    receipts = await lossy.submit_many([("work", {"n": 1}), ("work", MappingProxyType({"n": 2}))])
+    wrong: Any = [("work", {"n": 1}), ("work", 2)]
+
+    assert [(await lossy.get(receipt)).args for receipt in receipts] == [{"n": 1}, {"n": 2}]
+    with pytest.raises(BadArguments, match="must be a dict of names and values, not int"):
+        await lossy.submit_many(wrong)
+    assert len(await lossy.runs()) == 2
+
+
+async def test_a_task_that_is_none_is_refused_at_the_call(lossy: Scheduler) -> None:
+    no_tasks: list[Any] = [["work"], {}, 7, None]
+    for task in no_tasks:
+        with pytest.raises(BadSetting, match="is not a task"):
+            await lossy.submit(task, {"n": 1})
+    with pytest.raises(UnknownTask):
+        await lossy.submit("wrok", {"n": 1})
 
 
 async def test_a_trace_is_its_callers_alone_though_others_share_the_tick(lossy: Scheduler) -> None:

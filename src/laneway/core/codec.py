@@ -98,11 +98,12 @@ def flat_jsons(values: Sequence[Mapping[str, Any]], what: str, limit: int) -> li
     """
     try:
         # All of them by one call, a line each: in JSON a line's end is written as two other characters.
-        texts = _encode_lines(values).decode().split("\n")[:-1]
+        data = _encode_lines(values)
+        texts = data.decode().split("\n")[:-1]
     except (ValueError, OverflowError, msgspec.MsgspecError):
         return [flat_json(value, what, limit) for value in values]
-    # A character takes at most four bytes.
-    if 4 * max(map(len, texts), default=0) > limit:
+    # Most are small, even all together. A character takes at most four bytes.
+    if len(data) > limit and 4 * max(map(len, texts)) > limit:
         return [flat_json(value, what, limit) for value in values]
     return texts
 

@@ -60,15 +60,15 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
-def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, Any]]]:
-    """Tell whether all items are pairs with the same task."""
+def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, Any]]]]:
+    """Tell whether all items are pairs of the same task and a dict."""
     # No loop of our own: it takes three times as long.
     if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
         return False
-    return len(set(map(id, map(itemgetter(0), items)))) == 1
+    return len(set(map(id, map(itemgetter(0), items)))) == 1 and set(map(type, map(itemgetter(1), items))) == {dict}
 
 
-def ready_made(asked: Sequence[Asked]) -> list[NewRun]:
+def ready_made(asked: Sequence[Any], _: Task[..., Any] | None) -> list[NewRun]:
     """Return submissions of which there is nothing left to make."""
     return [each for each in asked if isinstance(each, NewRun)]
 
@@ -85,21 +85,13 @@ class Checking:
         new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
         return self._finished(new, options) if options or carried.get() else new
 
-    def asked(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> Asked:
-        """Return a submission or, if it has nothing but flat arguments, what `made` makes it of. Raises as `one`.
+    def made(self, asked: Sequence[Any], task: Task[..., Any] | None) -> Sequence[NewRun]:
+        """Return submissions of a task by their arguments or, if none is given, of what is `Asked`.
 
-        They are copied: others may change theirs until then, but not a number or a text in it.
+        Raises BadArguments.
         """
-        if not options and type(args) is dict and not carried.get():
-            known = self._registry.known(task)
-            if known.parameters.flat:
-                return known, args.copy()
-        return self.one(task, args, options)
-
-    def made(self, asked: Sequence[Asked]) -> Sequence[NewRun]:
-        """Return the submissions, those of one task all at once. Raises BadArguments."""
-        if _are_alike(asked):
-            return self._alike(asked[0][0], [args for _, args in asked])
+        if task is not None:
+            return self._alike(task, asked)
         # Not by `one`: what is carried is the callers' own, and they are not here.
         return [each if isinstance(each, NewRun) else self._alike(each[0], [each[1]])[0] for each in asked]
 
@@ -138,7 +130,7 @@ class Checking:
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
-    def _alike(self, task: Task[..., Any], many: list[Mapping[str, Any]]) -> Alike:
+    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> Alike:
         """Return submissions of a task that have nothing but arguments."""
         texts = task.parameters.pack_all(many, self._limit)
         return Alike(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
