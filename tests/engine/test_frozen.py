@@ -101,6 +101,27 @@ async def test_a_worker_that_goes_on_after_its_lease_does_not_begin_what_was_can
     assert len(begun) == 1
 
 
+async def test_a_renewal_that_came_too_late_does_not_stand_for_what_was_lost_before_it(
+    watched: WatchedStore, clock: FakeClock, begun: list[int]
+) -> None:
+    """The renewer has a thread of its own, and may be faster than the loop when the process goes on."""
+    worker = noting(scheduler_on(watched, clock, renew_every=0.005), begun)
+    receipt = await worker.submit("work")
+    claimed = watched.hold_back("step", answer=True)
+    async with worker.running():
+        await soon(claimed.wait())
+        watched.fail("renew", times=10_000)
+        await clock.advance(LEASE + 1)
+        await worker.cancel(receipt)
+        watched._planned.clear()
+        renewed = watched.calls["renew"]
+        await until(lambda: watched.calls["renew"] > renewed + 1)
+        watched.let_go("step")
+        await soon(worker.result(await worker.submit("work")))
+
+    assert len(begun) == 1
+
+
 async def test_a_worker_that_is_held_up_within_its_lease_asks_nothing(
     worker: Scheduler, watched: WatchedStore, clock: FakeClock, begun: list[int]
 ) -> None:

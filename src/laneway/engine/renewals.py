@@ -22,16 +22,22 @@ class Renewals:
 
     @property
     def may_have_lapsed(self) -> bool:
-        """Tell whether more than a lease has passed since a renewal that was answered."""
+        """Tell whether ever more than a lease has passed between two renewals, or since the last, and nobody asked."""
         return self._clock.monotonic() > self._until
 
     @contextmanager
     def made(self) -> Iterator[None]:
         """Note that what is called inside renews the incarnation. What raises does not.
 
-        Counted from before the call: the store did it later, so it takes nobody for lapsed sooner.
+        Counted from before the call: the store did it later, so it takes nobody for lapsed sooner. One that is answered
+        too late does not count: the incarnation lives, but a run of it may have been ended meanwhile.
         """
-        until = self._clock.monotonic() + self._lease
+        at = self._clock.monotonic()
         yield
-        # Race: of two at once the earlier may be noted last. Then the worker asks once more than it need.
-        self._until = until
+        if not self.may_have_lapsed:
+            # Race: of two at once the earlier may be noted last. Then the worker asks once more than it need.
+            self._until = at + self._lease
+
+    def asked(self, at: float) -> None:
+        """Hear that the worker has renewed, and asked what it holds, since then."""
+        self._until = at + self._lease

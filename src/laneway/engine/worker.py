@@ -336,8 +336,11 @@ class Worker:
         """Return what of the last step's claims is this worker's still, and now for another lease. Raises LeaseLost."""
         log.info("not renewed for longer than a lease; asking what this worker still holds before it begins any of it")
         # In this order: once it is renewed nobody takes over from it, so what the store says then stays true.
+        at = self._clock.monotonic()
         await self._answered(reclaimer.renew)
-        return await steps.still_held()
+        claimed = await steps.still_held()
+        self._renewals.asked(at)
+        return claimed
 
     async def _ask(self, step: Step) -> StepReply:
         return await self._answered(partial(self._store.step, step))
