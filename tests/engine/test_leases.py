@@ -16,6 +16,7 @@ from laneway import Context, Scheduler
 from laneway.core.liveness import ProcessMark
 from laneway.core.states import RunState
 from laneway.core.step import RenewReply
+from laneway.engine.renewals import Renewals
 from laneway.engine.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
@@ -411,7 +412,7 @@ class Line:
 
 
 def renewer(line: Line, held: Set[tuple[int, int]], lost: list[Set[tuple[int, int]] | None]) -> Renewer:
-    return Renewer(line, "w", 0.001, lambda: held, lost.append)  # type: ignore[arg-type]  # one verb is enough
+    return Renewer(line, "w", 0.001, Renewals(FakeClock(), LEASE), lambda: held, lost.append)  # type: ignore[arg-type]  # one verb is enough
 
 
 async def test_the_renewer_tells_of_leases_the_store_does_not_know() -> None:
@@ -574,7 +575,7 @@ async def test_a_renewal_that_failed_is_tried_again_before_a_short_lease_is_over
     watched = WatchedStore(memory)
     await Hand(watched, "hand").register()
     watched.fail("renew")
-    renewer = Renewer(watched, "hand", 0.05, set, lambda lost: None)
+    renewer = Renewer(watched, "hand", 0.05, Renewals(FakeClock(), LEASE), set, lambda lost: None)
 
     renewer.start()
     await asyncio.sleep(0.4)

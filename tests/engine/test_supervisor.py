@@ -16,6 +16,7 @@ from laneway.core.liveness import Incarnation
 from laneway.core.status import LoopLag, ServiceHealth, Status, StuckRun
 from laneway.engine.processes import mark
 from laneway.engine.reclaimer import Reclaimer
+from laneway.engine.renewals import Renewals
 from laneway.engine.renewer import Renewer
 from laneway.engine.supervisor import Supervisor
 from laneway.engine.threads import on_thread
@@ -226,8 +227,9 @@ async def test_the_renewer_and_the_reclaimer_live_through_crashes(watched: Watch
             raise held.pop()
         return set()
 
-    renewer = Renewer(watched, "a", 0.01, hold, lost.append)
-    reclaimer = Reclaimer(watched, clock, "a", lambda _: None, lambda: None)
+    renewals = Renewals(clock, 15)
+    renewer = Renewer(watched, "a", 0.01, renewals, hold, lost.append)
+    reclaimer = Reclaimer(watched, clock, "a", renewals, lambda _: None, lambda: None)
     supervisor.add("renewer", renewer.run)
     supervisor.add("reclaimer", reclaimer.run)
 

@@ -135,7 +135,6 @@ class Process:
 
     def thaw(self) -> None:
         """Let it go on."""
-        self._pen.write(What.THAW)
         self.signal(signal.SIGCONT)
 
     async def ended(self, within: float = PATIENCE) -> int:
@@ -175,11 +174,11 @@ class Stage:
     # Processes
 
     def worker(self, **options: Any) -> Process:
-        """Start a worker. `lossy`, `unseen`, `clock` are told to `tests.system.worker`, the rest are settings.
+        """Start a worker. `lossy`, `unseen`, `clock`, `candid` are told to `tests.system.worker`, others are settings.
 
         `inside` is a command that it is started by.
         """
-        faults = {name: options.pop(name) for name in ("lossy", "unseen", "clock") if name in options}
+        faults = {name: options.pop(name) for name in ("lossy", "unseen", "clock", "candid") if name in options}
         return self.python("worker", "-m", "tests.system.worker", msgspec.json.encode(faults).decode(), **options)
 
     def producer(self, **plan: Any) -> Process:

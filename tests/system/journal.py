@@ -27,13 +27,13 @@ class What(StrEnum):
     """The kinds of lines."""
 
     READY = "ready"  # a worker takes work from here on
+    TAKEN = "taken"  # a worker saw, at that time, that it may begin a run
     START = "start"  # a handler began
     END = "end"  # a handler ended; `how` says in what
     ACCEPTED = "accepted"  # a submission was acknowledged to its producer
     UNSURE = "unsure"  # a submission got no answer
     DEATH = "death"  # the process is about to be killed
     FREEZE = "freeze"  # the process stands still since SIGSTOP: what it had open may be taken over from here on
-    THAW = "thaw"  # the process goes on
 
 
 class How(StrEnum):
@@ -81,9 +81,18 @@ class Pen:
         """Return the pen of this process, as the harness that started it says."""
         return cls(Path(os.environ[PATH]), os.environ[PROCESS])
 
-    def write(self, what: What, run: str = "", *, fence: int = 0, attempt: int = 0, how: How | None = None) -> None:
-        """Write one line, now."""
-        line = Line(what, self.process, time.monotonic_ns(), run, fence, attempt, how)
+    def write(
+        self,
+        what: What,
+        run: str = "",
+        *,
+        fence: int = 0,
+        attempt: int = 0,
+        how: How | None = None,
+        at: int | None = None,
+    ) -> None:
+        """Write one line, of what is now, or was at that time."""
+        line = Line(what, self.process, time.monotonic_ns() if at is None else at, run, fence, attempt, how)
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
     @contextmanager

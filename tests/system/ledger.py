@@ -15,17 +15,15 @@ once: a limit that is broken in the journal was broken in the store.
 
 from __future__ import annotations
 
-import math
 import shutil
 import sqlite3
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -37,7 +35,7 @@ from laneway.ports.store import Store
 from laneway.testing import all_runs, check_invariants
 from tests.system.app import LANES, MARKS, plod, stroll
 from tests.system.harness import Stage, say
-from tests.system.journal import Attempt, How, Journal, What
+from tests.system.journal import Attempt, How, Journal, Line, What
 from tests.system.load import max_concurrent
 
 T = TypeVar("T")
@@ -87,28 +85,27 @@ class Books:
         return [one for one in map(self._rightful, known) if one is not None]
 
     def _rightful(self, attempt: Attempt) -> Attempt | None:
-        # A frozen worker loses its leases and cannot know it. When it goes on, so do the handlers it had begun, and
-        # those begin that it had only claimed, or was given meanwhile because it had lent its next step; nobody can
-        # prevent that. They must come to nothing: see `_wrong_result`.
+        # A frozen worker loses its leases. When it goes on, so do the handlers it had begun, and those begin that it
+        # was about to: it had looked at its clock, and was frozen before it came to the handler. Nobody can prevent
+        # that. They must come to nothing: see `_wrong_result`. Whatever else it had claimed, or was given meanwhile
+        # because it had lent its next step, it must not begin, and that is not excused.
         if attempt.fence not in self.lapsed_fences(attempt.run):
             return attempt
-        claimed, still = self._claimed_at(attempt), self._stood_still(attempt.process)
-        if any(frozen <= attempt.began and claimed < thawed for frozen, thawed in still):
+        frozen = [line.at for line in self._freezes if line.process == attempt.process]
+        taken = self._taken.get((attempt.run, attempt.fence), attempt.began)
+        if any(taken < at <= attempt.began for at in frozen):
             return None
-        went_on = [at for at, _ in still if at > attempt.began and (attempt.ended is None or at < attempt.ended)]
+        went_on = [at for at in frozen if at > attempt.began and (attempt.ended is None or at < attempt.ended)]
         return replace(attempt, ended=went_on[0], how=None) if went_on else attempt
 
-    def _stood_still(self, process: str) -> list[tuple[int, float]]:
-        """Return from when to when the process was frozen."""
-        freezes, thaws = (
-            [line.at for line in self.journal.of(what) if line.process == process] for what in (What.FREEZE, What.THAW)
-        )
-        return list(zip(freezes, chain(thaws, repeat(math.inf)), strict=False))
+    @cached_property
+    def _freezes(self) -> list[Line]:
+        return self.journal.of(What.FREEZE)
 
-    def _claimed_at(self, attempt: Attempt) -> int:
-        """Return when the store gave out the lease, by the journal's clock."""
-        claims = [event.at for event in self.logs[attempt.run] if event.kind == STARTED]
-        return round(claims[attempt.fence - 1].timestamp() * 1e9) - (time.time_ns() - time.monotonic_ns())
+    @cached_property
+    def _taken(self) -> dict[tuple[str, int], int]:
+        """When the worker of a lease last looked whether it may begin."""
+        return {(line.run, line.fence): line.at for line in self.journal.of(What.TAKEN)}
 
     def lapsed_fences(self, run: str) -> set[int]:
         """Return the fences under which the run was taken over from somebody."""

@@ -200,13 +200,14 @@ def test_a_frozen_process_holds_nothing_that_lapsed(world: World, tmp_path: Path
     assert list(world.wrong(tmp_path)) == []
 
 
-@pytest.mark.parametrize(("thawed", "excused"), [(35, True), (28, False)])
-def test_what_a_frozen_process_is_given_may_begin_when_it_goes_on(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thawed: int, excused: bool
+@pytest.mark.parametrize(("taken", "excused"), [(24, True), (35, False), (None, False)])
+def test_what_a_frozen_process_was_about_to_begin_may_begin_when_it_goes_on_and_nothing_else(
+    world: World, tmp_path: Path, taken: int | None, excused: bool
 ) -> None:
-    monkeypatch.setattr(Books, "_claimed_at", lambda _, attempt: {1: 29, 2: 31}[attempt.fence])
     world.add("third", at=36, session=None)
-    world.lines += [Line(What.FREEZE, WORKER, 25), Line(What.THAW, WORKER, thawed)]
+    world.lines.append(Line(What.FREEZE, WORKER, 25))
+    if taken is not None:
+        world.lines.append(Line(What.TAKEN, WORKER, taken, "third", 1))
     world.execute("third", at=32, until=33, fence=2, process=OTHER)
     world.change("third", fence=2, result={"fence": 2, "process": OTHER})
     world.log("third", "lapsed", first=True)

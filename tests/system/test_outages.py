@@ -9,10 +9,22 @@ from typing import Any
 import pytest
 
 from laneway.core.events import LAPSED
+from laneway.core.states import RunState
 from laneway.engine.tasks import Task
 from tests.system import ledger
 from tests.system.app import block, exhaust, hold, hold_in_thread, linger, stroll
-from tests.system.harness import LONG, SHORT_LEASE, Stage, locked, say, seeded, sized, time_limit
+from tests.system.harness import (
+    LONG,
+    SHORT_LEASE,
+    Stage,
+    locked,
+    on_all_stores,
+    say,
+    seeded,
+    sized,
+    time_limit,
+    until,
+)
 from tests.system.journal import How, What
 from tests.system.load import load
 
@@ -141,6 +153,40 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
     assert figures.by_process == {frozen.name: 2, other.name: 2}
 
 
+@on_all_stores
+async def test_what_a_frozen_worker_is_given_and_loses_it_does_not_begin_when_it_goes_on(stage: Stage) -> None:
+    """It rests and has lent its next step, so a submission has its runs claimed for it while it stands still."""
+    frozen = stage.worker(concurrency=2, candid=True, **LEASE)
+    await stage.ready(frozen)
+    async with stage.client() as client:
+        store = await client.open()
+
+        async def rests() -> bool:
+            return [worker.idle for worker in await store.workers()] == [True]
+
+        await until(rests, "the worker rests")
+        await frozen.freeze()
+        # Of the two, a thread could not even be stopped when the loss is heard of.
+        batch = await client.submit_many([(task, {"gate": stage.gate()}) for task in (hold, hold_in_thread)])
+        given = [(await client.get(receipt)).state for receipt in batch]
+        other = stage.worker(concurrency=2, **LEASE)
+        for receipt in batch:
+            await stage.started(receipt.run_id, fence=2)
+        frozen.thaw()
+        # The other is full, so these are taken by the one that goes on, when it has heard of its loss.
+        for _ in range(2):
+            await stage.started((await client.submit(hold, {"gate": stage.gate()})).run_id)
+
+        stage.open_gate()
+        await stage.drained(client)
+        await stage.stop(frozen, other)
+        figures = await ledger.check(stage, client)
+    begun = {receipt.run_id: stage.journal.of(What.START, receipt.run_id) for receipt in batch}
+    assert given == [RunState.RUNNING] * 2
+    assert [[(line.fence, line.process) for line in lines] for lines in begun.values()] == [[(2, other.name)]] * 2
+    assert figures.taken_over == 2
+
+
 @pytest.mark.chaos
 @pytest.mark.xfail(reason="every write waits out the busy timeout for the turn of the frozen process")
 async def test_a_process_frozen_with_the_turn_to_write_does_not_hold_up_the_others(stage: Stage) -> None:
@@ -161,7 +207,7 @@ async def test_a_process_frozen_with_the_turn_to_write_does_not_hold_up_the_othe
 @pytest.mark.timeout(900)
 async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
     random, freezes = seeded(), 40
-    fleet = [stage.worker(concurrency=8, **SHORT_LEASE) for _ in range(3)]
+    fleet = [stage.worker(concurrency=8, candid=True, **SHORT_LEASE) for _ in range(3)]
     await stage.ready(*fleet)
     async with stage.client() as client:
         for _ in range(freezes):

@@ -5,6 +5,7 @@ It does what `laneway worker` does, and has the faults it is told to have:
     lossy     the share of its calls to the store that go wrong, before or after they took effect
     unseen    true: it registers as a process of another machine, so that its death cannot be seen, only its lapse
     clock     a file with the seconds by which this machine's clock is wrong, read each time it is asked
+    candid    true: no fault, it notes in the journal when it looked whether it may begin what it was given
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from unittest import mock
 import msgspec
 
 from laneway.core.liveness import ProcessMark
+from laneway.core.run import Claimed
 from laneway.engine import processes
 from laneway.engine.clock import SystemClock
+from laneway.engine.executions import Executions
+from laneway.engine.renewals import Renewals
 from tests.system.app import app, pen
 from tests.system.faults import put_behind_lossy_line
 from tests.system.journal import What
@@ -36,10 +40,13 @@ class Faults(msgspec.Struct, frozen=True):
     lossy: float = 0
     unseen: bool = False
     clock: str = ""
+    candid: bool = False
 
 
 async def main(faults: Faults) -> None:
     """Work until told to stop."""
+    if faults.candid:
+        _note_what_is_taken()
     if faults.unseen:
         mock.patch("laneway.engine.worker.mark", _mark_of_elsewhere).start()
     if faults.clock:
@@ -59,6 +66,23 @@ async def main(faults: Faults) -> None:
     if line is not None:
         line.chance = 0  # closing asks the store nothing, so there is nothing to lose
     await app.aclose()
+
+
+def _note_what_is_taken() -> None:
+    looked, look, start = [0], vars(Renewals)["may_have_lapsed"].fget, Executions.start
+
+    def noted(renewals: Renewals) -> bool:
+        # Before it looks: who is frozen between the two sees it by its clock.
+        looked[0] = time.monotonic_ns()
+        return bool(look(renewals))
+
+    def taken(executions: Executions, claimed: list[Claimed]) -> None:
+        for run in claimed:
+            pen().write(What.TAKEN, run.id, fence=run.fence, attempt=run.attempt, at=looked[0])
+        start(executions, claimed)
+
+    mock.patch.object(Renewals, "may_have_lapsed", property(noted)).start()
+    mock.patch.object(Executions, "start", taken).start()
 
 
 def _mark_of_elsewhere() -> ProcessMark:

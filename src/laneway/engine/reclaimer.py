@@ -8,6 +8,7 @@ from collections.abc import Callable
 from laneway.core.liveness import WorkerInfo
 from laneway.core.run import Claimed
 from laneway.engine.processes import is_gone
+from laneway.engine.renewals import Renewals
 from laneway.errors import LeaseLost, StoreError
 from laneway.ports.clock import Clock
 from laneway.ports.workers import WorkerStore
@@ -26,10 +27,11 @@ class Reclaimer:
         store: WorkerStore,
         clock: Clock,
         incarnation: str,
+        renewals: Renewals,
         take: Callable[[list[Claimed]], None],
         changed: Callable[[], None],
     ) -> None:
-        self._store, self._clock, self._incarnation = store, clock, incarnation
+        self._store, self._clock, self._incarnation, self._renewals = store, clock, incarnation, renewals
         self._take, self._changed = take, changed
         self._others: list[WorkerInfo] = []
         self.behind = True  # not all leases of the dead are known to be taken over
@@ -52,6 +54,10 @@ class Reclaimer:
             unforeseen = not isinstance(error, StoreError)
             log.warning("cannot look after other workers: %s; trying again", error, exc_info=unforeseen)
 
+    async def renew(self) -> None:
+        """Renew this worker's own incarnation, as whoever takes over from others does first. Raises what stores do."""
+        self.behind = await self._reclaim([]) or self.behind
+
     async def _look(self, *, read: bool) -> None:
         changed = self._store.look()
         if changed:
@@ -71,7 +77,8 @@ class Reclaimer:
         return self._clock.now() - worker.renewed_at > worker.incarnation.lease
 
     async def _reclaim(self, gone: list[str]) -> bool:
-        reply = await self._store.reclaim(self._incarnation, gone)
+        with self._renewals.made():
+            reply = await self._store.reclaim(self._incarnation, gone)
         if reply.lapsed:
             self._take(reply.lapsed)
         else:

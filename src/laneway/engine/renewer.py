@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Set
 
 from laneway.core.step import RenewReply
+from laneway.engine.renewals import Renewals
 from laneway.engine.threads import on_thread
 from laneway.errors import LeaseLost, StoreError, StoreTooNew
 from laneway.ports.workers import WorkerStore
@@ -32,11 +33,12 @@ class Renewer:
         store: WorkerStore,
         incarnation: str,
         every: float,
+        renewals: Renewals,
         held: Callable[[], Set[tuple[int, int]]],
         lost: Callable[[Set[tuple[int, int]] | None], None],
         asked: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._incarnation, self._every = store, incarnation, every
+        self._store, self._incarnation, self._every, self._renewals = store, incarnation, every, renewals
         self._held, self._lost, self._asked = held, lost, asked
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._start, name="laneway-renewer", daemon=True)
@@ -69,7 +71,8 @@ class Renewer:
     def _renew(self) -> bool:
         held = self._held()
         try:
-            reply: RenewReply = self._store.renew(self._incarnation)
+            with self._renewals.made():
+                reply: RenewReply = self._store.renew(self._incarnation)
         except LeaseLost:
             raise
         except Exception as error:  # whatever it is: a worker that stops renewing loses everything it holds

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from laneway.core.instants import SECOND
+from laneway.core.run import Claimed
 from laneway.core.step import Result, Step, StepReply, has_lent
 from laneway.engine.bell import Bell
 from laneway.engine.executions import Executions
@@ -66,6 +67,10 @@ class Steps:
         self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
         executions.saves.told(saves)
         return reply
+
+    async def still_held(self) -> list[Claimed]:
+        """Make the last step again, so that nothing is done; return what of its claims is this worker's still."""
+        return (await self._answer_to(Step(self._incarnation, self._call, last=self._last))).claimed
 
     async def _make_lent(self, room: int, *, short: bool) -> StepReply:
         """Make the step that was lent, if the store has not done it and said so. There is nothing in it."""

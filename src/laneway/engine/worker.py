@@ -14,6 +14,10 @@ go on.
 result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
 whole incarnation is lost the worker stops every handler and goes on under a new one.
 
+**Going on after a freeze.** What a worker was given, or had its store claim for it (`engine.standby`), may be another's
+by the time it can begin it. If it has not renewed for a lease, by its own clock, it renews and asks first.
+*Race*: one that is frozen between that look at the clock and the handler begins it all the same when it goes on.
+
 **Moving.** A store that was moved, or is being moved, says so with every answer and gives nothing more. The worker lets
 what it executes end, says good-bye and ends with StoreMoved: it cannot know the way to the other store.
 
@@ -36,7 +40,7 @@ from typing import TypeVar
 from laneway.core.instants import SECOND
 from laneway.core.liveness import Incarnation
 from laneway.core.memos import Recall
-from laneway.core.run import Message
+from laneway.core.run import Claimed, Message
 from laneway.core.status import Status, StuckRun
 from laneway.core.step import Result, Step, StepReply
 from laneway.engine.bell import Alarm, Bell
@@ -48,6 +52,7 @@ from laneway.engine.memory import MemoryGate
 from laneway.engine.processes import mark
 from laneway.engine.pruner import Pruner
 from laneway.engine.reclaimer import Reclaimer
+from laneway.engine.renewals import Renewals
 from laneway.engine.renewer import Renewer
 from laneway.engine.resources import Resources
 from laneway.engine.standby import Rest
@@ -102,7 +107,7 @@ class Worker:
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
         self._bell = Bell()
-        self._rest = Rest(self._bell)
+        self._rest, self._renewals = Rest(self._bell), Renewals(clock, settings.lease)
         self._subscribers = Subscribers() if subscribers is None else subscribers
         self._telling = Telling(store.get, self._subscribers)
         self._executions = Executions(
@@ -239,9 +244,15 @@ class Worker:
         steps = Steps(me, self._rest, self._executions, self._bell, clock, self._ask, self._hear, may_lend=may_lend)
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(
-            self._store, me, self._settings.renew_every, self._executions.held, lost, self._bell.ring_from_thread
+            self._store,
+            me,
+            self._settings.renew_every,
+            self._renewals,
+            self._executions.held,
+            lost,
+            self._bell.ring_from_thread,
         )
-        reclaimer = Reclaimer(self._store, clock, me, self._executions.take_over, self._bell.ring)
+        reclaimer = Reclaimer(self._store, clock, me, self._renewals, self._executions.take_over, self._bell.ring)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
         deltas = self._settings.deltas_kept_for
@@ -269,7 +280,7 @@ class Worker:
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
-        self._rest = Rest(self._bell)
+        self._rest, self._renewals = Rest(self._bell), Renewals(self._clock, self._settings.lease)
         await self._store.register(incarnation, self._rest)
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
@@ -296,8 +307,10 @@ class Worker:
             if not executions.results:
                 self._told.set()
             if reply.claimed:
+                overdue = self._renewals.may_have_lapsed
+                claimed = await self._still_held(steps, reclaimer) if overdue else reply.claimed
                 # A step that was under way when the stop came may still bring runs.
-                executions.give_back(reply.claimed) if self._stopping else executions.start(reply.claimed)
+                executions.give_back(claimed) if self._stopping else executions.start(claimed)
                 # Let what was just started begin; short handlers are done when we are back.
                 await asyncio.sleep(0)
             if reclaimer.behind and not executions.taking_over:
@@ -318,6 +331,16 @@ class Worker:
     def _room(self) -> int:
         """How many runs more it can take."""
         return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
+
+    async def _still_held(self, steps: Steps, reclaimer: Reclaimer) -> list[Claimed]:
+        """Return what of the last step's claims is this worker's still, and now for another lease. Raises LeaseLost."""
+        log.info("not renewed for longer than a lease; asking what this worker still holds before it begins any of it")
+        # In this order: once it is renewed nobody takes over from it, so what the store says then stays true.
+        at = self._clock.monotonic()
+        await self._answered(reclaimer.renew)
+        claimed = await steps.still_held()
+        self._renewals.asked(at)
+        return claimed
 
     async def _ask(self, step: Step) -> StepReply:
         return await self._answered(partial(self._store.step, step))
