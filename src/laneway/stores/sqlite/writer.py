@@ -42,7 +42,7 @@ from laneway.stores.tables.lending import lend, only_wake
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.writing import Writer
 
-_LOOK_AFTER = 16  # transactions, or
+_LOOK_AFTER = 64  # transactions, or
 _ROWS = 500  # changed rows, after which to look how long the log is
 _LONG = 0.005  # seconds that work may take on a loop; if it did,
 _PAUSE = 1.0  # for so long the thread has it all
