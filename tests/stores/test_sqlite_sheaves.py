@@ -210,6 +210,23 @@ async def test_a_file_that_stays_locked_is_closed_as_it_is(path: Path, clock: Fa
     await store.close()
 
 
+@pytest.mark.usefixtures("awake")
+async def test_what_another_process_bound_after_a_fork_is_found(
+    path: Path, store: SQLiteStore, clock: FakeClock
+) -> None:
+    await store.set_lane(Lane("main", limit=100))
+    hand = await Hand(store).register()
+    desk, other = store._presence.writer, SQLiteStore(path, clock)
+    with desk.busy:
+        desk.let_go()  # as before a fork
+    await other.open()
+    await other.submit(alike(20))
+    assert bound(path)[0] == 20
+    assert len(await hand.claim(100)) == 20
+    await check_invariants(store, logs=False)
+    await other.close()
+
+
 # Ids
 
 

@@ -130,7 +130,9 @@ class SQLiteWriter(Writer):
         self._checkpointer.close()
         self._turn.close()
         self._log.close()
+        # A new connection counts others' commits anew, and may come to the same number.
         self._memory = None
+        self._sheaves.forget()
         if self._db is not None:
             self._db.close()
             self._db = None
