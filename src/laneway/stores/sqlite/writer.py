@@ -155,21 +155,26 @@ class SQLiteWriter(Writer):
         self._begun = began
         self._sheaves.hurried = True
         try:
-            if self._lost is not None or not self._begun_at_once(db):
+            if self._lost is not None or not self._begun_at_once(db) or not self._done_at_once(db, ask):
                 return False
-            self.do([ask])
             self._finish_here(ask)
-        except NotHereError:
-            self._take_back(db, [ask])
-            return False
         except BaseException:
-            # Ctrl-C also comes between the two: the next would go on with what was begun, and not wait for the disk.
+            # Ctrl-C also comes in between: the next would go on with what was begun, and not wait for the disk.
             self._drop_connection()
             raise
         finally:
             self._sheaves.hurried = False
         if (ended := time.monotonic()) - began > _LONG:
             self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
+        return True
+
+    def _done_at_once(self, db: sqlite3.Connection, ask: Ask) -> bool:
+        """Do the work, and tell whether that can be on a loop; if not, it is undone."""
+        try:
+            self.do([ask])
+        except NotHereError:
+            self._take_back(db, [ask])
+            return False
         return True
 
     def _finish_here(self, ask: Ask) -> None:
