@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import sqlite3
 import threading
@@ -113,6 +114,52 @@ def test_a_child_does_not_use_what_is_its_parents() -> None:
         return os.waitpid(child, 0)[1]  # noqa: ASYNC222 - it ends at once
 
     assert asyncio.run(fork()) == 0
+
+
+def test_a_child_destroys_nothing_of_its_own_when_its_parents_is_collected(tmp_path: Path) -> None:
+    async def mine() -> KernelSync:
+        sync = kernel_of(asyncio.get_running_loop())
+        assert sync is not None
+        return sync
+
+    async def sync_one(parents: list[KernelSync]) -> bool:
+        own, told = await mine(), asyncio.get_running_loop().create_future()
+        parents[0]._context.value = own._context.value  # the kernel often gives both the same
+        parents.clear()
+        gc.collect()
+        with (tmp_path / "file").open("wb") as file:
+            return own.begin(file.fileno(), told.set_result) and await asyncio.wait_for(told, 5) is None
+
+    parents = [asyncio.run(mine())]
+    child = os.fork()
+    if child == 0:
+        is_synced = False
+        try:
+            is_synced = asyncio.run(sync_one(parents))
+        finally:
+            os._exit(int(not is_synced))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+async def test_after_ctrl_c_nobody_hears_of_another_ones_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, told = kernel_of(asyncio.get_running_loop()), asyncio.get_running_loop().create_future()
+    assert sync is not None
+    ask = sync._ask
+
+    def interrupted(call: int, *arguments: object) -> None:
+        ask(call, *arguments)
+        raise KeyboardInterrupt
+
+    with (tmp_path / "file").open("wb") as file:
+        with monkeypatch.context() as patch:
+            patch.setattr(sync, "_ask", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                sync.begin(file.fileno(), told.set_result)
+        assert not sync.begin(file.fileno(), lambda _: None)  # the first is under way
+        assert await asyncio.wait_for(told, 5) is None
+        again = asyncio.get_running_loop().create_future()
+        assert sync.begin(file.fileno(), again.set_result)
+        assert await asyncio.wait_for(again, 5) is None
 
 
 # The store

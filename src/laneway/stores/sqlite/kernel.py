@@ -40,6 +40,7 @@ class KernelSync:
         """Begin to listen. Raises OSError or NotImplementedError where that cannot be."""
         if not CAN_ASK:
             raise NotImplementedError
+        self._pid = os.getpid()
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._call.restype = ctypes.c_long
         self._context = ctypes.c_ulong()
@@ -49,7 +50,6 @@ class KernelSync:
         self._requests = ctypes.pointer(ctypes.pointer(self._request))
         self._answer = ctypes.create_string_buffer(_ANSWER.size)
         self._done: Done | None = None
-        self._pid = os.getpid()
         loop.add_reader(self._ear, self._hear)
 
     def begin(self, descriptor: int, done: Done) -> bool:
@@ -61,18 +61,22 @@ class KernelSync:
         if self._done is not None or self._pid != os.getpid():
             return False
         _REQUEST.pack_into(self._request, 0, 0, 0, 0, _FDSYNC, 0, descriptor, 0, 0, 0, 0, _TELLS, self._ear)
+        # Ctrl-C may come when the call has ended: the next that begins must not be told of what this one began.
+        self._done = done
         try:
             self._ask(_SUBMIT, self._context, ctypes.c_long(1), self._requests)
         except OSError:
+            self._done = None
             return False
-        self._done = done
         return True
 
     def __del__(self) -> None:
         """Wait for what is under way, and let go; nobody is told any more."""
         with contextlib.suppress(AttributeError, OSError):
-            self._ask(_DESTROY, self._context)
-            os.close(self._ear)
+            # Fork: what a child has by these numbers may be its own.
+            if self._pid == os.getpid():
+                self._ask(_DESTROY, self._context)
+                os.close(self._ear)
 
     def _hear(self) -> None:
         os.eventfd_read(self._ear)
