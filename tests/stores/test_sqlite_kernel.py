@@ -7,6 +7,8 @@ import errno
 import gc
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -160,6 +162,21 @@ async def test_after_ctrl_c_nobody_hears_of_another_ones_sync(tmp_path: Path, mo
         again = asyncio.get_running_loop().create_future()
         assert sync.begin(file.fileno(), again.set_result)
         assert await asyncio.wait_for(again, 5) is None
+
+
+def test_a_process_that_ends_says_nothing_of_it() -> None:
+    # Whatever is left is taken apart in any order then.
+    program = """
+import asyncio
+from laneway.stores.sqlite.kernel import kernel_of
+loops = [asyncio.new_event_loop() for _ in range(3)]
+for loop in loops:
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert kernel_of(loop)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stderr == ""
 
 
 # The store

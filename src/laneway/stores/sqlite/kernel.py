@@ -20,7 +20,7 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import partial
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 Done = Callable[[OSError | None], None]
 
@@ -50,6 +50,8 @@ class KernelSync:
         self._requests = ctypes.pointer(ctypes.pointer(self._request))
         self._answer = ctypes.create_string_buffer(_ANSWER.size)
         self._done: Done | None = None
+        # Not at the end of the interpreter: the kernel cleans up after a process.
+        finalize(self, _let_go, self._call, self._context, self._ear, self._pid).atexit = False
         loop.add_reader(self._ear, self._hear)
 
     def begin(self, descriptor: int, done: Done) -> bool:
@@ -70,14 +72,6 @@ class KernelSync:
             return False
         return True
 
-    def __del__(self) -> None:
-        """Wait for what is under way, and let go; nobody is told any more."""
-        with contextlib.suppress(AttributeError, OSError):
-            # Fork: what a child has by these numbers may be its own.
-            if self._pid == os.getpid():
-                self._ask(_DESTROY, self._context)
-                os.close(self._ear)
-
     def _hear(self) -> None:
         os.eventfd_read(self._ear)
         self._ask(_EVENTS, self._context, ctypes.c_long(1), ctypes.c_long(1), self._answer, None)
@@ -92,6 +86,14 @@ class KernelSync:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return answer
+
+
+def _let_go(call: Callable[..., int], context: ctypes.c_ulong, ear: int, pid: int) -> None:
+    """Wait for what is under way; nobody is told any more."""
+    # Fork: what a child has by these numbers may be its own.
+    if pid == os.getpid():
+        call(ctypes.c_long(_DESTROY), context)
+        os.close(ear)
 
 
 _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, KernelSync | None] = WeakKeyDictionary()
