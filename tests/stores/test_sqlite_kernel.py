@@ -7,6 +7,8 @@ import errno
 import gc
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -98,6 +100,20 @@ def test_every_loop_has_its_own_and_it_is_gone_with_it() -> None:
     for _ in range(20):
         assert asyncio.run(mine()) is not None
     assert descriptors() <= before + 1
+
+
+def test_a_loop_that_is_kept_to_the_end_of_python_ends_quietly() -> None:
+    program = """
+import asyncio
+from laneway.stores.sqlite.kernel import kernel_of
+async def mine(): assert kernel_of(loop) is not None
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+loop.run_until_complete(mine())
+loop.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 async def test_where_the_calls_are_forbidden_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,8 @@ class KernelSync:
 
     def __del__(self) -> None:
         """Wait for what is under way, and let go; nobody is told any more."""
-        with contextlib.suppress(AttributeError, OSError):
+        # When Python ends, whatever this needs may be gone before it; then the system cleans up.
+        with contextlib.suppress(Exception):
             # Fork: what a child has by these numbers may be its own.
             if self._pid == os.getpid():
                 self._ask(_DESTROY, self._context)
