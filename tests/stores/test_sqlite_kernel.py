@@ -21,7 +21,8 @@ from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, kernel
 from laneway.stores.sqlite.checkpoints import PAGES
 from laneway.stores.sqlite.kernel import Done, KernelSync, kernel_of
-from laneway.testing import FakeClock, Hand, check_invariants, new_run
+from laneway.stores.tables.desk import Ask
+from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.slow_disks import at_rest
 from tests.stores.test_sqlite_sheaves import alike, bound
@@ -99,6 +100,20 @@ def test_every_loop_has_its_own_and_it_is_gone_with_it() -> None:
     for _ in range(20):
         assert asyncio.run(mine()) is not None
     assert descriptors() <= before + 1
+
+
+def test_a_loop_that_is_kept_to_the_end_of_python_ends_quietly() -> None:
+    program = """
+import asyncio
+from laneway.stores.sqlite.kernel import kernel_of
+async def mine(): assert kernel_of(loop) is not None
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+loop.run_until_complete(mine())
+loop.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 async def test_where_the_calls_are_forbidden_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +328,73 @@ async def test_two_stores_on_one_loop_share_the_kernel_and_the_second_has_its_th
     await asyncio.gather(store.submit([new_run("a")]), other.submit([new_run("b")]))
     assert len(syncs) == 1
     await other.close()
+
+
+async def test_a_loop_does_not_take_over_what_another_has_left_to_the_thread(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, syncs: list[int]
+) -> None:
+    # Race: between what a loop begins and what it puts down for the thread, another loop may come.
+    await at_rest(store)
+    desk = store._presence.writer
+    put, asks = desk._put, list[Ask]()
+    with slow_kernel(monkeypatch), monkeypatch.context() as patch:
+        patch.setattr(desk, "_put", asks.append)
+        with monkeypatch.context() as busy:
+            busy.setattr(KernelSync, "begin", lambda *_: False)
+            first = asyncio.create_task(store.submit([new_run("a")]))
+            await until(lambda: len(asks) == 1)
+        second = asyncio.create_task(store.submit([new_run("b")]))
+        await asyncio.sleep(0.01)
+        patch.undo()
+        for ask in asks:
+            put(ask)
+        await first
+        assert len(syncs) == 1  # no receipt before the disk has it
+    await second
+
+
+async def test_the_kernel_and_the_thread_sync_by_descriptors_of_their_own(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, syncs: list[int]
+) -> None:
+    # Each is told once that a write has failed: one of the two would hear nothing.
+    begin, begun = KernelSync.begin, list[int]()
+
+    def noted(self: KernelSync, descriptor: int, done: Done) -> bool:
+        begun.append(descriptor)
+        return begin(self, descriptor, done)
+
+    monkeypatch.setattr(KernelSync, "begin", noted)
+    await at_rest(store)
+    await store.submit([new_run("a")])
+    await store.submit(new_runs(300, "b"))
+    assert len(begun) == len(syncs) == 1
+    assert begun != syncs
+
+
+def test_what_an_abandoned_loop_was_not_told_is_asked_again_by_the_thread(
+    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, syncs: list[int]
+) -> None:
+    store = SQLiteStore(path, clock)
+
+    async def abandon() -> None:
+        await store.open()
+        await at_rest(store)
+        receipt = asyncio.create_task(store.submit([new_run("a")]))
+        await asyncio.sleep(0.01)
+        assert not receipt.done()
+
+    async def go_on() -> None:
+        await store.submit([new_run("b")])
+        assert len(syncs) == 1
+        await at_rest(store)
+        await store.submit([new_run("c")])
+        assert len(syncs) == 1
+        await store.close()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelSync, "begin", lambda *_: True)
+        asyncio.run(abandon())
+    asyncio.run(go_on())
 
 
 async def test_the_log_is_moved_though_the_thread_is_never_asked(path: Path, store: SQLiteStore) -> None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from laneway.core.policy import Lane
 from laneway.core.run import Alike, Receipt, RunFilter
 from laneway.core.step import Step
-from laneway.stores.sqlite import SQLiteStore, sheaves, syncing, writer
+from laneway.stores.sqlite import SQLiteStore, examining, sheaves, syncing, writer
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.sheaves import BindingDatabase, Sheaves, unbind_all
@@ -398,6 +398,38 @@ async def test_who_examines_the_file_finds_all_runs_and_nothing_wrong(
     examination = await SQLiteStore(path, clock).examine()
     assert (examination.runs, examination.findings, examination.damage) == ({"pending": 20}, [], [])
     assert await store.count() == {"pending": 20}
+
+
+@pytest.mark.usefixtures("awake")
+async def test_who_examines_the_file_while_others_bind_finds_nothing_wrong(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit(alike(20))
+    loop, left = asyncio.get_running_loop(), 3
+
+    def unbind_and_be_late(db: SQLiteDatabase) -> None:
+        nonlocal left
+        unbind_all(db)
+        db.raw.execute("COMMIT")
+        left -= 1
+        if left:
+            asyncio.run_coroutine_threadsafe(store.submit(alike(20, f"s{9 - left}")), loop).result(5)
+        db.raw.execute("BEGIN")
+
+    monkeypatch.setattr(examining, "unbind_all", unbind_and_be_late)
+    examination = await store.examine()
+    assert (examination.runs, examination.findings) == ({"pending": 60}, [])
+
+
+@pytest.mark.parametrize("patience", [0.1])
+@pytest.mark.usefixtures("awake")
+async def test_who_examines_a_file_that_stays_locked_finds_nothing_wrong_with_what_is_bound(
+    path: Path, store: SQLiteStore
+) -> None:
+    await store.submit(alike(20))
+    with locked(path):
+        examination = await store.examine()
+    assert (examination.findings, examination.damage) == (None, [])
 
 
 @pytest.mark.usefixtures("awake")

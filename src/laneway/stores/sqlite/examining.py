@@ -1,8 +1,8 @@
 """Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
 
-Only what is bound is unbound first, if that can be, as it would have been by whoever came next (`sheaves`). It reads
-on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps from being read is left
-out and named among the damage.
+Only what is bound is unbound first, as it would have been by whoever came next (`sheaves`); if that cannot be, runs are
+not counted. It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps
+from being read is left out and named among the damage.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite.connection import Place, connect, connect_to_look, layout_of, newest_layout, translated
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.sqlite.reader import TRIES
 from laneway.stores.sqlite.sheaves import unbind_all
 from laneway.stores.tables import checking, reading
 
@@ -30,10 +31,9 @@ def examine(place: Place, *, deep: bool) -> Examination:
     try:
         with closing(connect_to_look(place)) as db:
             layout = layout_of(db, place)
-            if layout == newest_layout():
-                _unbind(db, place)
             db.execute("BEGIN")
-            return _examined(db, place, layout, deep=deep)
+            is_whole = layout != newest_layout() or _is_whole(db, place)
+            return _examined(db, place, layout, deep=deep, is_whole=is_whole)
     except (sqlite3.Error, StoreError) as error:
         cause = error if isinstance(error, sqlite3.Error) else error.__cause__
         if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
@@ -44,17 +44,36 @@ def examine(place: Place, *, deep: bool) -> Examination:
         raise
 
 
-def _unbind(db: sqlite3.Connection, place: Place) -> None:
-    with contextlib.suppress(sqlite3.Error, StoreError):
-        if not db.execute(TEXTS["sheaves.is_any"]).fetchone()[0]:
-            return
-        with closing(connect(place)) as writer:
-            writer.execute("BEGIN IMMEDIATE")
-            unbind_all(SQLiteDatabase(writer, lambda: 0))
-            writer.execute("COMMIT")
+def _is_whole(db: sqlite3.Connection, place: Place) -> bool:
+    """Go on to a snapshot in which nothing is bound, and tell whether there is one."""
+    for _ in range(TRIES):
+        if not _is_bound(db):
+            return True
+        # Race: by the next snapshot others may have bound more.
+        db.execute("COMMIT")
+        is_unbound = _unbind(place)
+        db.execute("BEGIN")
+        if not is_unbound:
+            break
+    return not _is_bound(db)
 
 
-def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
+def _is_bound(db: sqlite3.Connection) -> bool:
+    with contextlib.suppress(sqlite3.Error):  # what is damaged will be told
+        return bool(db.execute(TEXTS["sheaves.is_any"]).fetchone()[0])
+    return False
+
+
+def _unbind(place: Place) -> bool:
+    with contextlib.suppress(sqlite3.Error, StoreError), closing(connect(place)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        unbind_all(SQLiteDatabase(writer, lambda: 0))
+        writer.execute("COMMIT")
+        return True
+    return False
+
+
+def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool, is_whole: bool) -> Examination:
     current = layout == newest_layout()
     sight = _Sight(SQLiteDatabase(db, lambda: 0))
     damage: list[str] = sight.of(_damage, []) if deep else []
@@ -64,8 +83,8 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) 
         newest_layout=newest_layout(),
         sizes=_sizes(db, place.path),
         # An older layout may lack what these ask for; it is migrated first.
-        findings=sight.of(checking.look, None) if current and deep else None,
-        runs=sight.of(reading.count, None) if current else None,
+        findings=sight.of(checking.look, None) if current and deep and is_whole else None,
+        runs=sight.of(reading.count, None) if current and is_whole else None,
         workers=sight.of(reading.workers, None) if current else None,
         newest_at=sight.of(_newest, None) if current else None,
         set_back=sight.of(_set_back, None) if current else None,

@@ -123,6 +123,10 @@ class LoopWait:
 
     def begin(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.Future[bool] | None:
         """Begin to sync the file; return what will tell whether it is on the disk, or None if the kernel cannot."""
+        if self._loop is not None:
+            # That loop was closed before it heard: what this descriptor was told of may be lost. Another will be told.
+            self._loop = None
+            return None
         sync, told = kernel_of(loop), loop.create_future()
         if sync is None or not sync.begin(descriptor, partial(self._end, told)):
             return None

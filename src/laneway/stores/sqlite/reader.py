@@ -16,7 +16,7 @@ from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.desk import Ask, Desk, Work
 
-_TRIES = 20  # to have a snapshot in which nothing is bound: that takes a moment without submissions
+TRIES = 20  # to have a snapshot in which nothing is bound: that takes a moment without submissions
 
 
 class SQLiteReader(Desk):
@@ -49,7 +49,7 @@ class SQLiteReader(Desk):
         db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
         db.raw.execute("BEGIN")
         try:
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 if not db.execute("sheaves.is_any").fetchone()[0]:
                     break
                 # Race: by the next snapshot others may have bound more.

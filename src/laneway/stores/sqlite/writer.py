@@ -96,6 +96,7 @@ class SQLiteWriter(Writer):
 
     def patience(self) -> float | None:
         """How long nobody asks for anything before what is bound is unbound, in seconds."""
+        self._is_watched = False  # Race: a loop that binds right now nudges
         self._is_watched = bool(self._sheaves.some)
         return _LULL if self._is_watched else None
 
@@ -152,6 +153,8 @@ class SQLiteWriter(Writer):
         db, began = self._db, time.monotonic()
         if db is None or not self._has_log or self._broke_off or self._checkpointer.moved or began < self._patience:
             return False
+        if self._owes:
+            return False  # Race: another loop has begun something, and is about to have the thread wait for it
         self._begun = began
         self._sheaves.hurried = True
         try:
