@@ -179,19 +179,6 @@ async def test_after_ctrl_c_nobody_hears_of_another_ones_sync(tmp_path: Path, mo
         assert await asyncio.wait_for(again, 5) is None
 
 
-def test_a_process_that_ends_says_nothing_of_it() -> None:
-    # Whatever is left is taken apart in any order then.
-    program = """
-import asyncio, builtins
-from laneway.stores.sqlite import kernel
-loop = asyncio.new_event_loop()
-builtins.kept = kernel, loop, kernel.kernel_of(loop)  # longer than what its module knows
-assert builtins.kept[2]
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
-    assert ended.stderr == ""
-
-
 # The store
 
 
