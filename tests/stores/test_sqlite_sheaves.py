@@ -349,6 +349,16 @@ async def test_a_line_break_is_kept_by_not_binding_it(path: Path, store: SQLiteS
     assert (await store.get("r-0007")).args == {"number": 7}
 
 
+@pytest.mark.usefixtures("awake")
+async def test_large_arguments_are_not_bound(path: Path, store: SQLiteStore) -> None:
+    # Ten thousand of them would keep whoever looks next, and the file, for seconds.
+    await store.submit(alike(20, "a", args=lambda _: "1" * sheaves.LARGE))
+    assert bound(path) == (20, 0)
+    await store.submit(alike(20, "b", args=lambda _: "1" * (sheaves.LARGE + 1)))
+    assert bound(path) == (0, 40)
+    await check_invariants(store, logs=False)
+
+
 # Ends
 
 
