@@ -186,6 +186,26 @@ async def test_what_is_bound_is_unbound_when_nobody_asks_for_anything(path: Path
     await check_invariants(store, logs=False)
 
 
+async def test_nobody_waits_for_a_locked_file_only_to_unbind(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever came meanwhile would wait for that, and then for the lock.
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_LULL", 60.0)
+        await store.submit(alike(20))
+        await at_rest(store)
+    with locked(path):
+        store._presence.writer.nudge()
+        looks = []
+        for _ in range(100):
+            looks.append(store._presence.writer.busy.locked())
+            await asyncio.sleep(0.002)
+        assert sum(looks) < 50
+        assert bound(path)[0] == 20
+    await until(lambda: bound(path) == (0, 20))
+    await check_invariants(store, logs=False)
+
+
 @pytest.mark.usefixtures("awake")
 async def test_a_store_that_is_closed_leaves_nothing_bound(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
@@ -347,6 +367,16 @@ async def test_a_line_break_is_kept_by_not_binding_it(path: Path, store: SQLiteS
     await store.submit(alike(20, args=lambda number: f'{{"number":\n{number}}}'))
     assert bound(path) == (0, 20)
     assert (await store.get("r-0007")).args == {"number": 7}
+
+
+@pytest.mark.usefixtures("awake")
+async def test_large_arguments_are_not_bound(path: Path, store: SQLiteStore) -> None:
+    # Ten thousand of them would keep whoever looks next, and the file, for seconds.
+    await store.submit(alike(20, "a", args=lambda _: "1" * sheaves.LARGE))
+    assert bound(path) == (20, 0)
+    await store.submit(alike(20, "b", args=lambda _: "1" * (sheaves.LARGE + 1)))
+    assert bound(path) == (0, 40)
+    await check_invariants(store, logs=False)
 
 
 # Ends

@@ -29,7 +29,8 @@ from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.statements import Row
 
 TOGETHER = 8  # fewer runs are not worth a sheaf, unless there is one already
-MOST = 10_000  # runs: to unbind them takes some 20 ms
+MOST = 10_000  # runs: to unbind them takes some 20 ms, and 60 if they are
+LARGE = 500  # characters of arguments, on average; more are mostly data, which is better written once
 
 
 class NotHereError(Exception):
@@ -73,6 +74,8 @@ class BindingDatabase(SQLiteDatabase):
         if is_known or not is_worth_it or first - oldest + count > MOST:
             return False
         lines, texts = "\n".join(ids), "\n".join(args)
+        if len(texts) > count * (LARGE + 1):
+            return False
         if lines.count("\n") != count - 1 or texts.count("\n") != count - 1 or not all(map(lt, ids, ids[1:])):
             return False
         if oldest == first:

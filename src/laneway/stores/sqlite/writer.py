@@ -101,11 +101,16 @@ class SQLiteWriter(Writer):
         return _LULL if self._is_watched else None
 
     def settle_down(self) -> None:
-        """Unbind what is bound; if that cannot be, somebody else will."""
-        if self._sheaves.some and self._db is not None and (self._stopped or time.monotonic() > self._begun + _LULL):
+        """Unbind what is bound; if that cannot be, it is tried again, or somebody else will."""
+        if self._sheaves.some and self._db is not None and (self._stopped or self._begun_to_settle(self._db)):
             nothing = Ask(lambda _: None, None, Effects(durable=False))
             with contextlib.suppress(StoreError):
                 self.transact([nothing])
+
+    def _begun_to_settle(self, db: sqlite3.Connection) -> bool:
+        # Not while another has the lock: whoever comes meanwhile would wait for it twice.
+        is_quiet = time.monotonic() > self._begun + _LULL
+        return is_quiet and self._lost is None and not self._broke_off and self._begun_at_once(db)
 
     def look(self) -> bool:
         """Tell whether anybody else has committed since this was last asked. From any thread; it never waits.
