@@ -26,6 +26,7 @@ from laneway.core.policy import Lane
 from laneway.core.run import Alike, Receipt, RunFilter
 from laneway.core.step import Step
 from laneway.stores.sqlite import SQLiteStore, examining, sheaves, syncing, writer
+from laneway.stores.sqlite.backup import back_up
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.sheaves import BindingDatabase, Sheaves, unbind_all
@@ -418,6 +419,17 @@ async def test_what_has_a_receipt_is_there_after_a_power_cut_though_it_was_bound
     assert {run.id for run in await left.runs(ALL, limit=1000)} == set(given)
     await check_invariants(left, logs=False)
     await left.close()
+
+
+@pytest.mark.usefixtures("awake")
+async def test_a_backup_has_what_was_bound(path: Path, store: SQLiteStore, clock: FakeClock, tmp_path: Path) -> None:
+    await store.submit(alike(20))
+    back_up(path, tmp_path / "backup.db")
+    assert bound(tmp_path / "backup.db") == (20, 0)
+    copy = SQLiteStore(tmp_path / "backup.db", clock)
+    assert await copy.count() == {"pending": 20}
+    await check_invariants(copy, logs=False)
+    await copy.close()
 
 
 @pytest.mark.usefixtures("awake")

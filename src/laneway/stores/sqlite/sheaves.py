@@ -29,7 +29,7 @@ from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.statements import Row
 
 TOGETHER = 8  # fewer runs are not worth a sheaf, unless there is one already
-MOST = 10_000  # runs: to unbind them takes some 20 ms, and 60 if they are
+MOST = 10_000  # runs: to unbind them takes some 20 ms, or 60 if they are as large as may be
 LARGE = 500  # characters of arguments, on average; more are mostly data, which is better written once
 
 
