@@ -261,8 +261,9 @@ async def test_a_follow_up_waits_its_turn_in_the_session(app: Scheduler) -> None
         if text == "first":
             ctx.submit("work", {"text": "left behind"})
 
+    # Before anybody works: the first must not have ended when the second comes.
+    runs = [await app.submit("work", {"text": text}, session="chat") for text in ("first", "second")]
     async with app.running():
-        runs = [await app.submit("work", {"text": text}, session="chat") for text in ("first", "second")]
         for run in runs:
             await soon(app.wait(run))
         [behind] = await left(app, runs[0].run_id)
