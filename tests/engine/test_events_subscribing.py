@@ -424,7 +424,7 @@ async def test_an_old_worker_that_lingers_does_not_silence_the_new_one(app: Sche
         let_go.wait(30)
 
     work = talk(app)
-    app.subscribe(lambda event: heard.append(f"{event.run_id[-4:]} {event.kind}"))
+    app.subscribe(lambda event: heard.append(f"{event.run_id} {event.kind}"))
     async with app.running():
         old = await stuck.submit()
         await until(lambda: len(heard) == 1)
@@ -434,10 +434,10 @@ async def test_an_old_worker_that_lingers_does_not_silence_the_new_one(app: Sche
         await lingerers()
         new = await work.submit()
         await soon(app.wait(new))
-        await until(lambda: f"{new.run_id[-4:]} done" in heard)
+        await until(lambda: f"{new.run_id} done" in heard)
 
-    assert [line.split()[1] for line in heard if line.startswith(new.run_id[-4:])] == STORY
-    assert heard[0] == f"{old.run_id[-4:]} started"
+    assert [line.split()[1] for line in heard if line.startswith(new.run_id)] == STORY
+    assert heard[0] == f"{old.run_id} started"
 
 
 async def test_nobody_is_asked_anything_while_nobody_subscribes(lossy: Scheduler, watched: WatchedStore) -> None:
