@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from laneway import Scheduler
 from laneway.core.states import RunState
+from laneway.engine.ids import new_run_id
 
 HOUR = 3600
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(params=[HOUR, -HOUR], ids=["ahead", "behind"])
-def off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def off(request: pytest.FixtureRequest) -> Iterator[int]:
     """Set the clock of this process, and of nobody else; by so many seconds."""
     off: int = request.param
     seconds, nanoseconds = time.time, time.time_ns
-    monkeypatch.setattr(time, "time", lambda: seconds() + off)
-    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + off * 10**9)
-    return off
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: seconds() + off)
+        patch.setattr(time, "time_ns", lambda: nanoseconds() + off * 10**9)
+        yield off
+    # Ids never go back: they would be counted in one and the same millisecond for the next hour.
+    new_run_id._forget()
 
 
 @pytest.fixture(params=["redis_url", "postgres_url"], ids=["redis", "postgres"])
