@@ -9,14 +9,13 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from laneway.core.run import Alike
+from laneway.core.run import Alike, Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, kernel
 from laneway.stores.sqlite.checkpoints import PAGES
@@ -57,6 +56,26 @@ def slow_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[OSError |
     monkeypatch.setattr(KernelSync, "begin", begin)
     if not told:
         tell(None)
+
+
+async def begun(store: SQLiteStore) -> asyncio.Task[list[Receipt]]:
+    """Submit a run, and return when the kernel waits for the disk."""
+    receipt = asyncio.create_task(store.submit([new_run("a")]))
+    await until(lambda: not store._presence.writer._wait.is_over)
+    return receipt
+
+
+def abandoned(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submit a run on a loop that is closed before it hears of the disk."""
+
+    async def abandon() -> None:
+        await store.open()
+        await at_rest(store)
+        assert not (await begun(store)).done()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelSync, "begin", lambda *_: True)  # and never a word
+        asyncio.run(abandon())
 
 
 def failed() -> OSError:
@@ -236,8 +255,7 @@ async def test_a_failure_is_heard_also_if_nobody_waits_for_it_any_more(
 ) -> None:
     await at_rest(store)
     with slow_kernel(monkeypatch) as tell:
-        receipt = asyncio.create_task(store.submit([new_run("a")]))
-        await asyncio.sleep(0.01)
+        receipt = await begun(store)
         receipt.cancel()
         await asyncio.wait([receipt])
         assert receipt.cancelled()
@@ -252,8 +270,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_store_at_rest(
 ) -> None:
     await at_rest(store)
     with slow_kernel(monkeypatch) as tell:
-        receipt = asyncio.create_task(store.submit([new_run("a")]))
-        await asyncio.sleep(0.01)
+        receipt = await begun(store)
         receipt.cancel()
         await asyncio.wait([receipt])
         assert not store._presence.writer._rests
@@ -268,22 +285,13 @@ def test_a_loop_that_was_closed_meanwhile_holds_up_nobody(
 ) -> None:
     store = SQLiteStore(path, clock)
 
-    async def abandon() -> None:
-        await store.open()
-        await at_rest(store)
-        receipt = asyncio.create_task(store.submit([new_run("a")]))
-        await asyncio.sleep(0.01)
-        assert not receipt.done()
-
     async def go_on() -> None:
         assert store._presence.writer._rests
         await store.submit([new_run("b")])
         assert await store.count() == {"pending": 2}
         await store.close()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(KernelSync, "begin", lambda *_: True)  # and never a word
-        asyncio.run(abandon())
+    abandoned(store, monkeypatch)
     asyncio.run(go_on())
 
 
@@ -294,8 +302,7 @@ async def test_a_store_that_is_closed_meanwhile_gives_the_receipt(
     await store.open()
     await at_rest(store)
     with slow_kernel(monkeypatch) as tell:
-        receipt = asyncio.create_task(store.submit([new_run("a")]))
-        await asyncio.sleep(0.01)
+        receipt = await begun(store)
         await store.close()
         assert not receipt.done()
         tell(None)
@@ -363,13 +370,6 @@ def test_what_an_abandoned_loop_was_not_told_is_asked_again_by_the_thread(
 ) -> None:
     store = SQLiteStore(path, clock)
 
-    async def abandon() -> None:
-        await store.open()
-        await at_rest(store)
-        receipt = asyncio.create_task(store.submit([new_run("a")]))
-        await asyncio.sleep(0.01)
-        assert not receipt.done()
-
     async def go_on() -> None:
         await store.submit([new_run("b")])
         assert len(syncs) == 1
@@ -378,16 +378,12 @@ def test_what_an_abandoned_loop_was_not_told_is_asked_again_by_the_thread(
         assert len(syncs) == 1
         await store.close()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(KernelSync, "begin", lambda *_: True)
-        asyncio.run(abandon())
+    abandoned(store, monkeypatch)
     asyncio.run(go_on())
 
 
 async def test_the_log_is_moved_though_the_thread_is_never_asked(path: Path, store: SQLiteStore) -> None:
     await at_rest(store)
-    loop = threading.current_thread()
-    assert loop is threading.main_thread()
     for nth in range(2000):
         await store.submit([new_run(f"r{nth:04d}")])
     log = path.with_name(f"{path.name}-wal")

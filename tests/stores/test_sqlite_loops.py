@@ -6,9 +6,11 @@ import asyncio
 import sqlite3
 import sys
 import threading
+from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -219,32 +221,38 @@ async def test_ctrl_c_between_the_lock_and_the_work_leaves_no_transaction_behind
     assert await store.count() == {"pending": 1}
 
 
+def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
+    """Begin to submit, and press Ctrl-C after so many calls; tell whether there were as many."""
+    left = after
+
+    def interrupt(_: FrameType, event: str, __: object) -> None:
+        # Python looks for signals when a call of its own begins, and when one of C has ended.
+        nonlocal left
+        if event in {"call", "c_return"}:
+            left -= 1
+            if left < 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        submission.send(None)
+        return left < 0
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+        submission.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
 async def test_ctrl_c_wherever_it_comes_leaves_the_writer_free(store: SQLiteStore) -> None:
     desk, moment, is_over = store._presence.writer, 0, False
     while not is_over:
         await at_rest(store)
-        left, moment = moment, moment + 1
+        moment += 1
 
-        def interrupt(_: FrameType, event: str, __: object) -> None:
-            # Python looks for signals when a call of its own begins, and when one of C has ended.
-            nonlocal left
-            if event in {"call", "c_return"}:
-                left -= 1
-                if left < 0:
-                    sys.setprofile(None)
-                    raise KeyboardInterrupt
-
-        submission = store.submit([new_run(f"a{moment}")])
-        sys.setprofile(interrupt)
-        try:
-            submission.send(None)
-            is_over = left >= 0
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
-            submission.close()
+        is_over = not interrupted(store.submit([new_run(f"a{moment}")]), moment - 1)
         await until(lambda: not desk.busy.locked())
         await asyncio.wait_for(store.submit([new_run(f"b{moment}")]), 5)
     assert moment > 50
@@ -259,30 +267,13 @@ async def test_ctrl_c_while_a_loop_leaves_its_work_to_the_thread_leaves_no_trans
     monkeypatch.setattr(writer, "_LULL", 60.0)
     desk, moment, is_over = store._presence.writer, 0, False
     while not is_over:
-        left, moment = moment, moment + 1
+        moment += 1
         ids = [f"{moment:04d}-{nth}" for nth in range(10)]
         await at_rest(store)
         await store.submit(Alike("task", "main", ids, ["1"] * 10))
         await at_rest(store)
 
-        def interrupt(_: FrameType, event: str, __: object) -> None:
-            nonlocal left
-            if event in {"call", "c_return"}:
-                left -= 1
-                if left < 0:
-                    sys.setprofile(None)
-                    raise KeyboardInterrupt
-
-        submission = store.submit([new_run(f"0000-{moment:04d}")])
-        sys.setprofile(interrupt)
-        try:
-            submission.send(None)
-            is_over = left >= 0
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
-            submission.close()
+        is_over = not interrupted(store.submit([new_run(f"0000-{moment:04d}")]), moment - 1)
         await until(lambda: not desk.busy.locked())
         assert desk._db is None or not desk._db.in_transaction, moment
         await asyncio.wait_for(store.count(), 5)

@@ -7,19 +7,18 @@ from being read is left out and named among the damage.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite.connection import Place, connect, connect_to_look, layout_of, newest_layout, translated
-from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
-from laneway.stores.sqlite.reader import TRIES
-from laneway.stores.sqlite.sheaves import unbind_all
+from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.sheaves import begin_whole, unbind_all
 from laneway.stores.tables import checking, reading
 
 _ENGINE = f"SQLite {sqlite3.sqlite_version}"
@@ -31,8 +30,7 @@ def examine(place: Place, *, deep: bool) -> Examination:
     try:
         with closing(connect_to_look(place)) as db:
             layout = layout_of(db, place)
-            db.execute("BEGIN")
-            is_whole = layout != newest_layout() or _is_whole(db, place)
+            is_whole = _begin(db, place, layout)
             return _examined(db, place, layout, deep=deep, is_whole=is_whole)
     except (sqlite3.Error, StoreError) as error:
         cause = error if isinstance(error, sqlite3.Error) else error.__cause__
@@ -44,33 +42,23 @@ def examine(place: Place, *, deep: bool) -> Examination:
         raise
 
 
-def _is_whole(db: sqlite3.Connection, place: Place) -> bool:
-    """Go on to a snapshot in which nothing is bound, and tell whether there is one."""
-    for _ in range(TRIES):
-        if not _is_bound(db):
-            return True
-        # Race: by the next snapshot others may have bound more.
-        db.execute("COMMIT")
-        is_unbound = _unbind(place)
+def _begin(db: sqlite3.Connection, place: Place, layout: int) -> bool:
+    """Begin a snapshot, and tell whether runs can be counted in it: nothing is bound."""
+    try:
+        if layout == newest_layout():
+            return begin_whole(db, partial(_unbind, place))
+    except (sqlite3.Error, StoreError):
+        pass  # locked, or damaged, which will be told
+    if not db.in_transaction:
         db.execute("BEGIN")
-        if not is_unbound:
-            break
-    return not _is_bound(db)
-
-
-def _is_bound(db: sqlite3.Connection) -> bool:
-    with contextlib.suppress(sqlite3.Error):  # what is damaged will be told
-        return bool(db.execute(TEXTS["sheaves.is_any"]).fetchone()[0])
     return False
 
 
-def _unbind(place: Place) -> bool:
-    with contextlib.suppress(sqlite3.Error, StoreError), closing(connect(place)) as writer:
+def _unbind(place: Place) -> None:
+    with closing(connect(place)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         unbind_all(SQLiteDatabase(writer, lambda: 0))
         writer.execute("COMMIT")
-        return True
-    return False
 
 
 def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool, is_whole: bool) -> Examination:

@@ -37,9 +37,7 @@ class KernelSync:
     """Syncs files for one loop, one at a time. Only for that loop's thread. It is gone with its loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to listen. Raises OSError or NotImplementedError where that cannot be."""
-        if not CAN_ASK:
-            raise NotImplementedError
+        """Begin to listen. Raises OSError where the kernel cannot, NotImplementedError where the loop cannot."""
         self._pid = os.getpid()
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._call.restype = ctypes.c_long
@@ -103,8 +101,9 @@ def kernel_of(loop: asyncio.AbstractEventLoop) -> KernelSync | None:
     """Return what syncs files for this loop, which is the running one, if anything can."""
     if loop not in _OF_LOOPS:
         _OF_LOOPS[loop] = None
-        with contextlib.suppress(OSError, NotImplementedError):
-            _OF_LOOPS[loop] = KernelSync(loop)
+        if CAN_ASK:
+            with contextlib.suppress(OSError, NotImplementedError):
+                _OF_LOOPS[loop] = KernelSync(loop)
     return _OF_LOOPS[loop]
 
 

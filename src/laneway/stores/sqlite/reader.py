@@ -14,9 +14,8 @@ from typing import Any
 from laneway.errors import StoreError, UnknownRun
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.sheaves import begin_whole
 from laneway.stores.tables.desk import Ask, Desk, Work
-
-TRIES = 20  # to have a snapshot in which nothing is bound: that takes a moment without submissions
 
 
 class SQLiteReader(Desk):
@@ -47,15 +46,8 @@ class SQLiteReader(Desk):
 
     def _answer(self, question: Work[Any]) -> Any:
         db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
-        db.raw.execute("BEGIN")
         try:
-            for _ in range(TRIES):
-                if not db.execute("sheaves.is_any").fetchone()[0]:
-                    break
-                # Race: by the next snapshot others may have bound more.
-                db.raw.execute("COMMIT")
-                self._unbind()
-                db.raw.execute("BEGIN")
+            begin_whole(db.raw, self._unbind)
             return question(db)
         finally:
             if db.raw.in_transaction:

@@ -25,12 +25,13 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import lt
 
-from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.tables.statements import Row
 
 TOGETHER = 8  # fewer runs are not worth a sheaf, unless there is one already
 MOST = 10_000  # runs: to unbind them takes some 20 ms, or 60 if they are as large as may be
 LARGE = 500  # characters of arguments, on average; more are mostly data, which is better written once
+TRIES = 20  # to have a snapshot in which nothing is bound: that takes a moment without submissions
 
 
 class NotHereError(Exception):
@@ -87,7 +88,7 @@ class BindingDatabase(SQLiteDatabase):
     def unbind(self) -> bool:
         """Write what is bound as runs of their own; tell whether there was any."""
         if self._sheaves.some is not False:
-            [self._sheaves.some] = map(bool, self.execute("sheaves.is_any").fetchone())
+            self._sheaves.some = _is_any(self.raw)
         if not self._sheaves.some:
             return False
         if self._sheaves.hurried:
@@ -95,6 +96,23 @@ class BindingDatabase(SQLiteDatabase):
         unbind_all(self)
         self._sheaves.some = False
         return True
+
+
+def begin_whole(db: sqlite3.Connection, unbind: Callable[[], None]) -> bool:
+    """Begin a snapshot in which nothing is bound, and tell whether there is one. Raises what `unbind` does."""
+    for _ in range(TRIES):
+        db.execute("BEGIN")
+        if not _is_any(db):
+            return True
+        # Race: by the next snapshot others may have bound more.
+        db.execute("COMMIT")
+        unbind()
+    db.execute("BEGIN")
+    return not _is_any(db)
+
+
+def _is_any(db: sqlite3.Connection) -> bool:
+    return bool(db.execute(TEXTS["sheaves.is_any"]).fetchone()[0])
 
 
 def unbind_all(db: SQLiteDatabase) -> None:

@@ -6,7 +6,9 @@ all of them durable; only then are they answered, and wake-ups sent. A batch of 
 committed without the fsync: a machine that crashes takes along the worker it was answered to.
 
 **Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
-for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
+for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock;
+many at once as one row (`sheaves`), which any other work unbinds first. On Linux the kernel waits and tells that loop
+(`kernel`), elsewhere this thread does.
 What turns out to have changed other runs is undone and done again with the fsync: nobody may see that before.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
