@@ -6,7 +6,7 @@
 **What seldom changes** is kept from one transaction to the next: an answer holds until a table is written that it
 reads. The texts tell which those are, and the writer whether anybody else has written.
 
-**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `many`.
+**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `unnest`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from laneway.stores.postgres import arrays
-from laneway.stores.postgres.many import for_many
 from laneway.stores.postgres.pipe import Found, Pipe
 from laneway.stores.postgres.session import WHOLE
+from laneway.stores.postgres.unnest import for_rows
 from laneway.stores.tables.database import Answer, DuplicateError, Question
 from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 
@@ -196,7 +196,7 @@ class PostgresDatabase:
         return text
 
     def _send_many(self, query: str, rows: Sequence[Row]) -> Found:
-        found = self.pipe.send(*for_many(query, rows))
+        found = self.pipe.send(*for_rows(query, rows))
         self.pipe.flush()  # the server can begin
         return found
 
