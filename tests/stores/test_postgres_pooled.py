@@ -30,7 +30,7 @@ def standby(primary: PostgresServer) -> Iterator[PostgresStandby]:
         yield standby
 
 
-async def test_what_was_kept_does_not_hold_for_a_server_that_stands_in_for_another(
+async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for_another(
     primary: PostgresServer, standby: PostgresStandby
 ) -> None:
     async with opened(primary.url, "pooled=yes") as store:
