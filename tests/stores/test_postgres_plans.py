@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect
-from laneway.stores.postgres.database import TEXTS
-from laneway.stores.postgres.session import set_up
-from laneway.stores.postgres.unnest import unnested
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect
+from laneway.stores.postgres.server.settings import set_up
+from laneway.stores.postgres.transactions.database import TEXTS
+from laneway.stores.postgres.transactions.unnest import unnested
 from tests.stores.postgres_rows import ROWS
 
 # As long as the lists of lanes and workers, and of what is paused or set aside in them: one may be read whole.

@@ -9,8 +9,8 @@ import pytest
 
 from laneway.errors import StoreError
 from laneway.ports.gates import Held
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
 from laneway.testing import Hand, new_run
 from laneway.testing.servers import PostgresServer, PostgresStandby, postgres_server, postgres_standby
 from tests.stores.postgres_tools import opened, until, with_parameter

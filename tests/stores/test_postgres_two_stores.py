@@ -10,7 +10,7 @@ import pytest
 
 from laneway.core.policy import Rule, SessionPolicy
 from laneway.ports.gates import Held
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import Hand, new_run
 from tests.stores.postgres_tools import opened
 

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.unnest import for_rows
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.transactions.database import PostgresDatabase
+from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.statements import Row
 from tests.stores.postgres_tools import undone
 

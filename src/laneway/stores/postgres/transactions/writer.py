@@ -22,13 +22,13 @@ import psycopg
 from psycopg import errors as pg
 
 from laneway.errors import LanewayError, StoreUnavailable
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect, explained
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.inbox import take_in
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
-from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
+from laneway.stores.postgres.inbox.intake import take_in
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect, explained
+from laneway.stores.postgres.server.errors import AGAIN, is_answer, meant, was_cut
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.settings import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.lending import lend, only_wake, written

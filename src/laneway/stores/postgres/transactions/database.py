@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from laneway.stores.postgres import arrays
-from laneway.stores.postgres.pipe import Found, Pipe
-from laneway.stores.postgres.session import WHOLE
-from laneway.stores.postgres.unnest import for_rows
+from laneway.stores.postgres.server import arrays
+from laneway.stores.postgres.server.pipeline import Found, Pipe
+from laneway.stores.postgres.server.settings import WHOLE
+from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.database import Answer, DuplicateError, Question
 from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 
@@ -43,7 +43,7 @@ def _numbered(text: str) -> Text:
     return Text(query, names, frozenset(read), frozenset(_WRITTEN.findall(query)))
 
 
-TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
+TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres").items()}
 
 
 class PostgresDatabase:

@@ -10,7 +10,7 @@ has seen a hundred thousand rows, and not how few of them are wanted, believes o
 
 from __future__ import annotations
 
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 
 _IDLE = 5000  # ms: a process that stands still while it has the lock is cut off after so long
 

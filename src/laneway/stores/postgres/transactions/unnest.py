@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from laneway.stores.postgres.arrays import ARRAYS
+from laneway.stores.postgres.server.arrays import ARRAYS
 from laneway.stores.tables.statements import Row
 
 _VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
