@@ -162,8 +162,8 @@ async def test_behind_a_pooler_a_worker_looks_once_a_second_and_nothing_is_prepa
 
         assert not store._here.hears
         for presence in (store._here, other._here):
-            for desk in (presence.writer, presence.reader):
-                assert desk._link is None or not desk._link.prepared, "nothing is prepared"
+            for link in (presence.writer.connection.link, presence.reader._link):
+                assert link is None or not link.prepared, "nothing is prepared"
         query = "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         assert own.execute(query) == []
         assert took < 5
