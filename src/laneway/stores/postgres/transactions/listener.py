@@ -1,4 +1,4 @@
-"""Hearing what other processes say: wake-ups for workers of this one, and that events were written.
+"""Listener what other processes say: wake-ups for workers of this one, and that events were written.
 
 One thread, one connection that listens and does little else. What is said while it is not connected is lost, so each
 time it has begun to listen, and while it cannot, everybody here is told that something may have been missed. Behind a
@@ -37,7 +37,7 @@ _LEAVE = "DELETE FROM {0}.watcher WHERE id = '%s'"
 log = logging.getLogger("laneway.postgres")
 
 
-class Hearing(Holder):
+class Listener(Holder):
     """Listens on the process's own channel, and on that of news once somebody attends to it."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Hearing(Holder):
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
                 self._ends = socket.socketpair()
-                self._thread = threading.Thread(target=self._serve, name="laneway-postgres-hearing", daemon=True)
+                self._thread = threading.Thread(target=self._serve, name="laneway-postgres-listener", daemon=True)
                 self._thread.start()
 
     def wait(self) -> None:

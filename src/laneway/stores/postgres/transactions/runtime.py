@@ -7,14 +7,14 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.transactions.listener import Hearing
+from laneway.stores.postgres.transactions.listener import Listener
 from laneway.stores.postgres.transactions.reader import PostgresReader
 from laneway.stores.postgres.transactions.writer import PostgresWriter
 from laneway.stores.tables.effects import Lender, Woken
 from laneway.stores.tables.presence import Presence
 
 
-class PostgresPresence(Presence):
+class PostgresRuntime(Presence):
     """The threads and connections of a store in this process. `now` is None where the server's clock is right."""
 
     writer: PostgresWriter
@@ -23,7 +23,7 @@ class PostgresPresence(Presence):
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__()
         self._pooled, channel = address.pooled, f"laneway_{uuid4().hex}"
-        self._hearing = Hearing(address, channel, self.hear, self.tell_watchers, self._missed)
+        self._listener = Listener(address, channel, self.hear, self.tell_watchers, self._missed)
         self.writer = PostgresWriter(
             address, now, self._wake_here, self.tell_watchers, self.is_there, self._far, channel
         )
@@ -32,24 +32,24 @@ class PostgresPresence(Presence):
     @property
     def hears(self) -> bool:
         """Tell whether wake-ups reach this process."""
-        return self._hearing.hears
+        return self._listener.hears
 
     def address(self) -> str | None:
         """Listen for wake-ups; return the channel."""
-        self._hearing.start()
-        return self._hearing.channel
+        self._listener.start()
+        return self._listener.channel
 
     async def settle(self) -> None:
         """Wait until wake-ups reach this process: before that, nobody may count on one."""
-        await asyncio.to_thread(self._hearing.wait)
+        await asyncio.to_thread(self._listener.wait)
 
     def attend(self) -> None:
         """Listen for news of events."""
-        self._hearing.attend()
+        self._listener.attend()
 
     def fall_silent(self) -> None:
         """Listen no more."""
-        self._hearing.stop()
+        self._listener.stop()
 
     def is_there(self, lender: Lender) -> bool:
         """Tell whether a worker is seen to live, and what it lends is known to be so.
