@@ -21,10 +21,11 @@ from laneway.stores.sqlite import SQLiteStore, kernel
 from laneway.stores.sqlite.checkpoints import PAGES
 from laneway.stores.sqlite.kernel import Done, KernelSync, kernel_of
 from laneway.stores.tables.desk import Ask
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.slow_disks import at_rest
 from tests.stores.test_sqlite_sheaves import alike, bound
+from tests.support.invariants import check_invariants
 
 pytestmark = [
     pytest.mark.usefixtures("patient", "asked_kernel"),

@@ -13,8 +13,9 @@ import pytest
 from laneway.core.states import TERMINAL
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.layouts import OLD, as_layout
+from tests.support.invariants import all_runs, check_drains, check_invariants
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
 

@@ -32,11 +32,12 @@ from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.sheaves import BindingDatabase, Sheaves, unbind_all
 from laneway.stores.tables import liveness, ruling, stepping, submitting
 from laneway.stores.tables.effects import Effects
-from laneway.testing import FakeClock, Hand, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
 from tests.engine.support import until
 from tests.stores.behind import locked
 from tests.stores.slow_disks import at_rest, real_sync
 from tests.stores.test_sqlite_plain import INCARNATION, tables
+from tests.support.invariants import check_invariants
 
 pytestmark = pytest.mark.usefixtures("patient")
 
