@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.run import Alike, Receipt
+from laneway.core.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, kernel
 from laneway.stores.sqlite.checkpoints import PAGES
@@ -24,7 +24,6 @@ from laneway.stores.tables.desk import Ask
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.slow_disks import at_rest
-from tests.stores.test_sqlite_sheaves import alike, bound
 
 pytestmark = [
     pytest.mark.usefixtures("patient", "asked_kernel"),
@@ -389,22 +388,3 @@ async def test_the_log_is_moved_though_the_thread_is_never_asked(path: Path, sto
     log = path.with_name(f"{path.name}-wal")
     assert log.stat().st_size < 3 * PAGES * 4096
     assert await store.count() == {"pending": 2000}
-
-
-async def test_what_is_bound_is_unbound_though_the_thread_is_never_asked(path: Path, store: SQLiteStore) -> None:
-    await at_rest(store)
-    await store.submit(alike(20))
-    assert bound(path)[0] == 20
-    await until(lambda: bound(path) == (0, 20))
-
-
-async def test_while_submissions_come_one_after_another_nothing_is_unbound(path: Path, store: SQLiteStore) -> None:
-    await at_rest(store)
-    most = 0
-    for nth in range(60):
-        ids = [f"{nth:02d}-{each:02d}" for each in range(10)]
-        await store.submit(Alike("work", "main", ids, ["1"] * 10))
-        await asyncio.sleep(0.002)  # 120 ms together: several times as long as a lull
-        most = max(most, bound(path)[0])
-    assert most > 200
-    await check_invariants(store, logs=False)

@@ -128,18 +128,11 @@ class Desk(Holder):
         """Do what can wait until the answers are given."""
 
     def nudge(self) -> None:
-        """Have the thread look for chores, and how long its patience is. From any thread."""
+        """Have the thread look for chores. From any thread."""
         nothing = Ask(lambda _: None, None, None)
         nothing.is_done = True
         with contextlib.suppress(StoreUnavailable):
             self._put(nothing)
-
-    def patience(self) -> float | None:
-        """For how many seconds nobody has to ask for anything before it `settles down`; None: it does not."""
-        return None
-
-    def settle_down(self) -> None:
-        """Do what can wait until nobody has asked for anything for a while."""
 
     def _put(self, ask: Ask) -> None:
         with self._lock:
@@ -192,17 +185,14 @@ class Desk(Holder):
                     self._lying -= len(batch)
                 _answer(batch)
                 self._tidy_up()
-            elif going:
-                self._tidy(self.settle_down)
-        self._tidy(self.settle_down)
         with self.busy, contextlib.suppress(Exception):
             self.let_go()
 
     def _everything(self) -> tuple[list[Ask], bool]:
-        """Return what lies there, once anything does or patience is at its end; and whether to go on."""
+        """Return what lies there, once anything does; and whether to go on."""
         batch: list[Ask] = []
         with contextlib.suppress(Empty):
-            ask = self._queue.get(timeout=self.patience())
+            ask = self._queue.get()
             while ask is not None:
                 batch.append(ask)
                 ask = self._queue.get_nowait()
@@ -220,13 +210,11 @@ class Desk(Holder):
                 ask.error = ask.error or error
 
     def _tidy_up(self) -> None:
-        if self.has_chores:
-            self._tidy(self.rest)
-
-    def _tidy(self, chore: Callable[[], None]) -> None:
+        if not self.has_chores:
+            return
         with self.busy:
             try:
-                chore()
+                self.rest()
             except Exception:
                 log.exception("%s could not tidy up", self._name)
 
