@@ -160,7 +160,7 @@ async def test_a_sync_after_the_store_was_closed_leaves_no_descriptor_behind(
         desk.finish([])
 
     assert len(syncs) == 2
-    assert desk._log._descriptors == []
+    assert desk._log._descriptor is None
 
 
 async def test_a_wrong_submission_is_undone_on_the_loop_as_well(

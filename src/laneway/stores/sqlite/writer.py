@@ -7,7 +7,7 @@ committed without the fsync: a machine that crashes takes along the worker it wa
 
 **Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
 for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
-On Linux the kernel waits and tells that loop (`kernel`), elsewhere this thread does.
+This thread waits for the disk.
 What turns out to have changed other runs is undone and done again with the fsync: nobody may see that before.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
@@ -33,7 +33,6 @@ from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.sqlite.kernel import LoopWait
 from laneway.stores.sqlite.syncing import CAN_SYNC, Log
 from laneway.stores.sqlite.turn import Turn
 from laneway.stores.tables.desk import Ask
@@ -78,8 +77,6 @@ class SQLiteWriter(Writer):
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._memory: Memory | None = None
         self._version = 0  # which others' commits that is true of
-        self._wait = LoopWait(self._waited)
-        self._lost: OSError | None = None  # why the disk did not take something, before it was seen what follows
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
@@ -143,9 +140,8 @@ class SQLiteWriter(Writer):
         if self._owes:
             return False  # Race: another loop has begun something, and is about to have the thread wait for it
         try:
-            if self._lost is not None or not self._begun_at_once(db) or not self._done_at_once(db, ask):
+            if not self._begun_at_once(db) or not self._done_at_once(db, ask):
                 return False
-            self._finish_here(ask)
         except BaseException:
             # Ctrl-C also comes in between: the next would go on with what was begun, and not wait for the disk.
             self._drop_connection()
@@ -163,22 +159,6 @@ class SQLiteWriter(Writer):
             return False
         return True
 
-    def _finish_here(self, ask: Ask) -> None:
-        """Have the kernel wait for the disk, and tell the loop, if it can."""
-        if self._owes and ask.loop is not None:
-            with contextlib.suppress(OSError):
-                ask.finishing = self._wait.begin(ask.loop, self._log.descriptor())
-            self._owes = ask.finishing is None
-
-    def _waited(self, error: OSError | None) -> None:
-        self._lost = self._lost or error  # the thread will say what follows; until then nothing is begun here
-        if error is not None or self.has_chores:
-            self.nudge()
-
-    @property
-    def _rests(self) -> bool:
-        return super()._rests and self._wait.is_over
-
     def transact(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
         try:
@@ -191,8 +171,6 @@ class SQLiteWriter(Writer):
             raise
 
     def _transact(self, batch: list[Ask], *, waits: bool = False) -> None:
-        if self._lost is not None:
-            self._lose()
         db = self._db = self._db or self._connect()
         begun = db.in_transaction
         if not begun:
@@ -235,21 +213,18 @@ class SQLiteWriter(Writer):
             try:
                 self._log.sync()
             except OSError as error:
-                self._lost = error
+                self._lose(error)
             if self._db is None:
                 self._log.close()  # Race: the store was closed since the commit
         self._owes = False
-        if self._lost is not None:
-            self._lose()
         if self._broke_off:
             # Race: also one that was begun on a loop, while another batch heard of it.
             for ask in batch:
                 if ask.error is None and ask.note is not None and ask.note.durable:
                     ask.error = self._gap("try again", maybe_done=True)
 
-    def _lose(self) -> None:
+    def _lose(self, error: OSError) -> None:
         """Take note that part of the log may never be on the disk."""
-        error, self._lost = self._lost, None
         log.error("%s: the disk did not take what was written", self._place.path, exc_info=error)
         self._broke_off = True
         self._drop_connection()
