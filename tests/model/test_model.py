@@ -15,7 +15,6 @@ from laneway.stores.postgres import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
-from tests.contract.binding import bound_if_possible
 from tests.model.machine import StoreFactory, compare_with_memory
 from tests.stores.postgres_links import links_kept
 from tests.support.many_doors import ManyDoors
@@ -101,13 +100,6 @@ def compared(factory: StoreFactory, part: int, share: int = 18) -> int:
 @in_parts
 def test_sqlite_answers_random_commands_as_memory_does(tmp_path: Path, empty_file: Path, part: int) -> None:
     assert compared(sqlite_in(tmp_path, empty_file), part) >= 450 * TIMES
-
-
-@pytest.mark.system
-@pytest.mark.timeout(900 * TIMES)
-def test_sqlite_that_binds_all_it_can_answers_random_commands_as_memory_does(tmp_path: Path, empty_file: Path) -> None:
-    with bound_if_possible():
-        assert compared(sqlite_in(tmp_path, empty_file), part=3) >= 450 * TIMES
 
 
 @pytest.mark.system
