@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.system
 def test_the_source_distribution_runs_the_suite_on_a_store_made_elsewhere(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     [archive] = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
