@@ -65,9 +65,9 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
-    """Make no thousands of items of a class only to leave all of them out."""
+    """Make no thousands of items of a file only to leave all of them out."""
     unwanted = collector.config.option.markexpr == "not chaos" and isinstance(obj, type)
-    return [] if unwanted and pytest.mark.chaos.mark in vars(obj).get("pytestmark", ()) else None
+    return [] if unwanted and collector.get_closest_marker("chaos") is not None else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

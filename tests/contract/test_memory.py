@@ -7,13 +7,12 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
-from tests.contract.suite import StoreContract
+from tests.contract.suite import *  # noqa: F403
 
 
-class TestMemoryStore(StoreContract):
-    @pytest.fixture
-    async def store(self, clock: FakeClock) -> AsyncIterator[Store]:
-        store = MemoryStore(clock)
-        await store.open()
-        yield store
-        await store.close()
+@pytest.fixture
+async def store(clock: FakeClock) -> AsyncIterator[Store]:
+    store = MemoryStore(clock)
+    await store.open()
+    yield store
+    await store.close()

@@ -1,4 +1,4 @@
-"""The Redis store keeps the contract, through two store objects in one namespace and alone."""
+"""The Redis store keeps the contract, through two store objects in one namespace."""
 
 from collections.abc import AsyncIterator
 
@@ -7,26 +7,13 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.redis import RedisStore
 from laneway.testing import FakeClock
-from tests.contract.suite import StoreContract
+from tests.contract.suite import *  # noqa: F403
 from tests.support.many_doors import ManyDoors
 
 
-class TestTwoRedisStoresInOneNamespace(StoreContract):
-    @pytest.fixture
-    async def store(self, clock: FakeClock, redis_url: str) -> AsyncIterator[Store]:
-        store = ManyDoors(*(RedisStore(redis_url, clock) for _ in range(2)))
-        await store.open()
-        yield store
-        await store.close()
-
-
-@pytest.mark.chaos
-class TestRedisStore(StoreContract):
-    """A store object remembers nothing between two calls, so one alone does what two do."""
-
-    @pytest.fixture
-    async def store(self, clock: FakeClock, redis_url: str) -> AsyncIterator[Store]:
-        store = RedisStore(redis_url, clock)
-        await store.open()
-        yield store
-        await store.close()
+@pytest.fixture
+async def store(clock: FakeClock, redis_url: str) -> AsyncIterator[Store]:
+    store = ManyDoors(*(RedisStore(redis_url, clock) for _ in range(2)))
+    await store.open()
+    yield store
+    await store.close()

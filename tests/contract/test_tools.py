@@ -1,7 +1,6 @@
 """The tools of `laneway.testing` do what the tests rely on."""
 
 import asyncio
-from collections import Counter
 from datetime import timedelta
 from random import Random
 
@@ -13,7 +12,6 @@ from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.contract.suite import StoreContract
 from tests.support.invariants import check_drains, check_invariants
 from tests.support.lossy_store import LossyStore
 
@@ -207,9 +205,3 @@ async def test_a_worker_that_rests_beside_work_is_seen(store: Store) -> None:
 
     with pytest.raises(AssertionError):
         await check_invariants(store)
-
-
-def test_no_part_of_the_contract_hides_a_test_of_another() -> None:
-    names = Counter(name for part in StoreContract.__mro__ for name in vars(part) if name.startswith("test_"))
-
-    assert [name for name, times in names.items() if times > 1] == []

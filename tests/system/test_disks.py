@@ -1,8 +1,8 @@
 """Disks that are full, files that cannot be written or are damaged: clear errors, and nothing accepted is lost.
 
 A full disk is a limit on the size of files, which holds for root as well; it meets the log, which is what grows. What
-may not be written is tried by a user who may not, whoever runs the tests. All of it is on a disk, though `make test`
-has other tests keep their files in memory.
+may not be written is tried by a process that obeys the modes of files, whoever runs the tests. All of it is on a disk,
+though `make test` has other tests keep their files in memory.
 """
 
 # ruff: noqa: ASYNC240 - a test's loop has nothing else to do while it looks at a file
@@ -37,6 +37,7 @@ from tests.system.journal import What
 pytestmark = [pytest.mark.system, time_limit()]
 
 Said = list[dict[str, Any]]
+NOBODY = 65534
 DISK = os.environ.get("LANEWAY_TEST_DISK")  # where temporary files are on a disk; None if they are anyway
 
 
@@ -181,7 +182,7 @@ async def test_a_file_that_cannot_be_written_is_refused_with_advice(stage: Stage
             file.chmod(0o444 if what != "folder" else 0o666)
         elsewhere.chmod(0o777 if what == "file" else 0o555)
 
-        [refused] = await visit(stage, nobody=True)
+        [refused] = await visit(stage, bound=True)
 
         elsewhere.chmod(0o755)
         for file in elsewhere.iterdir():
@@ -201,9 +202,12 @@ async def test_another_users_lock_file_is_no_hindrance(stage: Stage, elsewhere: 
     before = accepted(await visit(stage, count=3))
     elsewhere.chmod(0o777)
     stage.file.chmod(0o666)
-    (elsewhere / "laneway.db-lock").chmod(0o444)
+    lock = elsewhere / "laneway.db-lock"
+    lock.chmod(0o444)
+    if os.geteuid() == 0:
+        os.chown(lock, NOBODY, NOBODY)
 
-    said = await visit(stage, nobody=True)
+    said = await visit(stage, bound=True)
 
     assert len(accepted(said)) == 1
     assert await ids(stage) == before | accepted(said)

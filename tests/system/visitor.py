@@ -7,6 +7,7 @@ rest is what every caller of `submit` has.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import resource
@@ -15,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-import laneway.stores.sqlite  # noqa: F401 - imported now, because another user may not be able to read it
 from laneway import LanewayError, Scheduler
 from laneway.engine.clock import SystemClock
 
-NOBODY = 65534
+CAPABILITIES_V3 = 0x20080522  # the version of the two structures; see capset(2)
+MAY_WRITE_ANYTHING = 1 << 1  # CAP_DAC_OVERRIDE
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True):
     count: int = 1
     size: int = 10
     largest: int | None = None  # bytes a file may have, until a submission is refused; then, and once more, without
-    nobody: bool = False  # as a user who may do nothing, if this one may do everything
+    bound: bool = False  # to the modes of files, as every user but root is
 
 
 class ImpatientClock(SystemClock):
@@ -71,12 +72,23 @@ def limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
+def obey_modes() -> None:
+    """Let root write only what the modes of files let it write. It can still read this checkout, wherever that is."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(CAPABILITIES_V3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: the first 32 capabilities, then the others
+    if libc.capget(header, sets) == 0:
+        sets[0] &= ~MAY_WRITE_ANYTHING
+        sets[1] &= ~MAY_WRITE_ANYTHING
+        if libc.capset(header, sets) == 0:
+            return
+    raise OSError(ctypes.get_errno(), "root's capability cannot be dropped")
+
+
 if __name__ == "__main__":
     what = msgspec.json.decode(sys.argv[1], type=Plan)
     if what.largest is not None:
         limit_files(what.largest)
-    if what.nobody and os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+    if what.bound and os.geteuid() == 0:
+        obey_modes()
     asyncio.run(main(what))

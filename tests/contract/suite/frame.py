@@ -19,7 +19,7 @@ WIDE = 5000  # a limit that is not met
 
 
 class Part:
-    """A part of the contract."""
+    """One subject of the contract; the test file of a store gives the fixture `store`."""
 
     pytestmark = pytest.mark.asyncio
 
@@ -27,11 +27,6 @@ class Part:
     def clock(self) -> FakeClock:
         """The clock to give to the store."""
         return FakeClock()
-
-    @pytest.fixture
-    def store(self) -> Store:
-        """An open, empty store on that clock: the one thing a subclass must give."""
-        raise NotImplementedError("a subclass of StoreContract gives the `store` fixture: an open, empty store")
 
     @pytest_asyncio.fixture(autouse=True)
     async def nothing_is_wrong_or_stranded(self, store: Store, clock: FakeClock) -> AsyncIterator[None]:

@@ -40,7 +40,7 @@ async def fail(hand: Hand, store: Store, times: int = 2, **fields: str) -> None:
         await hand.fail(run)
 
 
-class Breakers(Part):
+class TestBreakers(Part):
     """A task's circuit: what opens it, what it holds, and what closes it."""
 
     @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from tests.contract.suite.attempts.settling import one_running
 from tests.contract.suite.frame import Part, ids, kinds
 
 
-class Checkpoints(Part):
+class TestCheckpoints(Part):
     """`Step.saved`, and the state that comes back."""
 
     async def test_the_newest_state_comes_back_with_the_next_claim(self, store: Store) -> None:
@@ -126,7 +126,7 @@ class Checkpoints(Part):
         assert await kinds(store, "a") == ["started", "log", "result", "done"]
 
 
-class TimeOuts(Part):
+class TestTimeOuts(Part):
     """`Step.overdue`."""
 
     async def test_whoever_ends_an_overdue_attempt_settles_it_as_timed_out(self, store: Store) -> None:
@@ -174,7 +174,7 @@ class TimeOuts(Part):
         assert await kinds(store, claimed.id) == ["started", "cancel_requested", "lapsed", "done"]
 
 
-class Requests(Part):
+class TestRequests(Part):
     """`StepReply.requests` and `RenewReply.requests`."""
 
     async def test_each_worker_is_told_of_its_own_until_they_are_settled(self, store: Store) -> None:

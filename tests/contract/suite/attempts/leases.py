@@ -37,7 +37,7 @@ async def dead_and_heir(store: Store, runs: int = 1) -> tuple[Hand, list[Claimed
     return dead, await dead.claim(runs), heir
 
 
-class Leases(Part):
+class TestLeases(Part):
     """`WorkerStore.register`, `renew`, `reclaim`, `leave` and `workers`."""
 
     async def test_workers_are_listed_oldest_first(self, store: Store, clock: FakeClock) -> None:

@@ -30,7 +30,7 @@ async def recalled(store: Store, run_id: str = "a") -> list[Memo]:
     return (await store.recall(run_id)).memos
 
 
-class Memos(Part):
+class TestMemos(Part):
     """`Saved.memo` and `MemoStore.recall`."""
 
     async def test_what_was_saved_is_recalled_in_order(self, store: Store) -> None:

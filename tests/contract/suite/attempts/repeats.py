@@ -46,7 +46,7 @@ async def step_until_answered(hand: Hand, step: Awaitable[StepReply]) -> StepRep
         return await until_answered(hand.repeat_last)
 
 
-class Repeats(Part):
+class TestRepeats(Part):
     """Every verb can be called again."""
 
     async def test_a_repeated_step_returns_the_same_claims_and_claims_nothing_more(self, store: Store) -> None:

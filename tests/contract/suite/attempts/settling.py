@@ -28,7 +28,7 @@ async def one_running(store: Store, name: str = "hand", policy: TaskPolicy | Non
     return hand, claimed
 
 
-class Settling(Part):
+class TestSettling(Part):
     """The results of `WorkerStore.step`."""
 
     async def test_a_success_is_recorded_with_its_result(self, store: Store, clock: FakeClock) -> None:

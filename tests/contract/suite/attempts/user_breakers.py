@@ -21,7 +21,7 @@ from tests.contract.suite.frame import Part, ids, states, widen
 from tests.contract.suite.workers.wakeups import resting, woken
 
 
-class UserBreakers(Part):
+class TestUserBreakers(Part):
     """A breaker per user: each user of the task by itself."""
 
     async def test_it_leaves_other_users_alone(self, store: Store, clock: FakeClock) -> None:
@@ -83,7 +83,7 @@ class UserBreakers(Part):
         assert ids(await hand.claim(9)) == ["ann"]
 
 
-class BreakersAndOperators(Part):
+class TestBreakersAndOperators(Part):
     """What operators see of breakers and do to them, and what is done to runs that wait for one."""
 
     @pytest_asyncio.fixture

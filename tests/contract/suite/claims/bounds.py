@@ -23,7 +23,7 @@ async def bound(store: Store, most: int, when_full: WhenFull) -> None:
     await store.declare_lanes([Lane("main", max_pending=most, when_full=when_full)])
 
 
-class Bounds(Part):
+class TestBounds(Part):
     """`Lane.max_pending`."""
 
     async def test_a_full_lane_that_refuses_makes_no_run_and_counts_it(self, store: Store) -> None:

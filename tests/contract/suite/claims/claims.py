@@ -17,7 +17,7 @@ from laneway.testing.hand import TASK, Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, kinds, start_order, states, widen
 
 
-class Claims(Part):
+class TestClaims(Part):
     """What `WorkerStore.step` claims."""
 
     async def test_a_claim_raises_the_fence_and_is_the_started_event(self, store: Store, clock: FakeClock) -> None:

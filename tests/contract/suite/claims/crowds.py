@@ -18,7 +18,7 @@ from tests.support.child_runs import child_of
 from tests.support.invariants import all_runs, check_invariants, check_limits
 
 
-class Crowds(Part):
+class TestCrowds(Part):
     """What holds when many tasks call at once."""
 
     async def test_many_workers_at_once_never_exceed_a_limit_and_never_share_a_run(self, store: Store) -> None:

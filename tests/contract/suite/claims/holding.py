@@ -18,7 +18,7 @@ from tests.contract.suite.workers.wakeups import resting, woken
 NAMES = {Held.LANE: "main", Held.USER: "ann", Held.SESSION: "chat", Held.TASK: "work"}
 
 
-class Holding(Part):
+class TestHolding(Part):
     """`GateStore.hold`: whatever is held, the same holds."""
 
     async def _runs(self, store: Store, number: int = 3) -> None:
@@ -159,7 +159,7 @@ class Holding(Part):
         assert len(await hand.claim(9)) == 3
 
 
-class HeldThings(Part):
+class TestHeldThings(Part):
     """What is particular to each of them, and `disable`."""
 
     async def test_what_is_paused_can_be_seen(self, store: Store) -> None:

@@ -15,7 +15,7 @@ async def lane(store: Store, name: str) -> LaneState:
     return state
 
 
-class Lanes(Part):
+class TestLanes(Part):
     """`LaneStore`."""
 
     async def test_the_default_lanes_exist_from_the_start_and_are_empty(self, store: Store) -> None:

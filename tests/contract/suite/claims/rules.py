@@ -19,7 +19,7 @@ from tests.contract.suite.workers.wakeups import resting, woken
 DECLARED, SET = Lane("main", limit=7), Lane("main", limit=3, per_user=2)
 
 
-class LaneRules(Part):
+class TestLaneRules(Part):
     """`declare_lanes`, `set_lane`, `unset_lane`."""
 
     async def test_what_an_operator_set_wins_and_is_kept_apart(self, store: Store) -> None:
@@ -116,7 +116,7 @@ class LaneRules(Part):
         assert (await lane(store, "main")).paused
 
 
-class UserCaps(Part):
+class TestUserCaps(Part):
     """`UserStore`."""
 
     async def test_a_users_own_cap_holds_in_its_lane_only(self, store: Store) -> None:
@@ -215,7 +215,7 @@ class UserCaps(Part):
         assert await store.users() == []
 
 
-class WorkerLimits(Part):
+class TestWorkerLimits(Part):
     """`Lane.worker_limit`."""
 
     async def test_a_worker_takes_no_more_of_a_lane_than_its_limit(self, store: Store) -> None:

@@ -14,7 +14,7 @@ from tests.contract.suite.frame import Part, ids, start_order, widen
 HEAD_START = 1000  # turns a step of priority is worth: a promise, so it is written here once more
 
 
-class Turns(Part):
+class TestTurns(Part):
     """The order of one lane."""
 
     async def test_users_take_turns(self, store: Store) -> None:

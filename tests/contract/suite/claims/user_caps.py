@@ -11,7 +11,7 @@ from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, start_order
 
 
-class Caps(Part):
+class TestCaps(Part):
     """`Lane.per_user`."""
 
     async def test_a_user_is_never_over_the_cap(self, store: Store) -> None:

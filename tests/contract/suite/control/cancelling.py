@@ -24,7 +24,7 @@ from tests.support.lossy_store import LossyStore
 ENDED = ["cancel_requested", "done"]
 
 
-class Cancelling(Part):
+class TestCancelling(Part):
     """`ControlStore.cancel`."""
 
     @pytest.mark.parametrize("stage", NOT_RUNNING, ids=named)
@@ -201,7 +201,7 @@ class Cancelling(Part):
         await hand.succeed(claimed)
 
 
-class Behind(Part):
+class TestBehind(Part):
     """What goes on behind a run that was cancelled or paused before its turn."""
 
     async def test_the_next_of_the_session_is_admitted(self, store: Store) -> None:

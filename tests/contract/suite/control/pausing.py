@@ -21,7 +21,7 @@ from tests.contract.suite.control.stages import PENDING, UNSTARTED, between_atte
 from tests.contract.suite.frame import Part, ids, kinds, start_order, states
 
 
-class Pausing(Part):
+class TestPausing(Part):
     """`ControlStore.pause` and `resume`."""
 
     @pytest.mark.parametrize("stage", PENDING, ids=named)
@@ -199,7 +199,7 @@ class Pausing(Part):
             await store.pause("p", "a")
 
 
-class PausedSessions(Part):
+class TestPausedSessions(Part):
     """What a pause does to a session, and to the order of what waits."""
 
     async def test_a_started_run_keeps_its_place_in_its_session(self, store: Store) -> None:

@@ -31,7 +31,7 @@ async def due_ids(store: Store) -> list[str]:
     return [job.id for job in (await store.due_jobs()).jobs]
 
 
-class DueJobsInOrder(Part):
+class TestDueJobsInOrder(Part):
     """`JobStore.due_jobs` and `restart_time`."""
 
     async def test_nothing_is_due_before_its_time(self, store: Store, clock: FakeClock) -> None:

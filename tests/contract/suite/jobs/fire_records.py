@@ -21,7 +21,7 @@ from tests.support.jobs import (
 )
 
 
-class FireRecords(Part):
+class TestFireRecords(Part):
     """What `JobStore.fires` returns."""
 
     async def test_skips_that_tell_the_same_are_one_record(self, store: Store, clock: FakeClock) -> None:

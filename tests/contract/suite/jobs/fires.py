@@ -29,7 +29,7 @@ from tests.support.jobs import (
 )
 
 
-class JobFires(Part):
+class TestJobFires(Part):
     """`JobStore.fire` and `fires`."""
 
     async def test_a_fire_makes_a_run_of_its_job(self, store: Store, clock: FakeClock) -> None:

@@ -24,7 +24,7 @@ from tests.support.jobs import all_fires, fire_due, fired_runs, job_of, kept_job
 FIRED = FireKind.FIRED
 
 
-class JobEnds(Part):
+class TestJobEnds(Part):
     """Whoever ends a run writes what that does to its job."""
 
     @NAMED
@@ -89,7 +89,7 @@ class JobEnds(Part):
             assert job.state.last_state is state
 
 
-class AfterEnds(Part):
+class TestAfterEnds(Part):
     """What the end of a run leaves of a job."""
 
     async def test_a_failure_is_remembered_until_a_success(self, store: Store, clock: FakeClock) -> None:

@@ -35,7 +35,7 @@ async def busy(store: Store) -> Hand:
     return hand
 
 
-class JobWakes(Part):
+class TestJobWakes(Part):
     """`StepReply.fires_in`, and wake-ups for jobs."""
 
     async def test_a_step_tells_when_the_first_job_is_due(self, store: Store, clock: FakeClock) -> None:
@@ -181,7 +181,7 @@ async def seen(store: Store) -> object:
     return jobs, await all_fires(store), await all_runs(store), [job.id for job in due.jobs], due.next_at, due.behind
 
 
-class LostJobReplies(Part):
+class TestLostJobReplies(Part):
     """Every verb of jobs can be called again."""
 
     @pytest.mark.parametrize("verb", VERBS)

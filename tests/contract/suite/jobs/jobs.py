@@ -28,7 +28,7 @@ def names(jobs: list[JobRecord]) -> list[str]:
     return [job.spec.name for job in jobs]
 
 
-class Jobs(Part):
+class TestJobs(Part):
     """`JobStore.add_job`, `jobs`, `change_job` and `remove_job`."""
 
     async def test_a_job_is_kept_as_it_was_made(self, store: Store, clock: FakeClock) -> None:
@@ -114,7 +114,7 @@ class Jobs(Part):
         assert (await store.due_jobs()).next_at is None
 
 
-class ChangedJobs(Part):
+class TestChangedJobs(Part):
     """`JobStore.change_job` and `remove_job`, beside what else happens to the job."""
 
     async def test_a_change_is_written_at_the_version_it_was_made_of(self, store: Store, clock: FakeClock) -> None:

@@ -42,7 +42,7 @@ async def told(store: Store) -> list[tuple[str, str | None, int]]:
     return [(record.kind.value, record.reason, record.count) for record in await all_fires(store)]
 
 
-class Overlaps(Part):
+class TestOverlaps(Part):
     """`Overlap`, within `JobStore.fire`."""
 
     async def test_skip_leaves_out_a_fire_while_one_runs(self, store: Store, clock: FakeClock) -> None:
@@ -138,7 +138,7 @@ class Overlaps(Part):
         assert {run.session for run in await all_runs(store)} == {"job:j", "job:k"}
 
 
-class NamedSessions(Part):
+class TestNamedSessions(Part):
     """Fires in a session that their job names, and that others use too."""
 
     async def test_skip_is_about_all_that_goes_on_in_the_session(self, store: Store, clock: FakeClock) -> None:

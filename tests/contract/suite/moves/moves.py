@@ -63,7 +63,7 @@ async def frozen(store: Store, move: str = "m") -> None:
     assert await store.freeze(move) == 0
 
 
-class Leaving(Part):
+class TestLeaving(Part):
     """The source of a move."""
 
     async def test_one_that_is_shut_takes_nothing_new_and_says_where_it_goes(self, store: Store) -> None:
@@ -179,7 +179,7 @@ class Leaving(Part):
         assert await store.reopen("m")
 
 
-class Arriving(Part):
+class TestArriving(Part):
     """The target of a move, and what arrives there."""
 
     async def test_nobody_uses_it_before_it_is_opened(self, store: Store) -> None:

@@ -10,7 +10,7 @@ from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, start_order, states, widen
 
 
-class DueTimes(Part):
+class TestDueTimes(Part):
     """What `NewRun.delay` and `due_at` mean."""
 
     async def test_a_delayed_run_starts_at_its_due_time_and_not_before(self, store: Store, clock: FakeClock) -> None:

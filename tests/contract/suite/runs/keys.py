@@ -19,7 +19,7 @@ DAY = KEPT / SECOND
 EVERYTHING = dict.fromkeys(TERMINAL, 0)
 
 
-class Keys(Part):
+class TestKeys(Part):
     """`NewRun.key`."""
 
     async def test_the_same_key_gets_the_run_and_the_state_it_is_in(self, store: Store) -> None:

@@ -17,7 +17,7 @@ from tests.contract.suite.attempts.settling import one_running
 from tests.contract.suite.frame import Part, kinds
 
 
-class Logs(Part):
+class TestLogs(Part):
     """`EventStore`, and the events of `WorkerStore.step`."""
 
     async def test_emitted_events_are_numbered_stamped_and_kept_in_order(self, store: Store, clock: FakeClock) -> None:

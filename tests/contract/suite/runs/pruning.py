@@ -36,7 +36,7 @@ async def left(store: Store) -> list[str]:
     return [run.id for run in await all_runs(store)]
 
 
-class Pruning(Part):
+class TestPruning(Part):
     """`UpkeepStore.prune` and `check`."""
 
     async def test_a_run_goes_when_it_is_older_than_it_is_kept_and_not_before(

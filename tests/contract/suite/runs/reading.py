@@ -13,7 +13,7 @@ from tests.contract.suite.frame import Part
 from tests.support.invariants import all_runs
 
 
-class Reading(Part):
+class TestReading(Part):
     """`RunStore.get`, `runs` and `count`."""
 
     async def test_a_run_is_found_by_its_id_and_by_a_unique_beginning_of_it(self, store: Store) -> None:

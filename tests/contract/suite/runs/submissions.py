@@ -18,7 +18,7 @@ from tests.support.invariants import all_runs
 SPECIAL = "'; drop table runs; -- \" % _ * ? [a] {x} \\ $1 :x ключ 鍵 🗝"
 
 
-class Submissions(Part):
+class TestSubmissions(Part):
     """`RunStore.submit`."""
 
     async def test_every_submission_gets_an_accepted_receipt_in_the_order_of_the_batch(self, store: Store) -> None:

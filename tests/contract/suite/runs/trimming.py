@@ -52,7 +52,7 @@ def expected(log: list[Event]) -> list[Event]:
     return found
 
 
-class Trimming(Part):
+class TestTrimming(Part):
     """`UpkeepStore.trim`."""
 
     async def test_stretches_become_marks_and_all_else_keeps_its_number(self, store: Store, clock: FakeClock) -> None:

@@ -22,7 +22,7 @@ THERE = "redis://there"
 MINE = Fields(user="ann", session="chat", lane="tight")
 
 
-class Why(Part):
+class TestWhy(Part):
     """`GateStore.why`."""
 
     async def test_a_run_that_may_start_waits_for_its_turn(self, store: Store) -> None:

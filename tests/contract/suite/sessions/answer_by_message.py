@@ -27,7 +27,7 @@ ACCEPTED, STEERED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.STEERED
 HEEDED = [Mode.QUEUE, Mode.COLLECT, Mode.STEER]
 
 
-class WhileWaitingAnswer(Part):
+class TestWhileWaitingAnswer(Part):
     """`while_waiting="answer"`."""
 
     @pytest.mark.parametrize("mode", HEEDED)

@@ -46,7 +46,7 @@ TABLE = {
 COUNTED = {MERGED: "merged", STEERED: "steered", REFUSED: "refused session_busy"}
 
 
-class Arrivals(Part):
+class TestArrivals(Part):
     """The five modes in every situation."""
 
     @pytest.mark.parametrize(("mode", "situation"), TABLE)

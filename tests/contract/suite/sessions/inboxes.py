@@ -35,7 +35,7 @@ async def steered(store: Store, *names: str, hand: Hand) -> Claimed:
     return claimed
 
 
-class Inboxes(Part):
+class TestInboxes(Part):
     """Mode `steer`, `Requested.messages` and `Result.read`."""
 
     async def test_a_message_lies_in_the_inbox_of_the_active_run(self, store: Store) -> None:

@@ -15,7 +15,7 @@ from tests.contract.suite.sessions.sessions import standing
 PASSING = Fields(session="chat", policy=SessionPolicy(pass_on_retry=True, cap=1000))
 
 
-class Passing(Part):
+class TestPassing(Part):
     """`SessionPolicy.pass_on_retry`."""
 
     async def test_the_next_goes_ahead_and_the_retry_is_before_those_that_wait(

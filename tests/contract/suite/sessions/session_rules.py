@@ -17,7 +17,7 @@ ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 P, R, D = RunState.PENDING, RunState.RUNNING, RunState.DROPPED
 
 
-class SessionRules(Part):
+class TestSessionRules(Part):
     """`SessionPolicy.rule` and `SessionStore.set_session`."""
 
     async def test_a_full_session_drops_its_oldest_queued_run(self, store: Store) -> None:

@@ -18,7 +18,7 @@ async def standing(store: Store, session: str = "chat") -> tuple[int | None, int
     return state.rule.max_concurrent, state.active, state.queued
 
 
-class Sessions(Part):
+class TestSessions(Part):
     """`SessionStore`, and admission inside `submit` and `step`."""
 
     async def test_a_sessions_runs_start_one_at_a_time_in_the_order_of_acceptance(self, store: Store) -> None:

@@ -17,7 +17,7 @@ from tests.contract.suite.frame import Part, counts, ids, kinds, reason, start_o
 P, R, D, C = RunState.PENDING, RunState.RUNNING, RunState.DROPPED, RunState.CANCELLED
 
 
-class Stopping(Part):
+class TestStopping(Part):
     """`SessionStore.stop` and `stop_all`."""
 
     async def test_stop_cancels_the_oldest_active_run_and_leaves_the_rest(self, store: Store) -> None:

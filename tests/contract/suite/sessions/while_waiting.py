@@ -57,7 +57,7 @@ async def ask_in_chat(store: Store, rule: WhileWaiting, *names: str, most: int =
     return await asking(store, *names, session="chat", policy=policy)
 
 
-class WhileWaitingCancel(Part):
+class TestWhileWaitingCancel(Part):
     """`while_waiting="cancel"`."""
 
     @pytest.mark.parametrize("mode", HEEDED)
@@ -247,7 +247,7 @@ class WhileWaitingCancel(Part):
         assert ids(await hand.claim(5)) == ["m1"]
 
 
-class WhileWaitingQueue(Part):
+class TestWhileWaitingQueue(Part):
     """`while_waiting="queue"`."""
 
     async def test_a_message_goes_by_its_mode(self, store: Store) -> None:

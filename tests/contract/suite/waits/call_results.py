@@ -89,7 +89,7 @@ OUTCOMES = [
 ]
 
 
-class Returning(Part):
+class TestReturning(Part):
     """The memos of calls, and how callers go on."""
 
     async def test_its_result_is_kept_and_the_caller_goes_on(self, store: Store) -> None:

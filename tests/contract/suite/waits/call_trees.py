@@ -71,7 +71,7 @@ async def both_running(store: Store) -> tuple[Hand, Claimed, Claimed]:
     return hand, runs["a"], runs[child.id]
 
 
-class Families(Part):
+class TestFamilies(Part):
     """What the end of a run does to those it has called."""
 
     @pytest.mark.parametrize("end", MEANS, ids=named)

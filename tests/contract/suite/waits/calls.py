@@ -42,7 +42,7 @@ async def calling(store: Store, **fields: Unpack[Fields]) -> tuple[Hand, NewRun]
     return hand, child
 
 
-class Calls(Part):
+class TestCalls(Part):
     """Runs that wait for others: `Leaves.calls`, `Wait.calls` and `Ties.call`."""
 
     async def test_the_called_run_is_submitted_and_its_caller_waits(self, store: Store) -> None:

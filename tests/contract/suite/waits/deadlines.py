@@ -34,7 +34,7 @@ async def expired(store: Store, run_id: str = "a") -> bool:
     return run.state is C
 
 
-class Deadlines(Part):
+class TestDeadlines(Part):
     """`Question.until`."""
 
     async def test_the_last_instant_is_the_one_before_the_deadline(self, store: Store, clock: FakeClock) -> None:

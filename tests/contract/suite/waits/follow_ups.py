@@ -49,7 +49,7 @@ async def left(store: Store) -> list[str]:
     return [run.id for run in await all_runs(store) if run.parent == "a"]
 
 
-class FollowUps(Part):
+class TestFollowUps(Part):
     """`Leaves.follow_ups`, `Ties.then` and `Ties.on_failure`."""
 
     async def test_what_was_held_back_becomes_runs_with_the_success(self, store: Store) -> None:

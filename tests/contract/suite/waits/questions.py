@@ -55,7 +55,7 @@ def answer_memo(value: str, name: str = "ok") -> Memo:
     return Memo(kind=MemoKind.ANSWER, name=name, value=value)
 
 
-class Questions(Part):
+class TestQuestions(Part):
     """Runs that wait for an answer, and `MemoStore.answer`."""
 
     async def test_a_run_that_asks_waits_and_says_what_it_asked_and_until_when(

@@ -67,7 +67,7 @@ async def reset(store: Store) -> None:
 ENDS = [cancelled, abandoned, swept, stopped, all_stopped, reset]
 
 
-class Waiting(Part):
+class TestWaiting(Part):
     """`ControlStore` and `SessionStore` on runs that wait."""
 
     @pytest.mark.parametrize("end", ENDS, ids=named)

@@ -30,7 +30,7 @@ async def lending(store: Store, name: str = "lender", room: int = 1, tasks: tupl
     return hand
 
 
-class Lending(Part):
+class TestLending(Part):
     """`lends` of a step."""
 
     async def test_a_lender_is_woken_and_has_its_run_once(self, store: Store) -> None:

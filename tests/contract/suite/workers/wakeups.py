@@ -52,7 +52,7 @@ class Watcher:
         return heard
 
 
-class Wakeups(Part):
+class TestWakeups(Part):
     """`wake` of `WorkerStore.register`, and `EventStore.watch`."""
 
     async def test_a_resting_worker_is_woken_by_a_submission(self, store: Store) -> None:
