@@ -15,9 +15,9 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare, empty_schema
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare, empty_schema
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, PostgresServer, Server, any_postgres, any_server

@@ -18,7 +18,7 @@ from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run

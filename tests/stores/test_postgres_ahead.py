@@ -9,9 +9,9 @@ import pytest
 
 from laneway import Lane
 from laneway.core.states import RunState
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.database import TEXTS, PostgresDatabase
-from laneway.stores.postgres.pipe import Pipe
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
 from laneway.stores.tables.database import DuplicateError, Question
 from laneway.stores.tables.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs

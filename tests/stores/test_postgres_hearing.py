@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from laneway import Scheduler
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import Hand, new_run
 from laneway.testing.servers import PostgresServer, postgres_server
 from tests.stores.postgres_tools import cut, opened, until, with_parameter

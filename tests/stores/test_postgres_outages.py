@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import pytest
 
 from laneway.errors import StoreUnavailable
-from laneway.stores.postgres import PostgresStore, writer
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect, connect_bare
-from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect, connect_bare
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions import writer
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.testing import Hand, new_run, new_runs
@@ -191,7 +192,7 @@ async def test_a_lock_that_somebody_keeps_is_waited_for_and_then_given_up(own: P
 
 HOLDER = """
 import asyncio, sys
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import new_run
 
 async def main():

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from laneway.stores.postgres import arrays
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.trouble import TimedOut
+from laneway.stores.postgres.server import arrays
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare
+from laneway.stores.postgres.server.errors import TimedOut
+from laneway.stores.postgres.server.pipeline import Pipe
 from tests.stores.postgres_tools import with_parameter
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from laneway.errors import StoreError
 from laneway.ports.gates import Held
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
 from laneway.testing import Hand, new_run
 from laneway.testing.servers import PostgresServer, PostgresStandby, postgres_server, postgres_standby
 from tests.stores.postgres_tools import opened, until, with_parameter
@@ -30,7 +30,7 @@ def standby(primary: PostgresServer) -> Iterator[PostgresStandby]:
         yield standby
 
 
-async def test_what_was_kept_does_not_hold_for_a_server_that_stands_in_for_another(
+async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for_another(
     primary: PostgresServer, standby: PostgresStandby
 ) -> None:
     async with opened(primary.url, "pooled=yes") as store:

@@ -19,9 +19,9 @@ from psycopg import errors
 
 from laneway import Scheduler
 from laneway.errors import BadURL, StoreError, StoreUnavailable
-from laneway.stores.postgres import connection
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.trouble import meant
+from laneway.stores.postgres.server import connection
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.errors import meant
 from laneway.testing import new_run
 from laneway.testing.servers import Postgres, PostgresServer, postgres_server
 from tests.stores.postgres_tools import cut, execute, opened, refusal, tables, with_parameter

@@ -17,8 +17,8 @@ from laneway.core.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import sessionbooks
 from laneway.testing import FakeClock, Hand, new_run, new_runs

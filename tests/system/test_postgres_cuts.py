@@ -18,9 +18,9 @@ import pytest
 
 from laneway.core.run import Receipt
 from laneway.errors import StoreUnavailable
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare, empty_schema
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare, empty_schema
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.servers import postgres_server
 from tests.support.invariants import check_invariants

@@ -9,11 +9,11 @@ from typing import TypeVar
 from laneway.core.run import NewRun
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
-from laneway.stores.postgres import examining
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.letters import Home, PostgresLetter
-from laneway.stores.postgres.presence import PostgresPresence
-from laneway.stores.postgres.reader import PostedError
+from laneway.stores.postgres import examination
+from laneway.stores.postgres.inbox.letters import Home, PostgresLetter
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.transactions.reader import PostedError
+from laneway.stores.postgres.transactions.runtime import PostgresPresence
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.store import TableStore
 
@@ -42,4 +42,4 @@ class PostgresStore(TableStore[PostgresPresence]):
 
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the schema from outside; see `UpkeepStore`."""
-        return await asyncio.to_thread(examining.examine, self._address, deep=deep)
+        return await asyncio.to_thread(examination.examine, self._address, deep=deep)

@@ -31,9 +31,9 @@ from psycopg.abc import RV, PQGen
 
 from laneway.core.policy import DEFAULT_LANES
 from laneway.errors import LanewayError, NotAStore, StoreError, StoreTooNew
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.session import settings
-from laneway.stores.postgres.trouble import AGAIN, OLDEST, TimedOut, may_be_migrated, meant, refused
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.errors import AGAIN, OLDEST, TimedOut, may_be_migrated, meant, refused
+from laneway.stores.postgres.server.settings import settings
 
 T = TypeVar("T")
 _LAYOUT = re.compile(r"(\d{4})_\w+\.sql")
@@ -271,7 +271,7 @@ def _make_schema(link: Link, address: Address) -> None:
 @cache
 def _layouts() -> dict[int, str]:
     found = {}
-    for file in files(__package__).joinpath("schema").iterdir():
+    for file in files("laneway.stores.postgres").joinpath("schema").iterdir():
         name = _LAYOUT.fullmatch(file.name)
         if name is not None:
             found[int(name[1])] = file.read_text(encoding="utf-8")

@@ -15,25 +15,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 from psycopg import errors as pg
 
 from laneway.errors import LanewayError, StoreUnavailable
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect, explained
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.inbox import take_in
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
-from laneway.stores.postgres.trouble import AGAIN, is_answer, meant, was_cut
+from laneway.stores.postgres.inbox.intake import take_in
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect, explained
+from laneway.stores.postgres.server.errors import AGAIN, is_answer, meant, was_cut
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.settings import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.desk import Ask
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.lending import lend, only_wake, written
 from laneway.stores.tables.remembering import Memory
-from laneway.stores.tables.statements import Row
 from laneway.stores.tables.writing import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or a connection that was cut before it
@@ -84,12 +83,8 @@ class PostgresWriter(Writer):
         self._opened = False  # whether there was a connection ever
         self._again = False  # it is not the first, and nothing was written over it yet
         self._memory: Memory | None = None
-        self._kept: dict[str, Sequence[Row]] = {}  # answers that hold as long as nobody else writes
-        self._sole = False  # nobody else had written when the last transaction began: so it may be again
         self._lanes: list[str] = []  # that the last step has claimed from: the next one may
-        # Of the last transaction, and on which server, if that may change: who has the next there, has missed nothing.
-        self._number = 0
-        self._server: str | None = None
+        self._number = 0  # of the last transaction: who has the next has missed nothing
         self.missed = False
 
     def transact(self, batch: list[Ask]) -> None:
@@ -114,7 +109,7 @@ class PostgresWriter(Writer):
 
     def let_go(self) -> None:
         """Close the connection."""
-        self._memory, self._kept = None, {}
+        self._memory = None
         link, self._link = self._link, None
         if link is not None:
             with contextlib.suppress(psycopg.Error):
@@ -171,7 +166,7 @@ class PostgresWriter(Writer):
                     db.say("SET LOCAL synchronous_commit TO off")
                 db.say("COMMIT")
                 sent = True
-            self._again, self._kept = False, db.kept
+            self._again = False
             self._remember(memory)
             self.tell_of([lent, taken])
         except _LockedOut as kept:
@@ -216,28 +211,22 @@ class PostgresWriter(Writer):
         *_, look = [db.pipe.send(statement) for statement in self._begins]
         if self._again:
             db.say(_LEND_NOTHING, self._channel)
-        # Whether what is known holds is not known before the answer: what it would spare is asked where others write.
-        if self._sole:
-            db.kept = self._kept
-        db.expect(*first.ahead(self._memory if self._sole else None, self._lanes))
+        # What the memory spares is not asked here: if others have written meanwhile, it is asked behind the answer.
+        db.expect(*first.ahead(self._memory, self._lanes))
         try:
-            [[number, server, now, posted, watched]] = look.fetchall()
+            [[number, now, posted, watched]] = look.fetchall()
         except (pg.LockNotAvailable, pg.QueryCanceled) as error:
             raise _LockedOut(error) from error
         db.now = self._now or (lambda: now)
-        self._sole = number == self._number + 1 and server == self._server
-        memory, db.kept = (self._memory, self._kept) if self._sole else (None, {})
-        self._memory, self._kept, self._number, self._server = None, {}, number, server
+        memory = self._memory if number == self._number + 1 else None
+        self._memory, self._number = None, number
         return memory, posted, watched
 
     def _remember(self, memory: Memory | None) -> None:
-        self._memory = memory
-        if memory is None:
-            return
-        self._lanes = list(memory.lanes)[:_LANES] or self._lanes
-        if self._address.pooled:
-            # The server may be another next time, and lack a worker's last steps: the worker's row tells.
-            memory.workers.clear()
+        # Behind a pooler the server may be another next time: it may lack what this one has, and count on from there.
+        self._memory = None if self._address.pooled else memory
+        if memory is not None:
+            self._lanes = list(memory.lanes)[:_LANES] or self._lanes
 
     def _connect(self) -> Link:
         link = self._link = connect(self._address, again=self._opened)

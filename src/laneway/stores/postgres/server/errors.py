@@ -8,7 +8,7 @@ import psycopg
 from psycopg import errors as pg
 
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 
 OLDEST = 140000  # as `server_version` has it
 

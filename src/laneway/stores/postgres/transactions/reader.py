@@ -8,12 +8,12 @@ from collections.abc import Callable
 import psycopg
 
 from laneway.errors import LanewayError, StoreUnavailable
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare, explained
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import begin_to_read, set_up
-from laneway.stores.postgres.trouble import AGAIN, was_cut
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare, explained
+from laneway.stores.postgres.server.errors import AGAIN, was_cut
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.settings import begin_to_read, set_up
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.desk import Ask, Desk
 from laneway.stores.tables.writing import another
 

@@ -30,7 +30,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
-from laneway.stores.postgres.connection import Link
+from laneway.stores.postgres.server.connection import Link
 
 _SYNC = ""  # what stands in the queue for a sync; a text stands for its being prepared
 _FAILED = {ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED}

@@ -3,27 +3,23 @@
 **Round trips.** What only writes is sent and not waited for, so a verb waits as often as it reads. Texts use `$1`, or
 `:name` where a mapping is given.
 
-**What seldom changes** is kept from one transaction to the next: an answer holds until a table is written that it
-reads. The texts tell which those are, and the writer whether anybody else has written.
-
-**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `many`.
+**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `unnest`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from laneway.stores.postgres import arrays
-from laneway.stores.postgres.many import for_many
-from laneway.stores.postgres.pipe import Found, Pipe
-from laneway.stores.postgres.session import WHOLE
+from laneway.stores.postgres.server import arrays
+from laneway.stores.postgres.server.pipeline import Found, Pipe
+from laneway.stores.postgres.server.settings import WHOLE
+from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.database import Answer, DuplicateError, Question
 from laneway.stores.tables.statements import Row, as_json, sql_names, texts
 
 _KNOWN = sql_names("arriving")["known"]
-_KEPT = frozenset({sql_names("transaction")["seldom"]})  # statements without values whose answers are kept
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
@@ -47,38 +43,13 @@ def _numbered(text: str) -> Text:
     return Text(query, names, frozenset(read), frozenset(_WRITTEN.findall(query)))
 
 
-TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
-
-
-class Known:
-    """What a statement found before, and would find again."""
-
-    __slots__ = ("_rows",)
-    rowcount = 0
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = iter(rows)
-
-    def fetchone(self) -> Any:
-        """Return the next row, if there is one."""
-        return next(self._rows, None)
-
-    def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
-        return list(self._rows)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Go through the rows that are left."""
-        return self._rows
+TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres").items()}
 
 
 class PostgresDatabase:
-    """Fulfils `Database` over a connection that is in a transaction.
+    """Fulfils `Database` over a connection that is in a transaction."""
 
-    `kept` are answers that hold: those of transactions before, as long as nobody else has written, and those of this.
-    """
-
-    __slots__ = ("_expected", "_whole", "kept", "now", "pipe")
+    __slots__ = ("_expected", "_whole", "now", "pipe")
     ahead = 2
 
     def __init__(self, pipe: Pipe, now: Callable[[], int] = lambda: 0) -> None:
@@ -86,17 +57,9 @@ class PostgresDatabase:
         # What was asked ahead, until a table is written that it reads; and how many rows it reads, if that was said.
         self._expected: dict[tuple[str, Row], tuple[Found, int]] = {}
         self._whole = False  # it was said that whole tables are read
-        self.kept: dict[str, Sequence[Row]] = {}
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
         """Do a statement."""
-        if name in _KEPT:
-            if name not in self.kept:
-                self.kept[name] = self._ask(name, values).fetchall()
-            return Known(self.kept[name])
-        return self._ask(name, values)
-
-    def _ask(self, name: str, values: Sequence[Any] | Mapping[str, Any]) -> Found:
         if not self._whole and name.startswith("checking."):
             self._whole = True
             self.pipe.send(WHOLE)
@@ -128,7 +91,7 @@ class PostgresDatabase:
     def expect(self, *questions: Question) -> None:
         """Send these, to be answered in one journey."""
         for name, values, most in questions:
-            if (name, values) not in self._expected and name not in self.kept:
+            if (name, values) not in self._expected:
                 asked = values if most is None else (*values, most)
                 self._expected[name, values] = self.pipe.send(TEXTS[name].query, asked), most or 0
 
@@ -178,17 +141,15 @@ class PostgresDatabase:
         self.pipe.send(query, values)
 
     def _forget(self, text: Text) -> Text:
-        """Forget what was asked ahead, or kept, and need not be true once this statement is done."""
+        """Forget what was asked ahead and need not be true once this statement is done."""
         if text.writes:
-            for name in [name for name in self.kept if not TEXTS[name].reads.isdisjoint(text.writes)]:
-                del self.kept[name]
             stale = [asked for asked in self._expected if not TEXTS[asked[0]].reads.isdisjoint(text.writes)]
             for asked in stale:
                 del self._expected[asked]
         return text
 
     def _send_many(self, query: str, rows: Sequence[Row]) -> Found:
-        found = self.pipe.send(*for_many(query, rows))
+        found = self.pipe.send(*for_rows(query, rows))
         self.pipe.flush()  # the server can begin
         return found
 

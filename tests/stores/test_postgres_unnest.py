@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.many import ENOUGH, MOST, _shapes, for_many
-from laneway.stores.postgres.pipe import Pipe
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.transactions.database import PostgresDatabase
+from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.statements import Row
 from tests.stores.postgres_tools import undone
 
@@ -30,7 +30,7 @@ def pipe(postgres_place: str) -> Iterator[Pipe]:
 
 def some_rows(chosen: random.Random) -> list[Row]:
     """Return rows of which some columns have one value all the way down."""
-    count = chosen.choice((2, 3, ENOUGH, 2 * ENOUGH))
+    count = chosen.choice((2, 3, 16, 32))
     makes = (
         lambda: chosen.randrange(-3, 3),
         lambda: chosen.choice("xyz"),
@@ -50,31 +50,14 @@ def test_rows_are_written_and_deleted_as_they_would_be_one_by_one(pipe: Pipe) ->
     for _ in range(60):
         rows = some_rows(chosen)
         gone = [row[:3] for row in some_rows(chosen)]
-        pipe.send(*for_many(INSERT.format("many"), rows))
-        pipe.send(*for_many(DELETE.format("many"), gone))
+        pipe.send(*for_rows(INSERT.format("many"), rows))
+        pipe.send(*for_rows(DELETE.format("many"), gone))
         for row in rows:
             pipe.send(INSERT.format("one"), row)
         for key in gone:
             pipe.send(DELETE.format("one"), key)
         assert left(pipe, "many") == left(pipe, "one")
     assert left(pipe, "many")
-
-
-def test_of_a_statement_there_are_few_texts() -> None:
-    query = "INSERT INTO t VALUES ($1::int, $2::int, $3::int, $4::int, $5::int, $6::int)"
-    texts = set()
-    for shape in range(64):
-        row = [nth if shape >> nth & 1 else None for nth in range(6)]
-        rows = [tuple(n if value is None else value for value in row) for n in range(100, 100 + ENOUGH)]
-        texts.add(for_many(query, rows).query)
-
-    assert len(texts) == len(_shapes(query)) == MOST
-
-
-def test_a_few_rows_that_are_alike_by_chance_make_no_text_of_their_own() -> None:
-    query = "INSERT INTO u VALUES ($1::int, $2::int)"
-
-    assert for_many(query, [(1, 2), (3, 2)]).query == for_many(query, [(1, 2), (3, 4)]).query
 
 
 # Rows that are known to be there

@@ -20,12 +20,12 @@ import psycopg
 
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome
 from laneway.errors import BadSetting
-from laneway.stores.postgres import callers
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.callers import Statement
-from laneway.stores.postgres.connection import connect_bare
-from laneway.stores.postgres.session import NOW
-from laneway.stores.postgres.trouble import meant
+from laneway.stores.postgres.inbox import callers
+from laneway.stores.postgres.inbox.callers import Statement
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
+from laneway.stores.postgres.server.errors import meant
+from laneway.stores.postgres.server.settings import NOW
 
 _READ_ONLY = "read only"  # what the look tells of a transaction in which nothing can be written
 # Since when this server runs, and what database and table it calls the inbox: no two stores have all that in common,

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from uuid import uuid4
 
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.hearing import Hearing
-from laneway.stores.postgres.reader import PostgresReader
-from laneway.stores.postgres.writer import PostgresWriter
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.transactions.listener import Hearing
+from laneway.stores.postgres.transactions.reader import PostgresReader
+from laneway.stores.postgres.transactions.writer import PostgresWriter
 from laneway.stores.tables.effects import Lender, Woken
 from laneway.stores.tables.presence import Presence
 

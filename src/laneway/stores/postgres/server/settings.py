@@ -10,7 +10,7 @@ has seen a hundred thousand rows, and not how few of them are wanted, believes o
 
 from __future__ import annotations
 
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 
 _IDLE = 5000  # ms: a process that stands still while it has the lock is cut off after so long
 
@@ -68,15 +68,12 @@ def begin_to_write(address: Address) -> list[str]:
 
     Race: the lock is taken by a statement of its own. What follows sees all that was committed before it was got; a
     statement that waits for a row goes on with the snapshot that it began with, and would not. So does a transaction
-    of another isolation level, whatever the server's default is. The last one tells the number of the transaction and,
-    where no cut of the connection would tell, which server it is.
+    of another isolation level, whatever the server's default is. The last one tells the number of the transaction.
     """
     watched = f"EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - all of it is ours
     begun = _begun(address, "ISOLATION LEVEL READ COMMITTED")
     lock = f"SELECT pg_advisory_xact_lock({address.lock})"
-    # One that stands in for another, and lacks its last moments, may go on with the same number of a transaction.
-    server = "pg_postmaster_start_time()::text" if address.pooled else "NULL"
-    return [*begun, lock, f"SELECT nextval('writes'), {server}, {NOW}, {POSTED}, {watched}"]
+    return [*begun, lock, f"SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"]
 
 
 # A server that failed may have lost a worker's last steps, and believe that it lends one that it has made: what it were

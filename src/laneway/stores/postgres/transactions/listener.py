@@ -19,9 +19,9 @@ import psycopg
 from psycopg import sql
 
 from laneway.errors import LanewayError
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare
-from laneway.stores.postgres.session import NOW, lend_nothing, set_up
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare
+from laneway.stores.postgres.server.settings import NOW, lend_nothing, set_up
 from laneway.stores.tables.forking import Holder
 
 LOOK = 1.0  # seconds between two looks

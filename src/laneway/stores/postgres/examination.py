@@ -10,12 +10,12 @@ import psycopg
 
 from laneway.errors import NotAStore
 from laneway.ports.upkeep import Examination
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare, layout_of, newest_layout
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import begin_to_read, set_up
-from laneway.stores.postgres.trouble import meant
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare, layout_of, newest_layout
+from laneway.stores.postgres.server.errors import meant
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.settings import begin_to_read, set_up
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables import checking, reading
 
 OLD = 300  # seconds that a transaction may be open
