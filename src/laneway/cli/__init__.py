@@ -12,27 +12,27 @@ from __future__ import annotations
 
 import click
 
-from laneway.cli.commands import Root
+from laneway.cli.shell.commands import Root
 
-# Each is defined in the module of its name; in the order to learn them in.
+# Name: (where it is defined, what it does), in the order to learn them in.
 COMMANDS = {
-    "demo": "See it work, and survive a kill -9.",
-    "worker": "Execute the runs of APP's tasks until it is stopped.",
-    "submit": "Submit a run of TASK and print its id.",
-    "drain": "Execute everything of APP that is due, then exit.",
-    "runs": "See what became of runs, and control them.",
-    "jobs": "See what fires when; add, edit, enable, run jobs.",
-    "preview": "See when a schedule fires, without any store.",
-    "why": "Say why a run does not start, and who holds it.",
-    "lanes": "See how full lanes are; set limits, pause, resume.",
-    "sessions": "See what goes on in sessions; set rules, pause, stop.",
-    "users": "See how users stand; set caps, pause, resume.",
-    "tasks": "See what can be executed; pause, disable.",
-    "workers": "See who executes runs.",
-    "doctor": "Examine a store, repair its counts, back it up.",
-    "migrate": "Move a store to the layout that this laneway uses.",
-    "move": "Move all that a store has to another store.",
-    "completion": "Print a script that makes the shell complete laneway.",
+    "demo": ("demo.command", "See it work, and survive a kill -9."),
+    "worker": ("workers.worker", "Execute the runs of APP's tasks until it is stopped."),
+    "submit": ("runs.submit", "Submit a run of TASK and print its id."),
+    "drain": ("workers.drain", "Execute everything of APP that is due, then exit."),
+    "runs": ("runs.commands", "See what became of runs, and control them."),
+    "jobs": ("jobs.commands", "See what fires when; add, edit, enable, run jobs."),
+    "preview": ("jobs.preview", "See when a schedule fires, without any store."),
+    "why": ("runs.why", "Say why a run does not start, and who holds it."),
+    "lanes": ("admin.lanes", "See how full lanes are; set limits, pause, resume."),
+    "sessions": ("admin.sessions", "See what goes on in sessions; set rules, pause, stop."),
+    "users": ("admin.users", "See how users stand; set caps, pause, resume."),
+    "tasks": ("admin.tasks", "See what can be executed; pause, disable."),
+    "workers": ("admin.workers", "See who executes runs."),
+    "doctor": ("stores.doctor", "Examine a store, repair its counts, back it up."),
+    "migrate": ("stores.migrate", "Move a store to the layout that this laneway uses."),
+    "move": ("stores.move", "Move all that a store has to another store."),
+    "completion": ("shell.completion", "Print a script that makes the shell complete laneway."),
 }
 
 

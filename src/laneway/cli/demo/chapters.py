@@ -15,7 +15,7 @@ from laneway.cli.demo.ledger import inversions
 from laneway.cli.demo.scene import Followed, Scene, Stopwatch
 from laneway.cli.demo.screen import Row
 from laneway.cli.demo.stage import COMMAND, CONCURRENCY
-from laneway.cli.phrases import spoken
+from laneway.cli.shell.wording import spoken
 from laneway.core.policy import MAIN
 from laneway.core.run import Run
 from laneway.engine.submissions import Submission

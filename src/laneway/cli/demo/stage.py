@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 import laneway
-from laneway.cli.errors import FAILED, Problem
+from laneway.cli.shell.errors import FAILED, Problem
 from laneway.scheduler import Scheduler
 
 TOUR = Path(__file__).with_name("tour.py")

@@ -1,0 +1,1 @@
+"""`laneway lanes`, `sessions`, `users`, `tasks` and `workers`."""

@@ -1,0 +1,89 @@
+"""Where the runs of a session stand: active, queued, or not due yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from laneway.cli.shell import wording
+from laneway.cli.shell.facts import several
+from laneway.core.run import Request
+from laneway.core.states import TERMINAL, RunState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from laneway.core.run import Run
+    from laneway.scheduler import Scheduler
+
+PAGE = 1000  # runs read at once
+SHOWN = 20  # of each place, to a person
+
+
+class Places(NamedTuple):
+    """The runs of a session that have not ended, each list in the order they were accepted."""
+
+    active: list[Run]  # started
+    queued: list[Run]  # due, never started
+    later: list[Run]  # not due yet, or collecting messages until they are
+    called: list[Run]  # by others, which wait for them: they name the session, and take no place in it
+
+    @property
+    def stoppable(self) -> list[Run]:
+        """The active runs that are not requested to stop yet."""
+        return [run for run in self.active if run.request is not Request.CANCEL]
+
+    @property
+    def droppable(self) -> list[Run]:
+        """The runs that were never started."""
+        return [*self.queued, *self.later]
+
+
+async def read(scheduler: Scheduler, session: str) -> Places:
+    """Return where the runs of the session stand."""
+    # By id: one that moves on while this reads would be met in both states.
+    found: dict[str, Run] = {}
+    for state in RunState:
+        before: int | None = None
+        while state not in TERMINAL and (
+            page := await scheduler.runs(state=state, session=session, limit=PAGE, before=before)
+        ):
+            found |= {run.id: run for run in page}
+            before = page[-1].number
+    places, now = Places([], [], [], []), wording.now()
+    for run in sorted(found.values(), key=lambda run: run.number):
+        _place(run, places, now).append(run)
+    return places
+
+
+def _place(run: Run, places: Places, now: datetime) -> list[Run]:
+    if run.ties is not None and run.ties.call is not None:
+        return places.called
+    if run.fence:
+        return places.active
+    return places.queued if run.due_at <= now else places.later
+
+
+def facts(places: Places, session: str) -> list[tuple[str, str]]:
+    """Return the runs as facts, the first of each place."""
+    import shlex
+
+    now, found = wording.now(), []
+    for name, runs in places._asdict().items():
+        lines = [f"{run.id}  {run.task}, {standing(run, now)}" for run in runs[:SHOWN]]
+        if len(runs) > SHOWN:
+            more = f"laneway runs list --session {shlex.quote(session)}"
+            lines.append(f"and {len(runs) - SHOWN} more: {more}")
+        found += several(name, lines)
+    return found
+
+
+def standing(run: Run, now: datetime) -> str:
+    """Say how a run stands, and since when or until when."""
+    said = wording.standing(run)
+    if run.state is RunState.RUNNING and run.started_at is not None:
+        return f"{said} for {wording.spoken(max(now - run.started_at, now - now))}"
+    if run.wait is not None:
+        return f"{said}, {wording.waited_for(run)}"
+    if run.due_at > now:
+        return f"{said}, due in {wording.spoken(run.due_at - now)}"
+    return said

@@ -1,0 +1,1 @@
+"""`laneway jobs` and `preview`."""

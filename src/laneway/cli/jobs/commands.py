@@ -1,0 +1,144 @@
+"""`laneway jobs`: what fires when, and what became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from laneway.cli.jobs.edit import add, edit
+from laneway.cli.jobs.fires import calendar, preview, run, runs
+from laneway.cli.jobs.switch import disable, enable, remove
+from laneway.cli.jobs.target import jobs_of, owner_option, where_options
+from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.completion import name_argument
+from laneway.cli.shell.errors import say
+
+if TYPE_CHECKING:
+    from laneway.cli.jobs.diagnose import Surroundings
+    from laneway.core.jobs.fires import Fire
+    from laneway.core.jobs.job import Job
+    from laneway.scheduler import Scheduler
+
+SHOWN = 5  # fires, to come and past
+PAGE = 1000  # jobs read at once
+
+
+@click.group(
+    "jobs",
+    cls=Group,
+    examples=(
+        "laneway jobs list",
+        'laneway jobs add digest "0 9 * * 1-5" summarize --tz Asia/Tokyo --args \'{"doc": "daily"}\'',
+        "laneway jobs show digest",
+        "laneway jobs calendar",
+    ),
+)
+def jobs() -> None:
+    """See and change what fires when: list, show, calendar, preview, add, edit, enable, disable, ...
+
+    A job is named by its name, by its id, or by a beginning of the id that no other job's has.
+    """
+
+
+@jobs.command(
+    "list",
+    cls=Command,
+    examples=(
+        "laneway jobs list",
+        "laneway jobs list --task summarize --enabled",
+        "laneway jobs list --owner ann --json",
+    ),
+)
+@click.option("--owner", metavar="USER", help="Only those of this owner.")
+@click.option("--task", metavar="NAME", help="Only those that start this task.")
+@click.option("--source", type=click.Choice(("call", "code", "file")), help="Only those that were made so.")
+@click.option("--enabled/--disabled", default=None, help="Only those that fire, or do not.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="At most N jobs."
+)
+@click.option("--after", nargs=2, default=("", ""), metavar="NAME ID", help="Go on from here: behind this job.")
+@click.option("--next", "by_next", is_flag=True, help="In the order of their next fires, instead of their names.")
+@json_option("an array of jobs")
+@where_options
+def list_(limit: int, by_next: bool, app: str | None, store: str | None, as_json: bool, **wanted: Any) -> None:
+    """List jobs by name: how each stands, when it fires next on the wall of its time zone, how its last run ended.
+
+    `on` means it fires. `disabled` was somebody, `breaker` its breaker; `done`, `failed`, `missed`, `cancelled` and
+    `skipped` have no fire left and say how the last one ended; `gated` and `gating_error` is what its condition said;
+    `backoff` and `breaker_open` hold it back after failures; what is `orphaned` is declared in code, by nobody now.
+    """
+    from laneway.cli.jobs import diagnose, records, render
+    from laneway.cli.shell.output import print_json
+
+    async def read() -> tuple[list[Job], int]:
+        async with jobs_of(app, store) as scheduler:
+            listed = _by_next(scheduler, **wanted) if by_next else scheduler.jobs.list(limit=limit + 1, **wanted)
+            return await listed, await diagnose.workers_up(scheduler)
+
+    found, workers = awaited(read())
+    if as_json:
+        print_json([records.job_record(job) for job in found[:limit]])
+    elif found:
+        render.table(found[:limit])
+    else:
+        given = any(value not in (None, ("", "")) for value in wanted.values())
+        say("no jobs" + (" that fit" if given else ""))
+    if not workers and any(job.enabled for job in found):
+        say("no worker is up: nobody fires them")
+    if len(found) > limit and by_next:
+        say(f"there are {len(found) - limit} more; show them with --limit {len(found)}")
+    elif len(found) > limit:
+        last = found[limit - 1]
+        say(f"there are more; go on with --after {last.name!r} {last.id}")
+
+
+async def _by_next(scheduler: Scheduler, **wanted: Any) -> list[Job]:
+    """Return all jobs that fit, those that fire next first, those that do not fire last."""
+    found: list[Job] = []
+    while page := await scheduler.jobs.list(limit=PAGE, **wanted):
+        found += page
+        wanted["after"] = (page[-1].name, page[-1].id)
+    return sorted(found, key=lambda job: (job.next_fire_at is None, job.next_fire_at or job.created_at))
+
+
+@jobs.command("show", cls=Command, examples=("laneway jobs show digest", "laneway jobs show digest --json"))
+@name_argument("job")
+@owner_option
+@json_option("the job, its next and its last fires")
+@where_options
+def show(name: str, owner: str | None, app: str | None, store: str | None, as_json: bool) -> None:
+    """Show everything about a job: when it fires in words, the next 5 fires with warnings, what became of the last 5.
+
+    If it does not fire, it says why, and which command changes that.
+    """
+    from laneway.cli.jobs import records, render, upcoming
+    from laneway.cli.shell import wording
+    from laneway.cli.shell.output import print_json
+
+    job, around, fires, past = awaited(_read(app, store, name, owner))
+    if as_json:
+        rows = {
+            "why_not": around.reasons(job, wording.now()),
+            "next_fires": [upcoming.record(fire) for fire in fires],
+            "last_fires": [records.fire_record(fire) for fire in past],
+        }
+        print_json({**records.job_record(job), **rows})
+    else:
+        render.show(job, around, fires, past)
+
+
+async def _read(
+    app: str | None, store: str | None, name: str, owner: str | None
+) -> tuple[Job, Surroundings, list[Any], list[Fire]]:
+    from laneway.cli.jobs.diagnose import Surroundings
+
+    async with jobs_of(app, store) as scheduler:
+        job = await scheduler.jobs.get(name, owner=owner)
+        fires = list(await scheduler.jobs.preview(job, SHOWN))
+        past = await scheduler.jobs.runs(job, limit=SHOWN)
+        return job, await Surroundings.read(scheduler, job), fires, past
+
+
+for command in (calendar, preview, add, edit, enable, disable, remove, run, runs):
+    jobs.add_command(command)

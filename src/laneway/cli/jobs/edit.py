@@ -1,0 +1,219 @@
+"""`laneway jobs add` and `edit`: what a job is told, and how that is checked before anything is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from laneway.cli.jobs.preview import zones
+from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where_options
+from laneway.cli.shell.commands import NONE, Command, awaited, count_or_none, json_option, seconds
+from laneway.cli.shell.completion import name_argument
+from laneway.cli.shell.errors import FINE, Problem, say
+
+if TYPE_CHECKING:
+    from laneway.core.jobs.job import Job
+
+F = TypeVar("F", bound=Callable[..., Any])
+MISFIRE = ("skip", "once", "all")
+OVERLAP = ("skip", "queue", "interrupt", "allow")
+
+
+def seconds_or_none(text: str) -> float | str:
+    """Read a duration, or `none`: an option that is not given is another thing."""
+    return NONE if text == NONE else seconds(text)
+
+
+_OPTIONS = (
+    click.option("--args", "given_args", metavar="JSON", help="The task's arguments, as one JSON object."),
+    click.option(
+        "--tz",
+        metavar="ZONE",
+        shell_complete=zones,
+        help="The time zone of SCHEDULE.  [default: with --app the owner's, else the app's; else UTC]",
+    ),
+    click.option("--lane", metavar="NAME", help="The lane of its runs.  [default: the task's, if not main, else cron]"),
+    click.option("--user", metavar="KEY", help="Whom its runs belong to.  [default: the owner]"),
+    click.option("--session", metavar="KEY", help="The session of its runs.  [default: one of its own]"),
+    click.option("--priority", type=int, metavar="N", help="-100 to 100, of its runs."),
+    click.option("--description", metavar="TEXT", help="What it is for."),
+    click.option("--misfire", type=click.Choice(MISFIRE), help="What becomes of missed fires.  [default: once]"),
+    click.option(
+        "--max-staleness",
+        type=seconds_or_none,
+        metavar="S|none",
+        help="How late a missed fire may be made up for.  [default: 1h]",
+    ),
+    click.option(
+        "--overlap", type=click.Choice(OVERLAP), help="What a fire does while an earlier run goes on.  [default: skip]"
+    ),
+    click.option(
+        "--delete-after-run/--keep-after-run", default=None, help="Remove it once a run of it has succeeded, or not."
+    ),
+    click.option("--timeout", type=seconds_or_none, metavar="S|none", help="Of its runs, instead of the task's."),
+    click.option("--retry", type=count_or_none, metavar="N|none", help="Attempts of a run, instead of the task's."),
+    click.option("--breaker", type=count_or_none, metavar="N|none", help="Hold it back after N failures in a row."),
+    click.option("--open-for", type=seconds, metavar="S", help="With --breaker: for so long.  [default: 5m]"),
+    click.option("--auto-disable", is_flag=True, help="With --breaker: until somebody enables it."),
+    click.option(
+        "--backoff",
+        type=seconds_or_none,
+        metavar="S|none",
+        help="Hold it back so long after a failure, twice as long after the next in a row.",
+    ),
+    click.option("--backoff-cap", type=seconds_or_none, metavar="S|none", help="At most so long."),
+    click.option(
+        "--alert-after",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Put it on record when N runs in a row have failed; 0: never.  [default: 3]",
+    ),
+    click.option(
+        "--enabled-when", metavar="NAME|none", help="A condition that the app registers: fire only if it holds."
+    ),
+)
+
+
+def job_options(function: F) -> F:
+    """Add what can be said of a job beside its schedule and its task."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command(
+    "add",
+    cls=Command,
+    examples=(
+        'laneway jobs add digest "0 9 * * 1-5" summarize --tz Asia/Tokyo --args \'{"doc": "daily"}\'',
+        'laneway jobs add sweep "every 30m" cleanup --misfire skip --overlap queue',
+        'laneway jobs add launch "at 2126-12-01T09:00" announce --tz Europe/Berlin --delete-after-run',
+        'laneway jobs add report "monthly last 18:00" report --breaker 5 --auto-disable --app app:app',
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.argument("schedule", metavar="SCHEDULE")
+@click.argument("task", metavar="TASK")
+@job_options
+@click.option("--owner", metavar="USER", help="Whom it belongs to.")
+@click.option("--run-on-start", is_flag=True, help="Fire at once, too.")
+@click.option("--disabled", is_flag=True, help="Do not fire until somebody enables it.")
+@json_option("the job")
+@where_options
+def add(
+    name: str, schedule: str, task: str, app: str | None, store: str | None, as_json: bool, disabled: bool, **given: Any
+) -> int:
+    """Add a job: SCHEDULE starts TASK.
+
+    SCHEDULE is one line, as `laneway preview` takes it: a cron rule, or words such as "every 30m", "daily 09:00",
+    "weekly mon,fri 09:00", "monthly last 18:00", "at 2126-12-01T09:00". With --app (or LANEWAY_APP) the task and its
+    arguments are checked; without, they are taken as given. Everything else is checked before anything is stored.
+    """
+    from laneway.cli.jobs import diagnose, render
+
+    options = _options(given) | ({"enabled": False} if disabled else {})
+    args = options.pop("args", None)
+    app = app_or_default(app, store)
+    # Only an app knows what zone a schedule without one goes by; planned in another, it would lose its first fire.
+    assumed = app is None and "tz" not in options and not schedule.lower().startswith("every")
+    if assumed:
+        options["tz"] = "UTC"
+
+    async def added() -> tuple[Job, str]:
+        async with jobs_of(app, store) as scheduler:
+            made = await scheduler.jobs.create(name, schedule, task, args, check_task=app is not None, **options)
+            return made, await diagnose.of_unknown_task(scheduler, task)
+
+    made, doubt = awaited(added())
+    if assumed:
+        say("its times are in UTC; give --tz for another zone, or --app, which knows its own")
+    if doubt:
+        say(doubt)
+    return render.told(made, "added", as_json=as_json)
+
+
+@click.command(
+    "edit",
+    cls=Command,
+    examples=(
+        'laneway jobs edit digest --schedule "0 8 * * 1-5"',
+        "laneway jobs edit digest --tz Europe/Berlin --misfire all --max-staleness none",
+        "laneway jobs edit digest --rename weekday-digest --timeout none",
+    ),
+)
+@name_argument("job")
+@click.option("--schedule", metavar="SCHEDULE", help="When it fires; it keeps its time zone unless --tz is given.")
+@click.option("--task", metavar="TASK", help="What it starts.")
+@click.option("--rename", metavar="NAME", help="What it is called.")
+@job_options
+@owner_option
+@json_option("what it was and what it is")
+@where_options
+def edit(
+    name: str,
+    rename: str | None,
+    owner: str | None,
+    app: str | None,
+    store: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Change a job, and say what it was and what it is. What is not given stays as it is.
+
+    Everything is checked before anything is changed. Another schedule counts from now on: fires that it would have had
+    before are not made up for. `none` takes an option back to its default.
+    """
+    from laneway.cli.jobs import diagnose, render
+
+    changes = _options(given) | ({"name": rename} if rename else {})
+    if not changes:
+        raise Problem("what shall it be? give --schedule, --task, --args or another option")
+    app = app_or_default(app, store)
+
+    async def changed() -> tuple[Job, Job]:
+        async with jobs_of(app, store) as scheduler:
+            was = await scheduler.jobs.get(name, owner=owner)
+            return was, await scheduler.jobs.update(was, check_task=app is not None, **changes)
+
+    was, now = awaited(changed())
+    render.told_change(was, now, as_json=as_json)
+    if declared := diagnose.of_declared(now, "changed"):
+        say(declared)
+    return FINE
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was given as options of a job; `none` is None."""
+    breaker, open_for, disable = given.pop("breaker"), given.pop("open_for"), given.pop("auto_disable")
+    text = given.pop("given_args")
+    said = {name: value for name, value in given.items() if value is not None and value is not False}  # 0 is said
+    options = {name: None if value == NONE else value for name, value in said.items()}
+    if given.get("delete_after_run") is False:
+        options["delete_after_run"] = False
+    if breaker is not None:
+        options["breaker"] = None if breaker == NONE else _breaker(breaker, open_for, disable=disable)
+    elif open_for is not None or disable:
+        raise Problem("--open-for and --auto-disable say what a breaker does; give --breaker N, too")
+    if text is not None:
+        options["args"] = _arguments(text)
+    return options
+
+
+def _breaker(failures: int, open_for: float | None, *, disable: bool) -> object:
+    from laneway.core.breakers import Breaker
+
+    return Breaker(failures, disable=disable) if open_for is None else Breaker(failures, open_for, disable)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Problem(f"--args is not JSON: {error}", hint="""write it as in --args '{"doc": "42"}'""") from None
+    if not isinstance(found, dict):
+        raise Problem("--args must be a JSON object of names and values", hint="""as in --args '{"doc": "42"}'""")
+    return found

@@ -1,0 +1,1 @@
+"""`laneway runs`, `submit` and `why`."""

@@ -1,0 +1,109 @@
+"""`laneway runs answer`: giving a run the answer that it waits for."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.completion import run_argument
+from laneway.cli.shell.errors import CONFLICT, FINE, Problem
+from laneway.cli.shell.target import read_store, store_option
+
+if TYPE_CHECKING:
+    from laneway.core.run import Run
+    from laneway.scheduler import Scheduler
+
+STDIN = "-"
+
+
+@click.command(
+    "answer",
+    cls=Command,
+    examples=(
+        "laneway runs answer 0197f0c2a1b3 yes",
+        'laneway runs answer 0197f0c2a1b3 "Yes, but not on a Friday" --name publish',
+        """laneway runs answer 0197f0c2a1b3 '{"budget": 500}' --json-value""",
+        "laneway runs answer 0197f0c2a1b3 -",
+    ),
+)
+@run_argument
+@click.argument("given", metavar="ANSWER")
+@click.option("--name", metavar="NAME", help="Which question is answered; needed if the run has asked several.")
+@click.option("--json-value", is_flag=True, help="ANSWER is JSON; otherwise it is text, as it stands.")
+@json_option("the run")
+@store_option
+def answer(run_id: str, given: str, name: str | None, json_value: bool, as_json: bool, store: str | None) -> int:
+    """Answer a run that has asked something and waits: it goes on with ANSWER.
+
+    ANSWER is text unless --json-value says otherwise; - reads it from stdin, without its last line break. The first
+    answer counts, and only before the question's time is over. What a run asks: laneway runs show ID.
+
+    Exits with 2 if the run has asked several things and --name says not which, 3 if there is no such run, 5 if it does
+    not wait for that answer, or not any more.
+    """
+    text = _stdin() if given == STDIN else given
+    value = _value(text) if json_value else text
+    return awaited(_answered(read_store(store), run_id, value, name, as_json=as_json))
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise Problem(f"what stdin gives is not text: {error}") from None
+
+
+def _value(text: str) -> Any:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Problem(f"ANSWER is not JSON: {error}", hint="without --json-value it is taken as text") from None
+
+
+async def _answered(scheduler: Scheduler, run_id: str, value: Any, name: str | None, *, as_json: bool) -> int:
+    from laneway.cli.shell.output import print_json
+    from laneway.cli.shell.wording import standing
+    from laneway.core.codec import to_dict
+    from laneway.errors import NotWaiting
+
+    async with scheduler:
+        run = await scheduler.get(run_id)
+        _check(run, name)
+        try:
+            run = await scheduler.answer(run, value, name=name)
+        except NotWaiting:
+            raise _refusal(await scheduler.get(run.id), name) from None
+    if as_json:
+        print_json(to_dict(run))
+    else:
+        click.echo(f"{run.id}  {standing(run)}")
+    return FINE
+
+
+def _check(run: Run, name: str | None) -> None:
+    from laneway.cli.runs import questions
+
+    asked = questions.questions(run)
+    if name is None and len(asked) > 1:
+        raise Problem(
+            f"run {run.id} has asked {len(asked)} questions; say which is answered: --name NAME",
+            hint=questions.listed(run).replace("\n", "\n  "),
+        )
+
+
+def _refusal(run: Run, name: str | None) -> Problem:
+    """Say what the run does instead of waiting for that answer."""
+    from laneway.cli.runs import questions, reasons
+
+    asked = questions.questions(run)
+    if asked:
+        head = f"run {run.id} has not asked {name!r}; it waits for the answer to"
+        return Problem(f"{head} {', '.join(repr(question.name) for question in asked)}", code=CONFLICT)
+    said = reasons.stands(run)
+    doing = said if said.startswith("it ") else f"it is {said}"
+    return Problem(f"run {run.id} waits for no answer: {doing}", code=CONFLICT)

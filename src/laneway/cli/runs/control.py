@@ -1,0 +1,118 @@
+"""`laneway runs cancel`, `pause`, `resume` and `retry`: what can be asked of runs from outside."""
+
+from __future__ import annotations
+
+import click
+
+from laneway.cli.shell.commands import Command, awaited, json_option, seconds
+from laneway.cli.shell.completion import runs_argument
+from laneway.cli.shell.errors import Problem
+from laneway.cli.shell.filters import filter_options
+from laneway.cli.shell.target import read_store, store_option
+
+
+@click.command(
+    "cancel",
+    cls=Command,
+    examples=(
+        "laneway runs cancel 0197f0c2a1b3",
+        "laneway runs cancel 0197f0c2a1b3 --wait --timeout 30s",
+        "laneway runs cancel --state pending --task summarize --dry-run",
+        "laneway runs cancel --user ann --yes",
+    ),
+)
+@runs_argument(required=False)
+@filter_options
+@click.option("--abandon", is_flag=True, help="Do not wait for the handler: end the run and free its slots now.")
+@click.option("--dry-run", is_flag=True, help="Count what would be cancelled, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before many runs are cancelled.")
+@click.option("--wait", is_flag=True, help="Wait until the handlers have really stopped.")
+@click.option("--timeout", type=seconds, metavar="S", help="Wait at most so long (30, 90s, 5m); the cancel stands.")
+@json_option("the runs, or the count,")
+@store_option
+def cancel(
+    ids: tuple[str, ...],
+    abandon: bool,
+    dry_run: bool,
+    yes: bool,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+    store: str | None,
+    **given: str | None,
+) -> int:
+    """Cancel runs: those named by ID, or all that fit the filters and have not ended.
+
+    A run that nobody executes ends at once, also while no worker is up. The handler of one that is running is told to
+    stop, and the run ends when it has. How far that got is told: requested, delivered, stopped.
+
+    --abandon ends the run although its handler goes on; whatever that still writes is refused. Before many are
+    cancelled you are asked, if you sit at a terminal.
+
+    Exits with 3 if there is no such run, 5 if it has ended otherwise, 7 if --wait ran out of time.
+    """
+    from laneway.cli.runs import cancel
+
+    wanted = {name: value for name, value in given.items() if value is not None}
+    _check(ids, wanted, abandon=abandon, dry_run=dry_run, wait=wait, timeout=timeout)
+    patience = cancel.Patience(wait, timeout)
+    if wanted:
+        many = cancel.Many(wanted, ask=not yes, dry_run=dry_run, patience=patience, as_json=as_json)
+        return awaited(many.cancel(read_store(store)))
+    return awaited(cancel.cancel(read_store(store), ids, abandon=abandon, patience=patience, as_json=as_json))
+
+
+def _check(
+    ids: tuple[str, ...], wanted: dict[str, str], *, abandon: bool, dry_run: bool, wait: bool, timeout: float | None
+) -> None:
+    if ids and wanted:
+        raise Problem(f"give ids or --{next(iter(wanted))}, not both")
+    if not ids and not wanted:
+        raise Problem("which runs? give ids, or filters such as --state pending --task summarize")
+    if abandon and wanted:
+        raise Problem("--abandon is for runs named by id: each of their handlers goes on, and you should know which")
+    if dry_run and ids:
+        raise Problem("--dry-run counts what fits filters; for one run: laneway runs show ID")
+    if timeout is not None and not wait:
+        raise Problem("--timeout is for --wait")
+
+
+@click.command("pause", cls=Command, examples=("laneway runs pause 0197f0c2a1b3",))
+@runs_argument()
+@json_option("the runs")
+@store_option
+def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
+    """Pause runs: a pending one at once, a running one when its handler reaches a checkpoint or a step.
+
+    A handler without them goes on; if it fails and would be tried again, or asks and is answered, the run is paused
+    then. A run that waits cannot be paused.
+    """
+    from laneway.cli.shell import batch_results
+
+    return awaited(batch_results.changed(read_store(store), ids, "pause", as_json=as_json))
+
+
+@click.command("resume", cls=Command, examples=("laneway runs resume 0197f0c2a1b3",))
+@runs_argument()
+@json_option("the runs")
+@store_option
+def resume(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
+    """Let paused runs go on; their handlers find what their last checkpoint saved."""
+    from laneway.cli.shell import batch_results
+
+    return awaited(batch_results.changed(read_store(store), ids, "resume", as_json=as_json))
+
+
+@click.command("retry", cls=Command, examples=("laneway runs retry 0197f0c2a1b3",))
+@runs_argument()
+@json_option("the receipts")
+@store_option
+def retry(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
+    """Submit runs that have ended once more, each as a new run, and print the new ids.
+
+    The new run has the arguments, lane, user, session and priority of the old one, begins with attempt 1, and names the
+    run it retries.
+    """
+    from laneway.cli.shell import batch_results
+
+    return awaited(batch_results.retried(read_store(store), ids, as_json=as_json))

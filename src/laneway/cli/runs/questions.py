@@ -1,0 +1,46 @@
+"""What a run waits for, in words, and the very command that answers it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from laneway.cli.shell import wording
+from laneway.cli.shell.output import one_line, store_words
+from laneway.core.instants import instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from laneway.core.events import Event
+    from laneway.core.memos import Question
+    from laneway.core.run import Run
+
+
+def questions(run: Run) -> tuple[Question, ...]:
+    """Return what the run asks, none if it waits for no answer."""
+    return run.wait.questions if run.wait is not None else ()
+
+
+def command(run: Run, question: Question, store: str | None) -> str:
+    """Return the command that answers a question, but for the answer; it names the question where there are several."""
+    name = f" --name {shlex.quote(question.name)}" if len(questions(run)) > 1 else ""
+    return f"laneway runs answer {run.id} ANSWER{name}{store_words(store)}"
+
+
+def how_to_answer(run: Run, event: Event, store: str | None) -> str:
+    """Say what a run asks by this event, and how to answer if it still waits for that."""
+    said = f"it asks {wording.event_text(event)}"
+    name = event.data.get("name") if isinstance(event.data, dict) else None
+    commands = [command(run, question, store) for question in questions(run) if question.name == name]
+    return one_line("; answer: ".join((said, *commands)))
+
+
+def until(question: Question, now: datetime) -> str:
+    """Say when it is too late for an answer."""
+    return wording.moment(instant(question.until), now) if question.until is not None else ""
+
+
+def listed(run: Run) -> str:
+    """List what the run asks, a question on each line."""
+    return "\n".join(f"{question.name}  {wording.asked(question)}" for question in questions(run))

@@ -1,0 +1,106 @@
+"""Everything about one run, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from laneway.cli.runs import relations
+from laneway.cli.shell import facts, wording
+from laneway.cli.shell.output import console, one_line, style, symbol, to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from laneway.cli.runs.relatives import Kin
+    from laneway.cli.runs.stages import Stages
+    from laneway.core.run import Message, Run
+
+
+def show(run: Run, stages: Stages, taken: Sequence[Message], kin: Kin, store: str | None) -> None:
+    """Print the run: what it is, when things happened, what it was given, what came of it, where it is stuck.
+
+    `taken` are the messages that it took beside the one it was made of; commands name the store as this one did.
+    """
+    from rich.text import Text
+
+    out = console()
+    out.print(
+        Text.assemble(
+            (one_line(run.task), "bold"),
+            "  ",
+            (f"{symbol(run.state)} {wording.standing(run)}", style(run.state)),
+            _why(run),
+        ),
+        soft_wrap=True,
+    )
+    facts.lines(out, (*_facts(run), *relations.facts_of(kin), *_times(run, stages)))
+    for head, text in relations.blocks(run, kin, store):
+        _block(out, head, text)
+    if stages.stack and not run.ended:
+        _block(out, "stuck: it was told to stop, has not, and was at", stages.stack, "red")
+    _block(out, "arguments", to_json(run.args, indent=True))
+    if taken:
+        _block(out, "messages it took", "\n".join(f"{one.kind.value:<7}  {one.id}  {one.args}" for one in taken))
+    if run.state == "succeeded":
+        _block(out, "result", to_json(run.result, indent=True))
+    if run.error is not None:
+        earlier = (
+            " of an earlier attempt" if run.state in ("succeeded", "pending", "running", "paused", "waiting") else ""
+        )
+        text = run.error.traceback or f"{run.error.type}: {run.error.message}"
+        kind = "" if run.error.kind == "error" else f" ({run.error.kind})"
+        _block(out, f"error{earlier}{kind}", text.rstrip(), "" if earlier else "red")
+
+
+def _why(run: Run) -> str:
+    return f" ({one_line(run.reason)})" if run.reason else ""
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    crashes = f", {run.crashes} in a row ended in a crash" if run.crashes else ""
+    return [
+        ("id", run.id),
+        ("number", str(run.number)),
+        ("lane", f"{run.lane}" + (f", priority {run.priority}" if run.priority else "")),
+        ("user", run.user or ""),
+        ("session", run.session or ""),
+        ("job", "" if run.job is None else f"{run.job.name}, for {run.job.nominal_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("attempt", f"{run.attempt}, started {run.fence} time{'s' * (run.fence != 1)}{crashes}"),
+        ("worker", run.worker or ""),
+        ("retry of", run.retry_of or ""),
+    ]
+
+
+def _times(run: Run, stages: Stages) -> list[tuple[str, str]]:
+    now = wording.now()
+    times = [
+        ("accepted", run.accepted_at),
+        ("due", run.due_at),
+        ("started", run.started_at),
+        ("overdue", stages.overdue_at),
+        ("requested", stages.requested_at),
+        ("delivered", stages.delivered_at),
+        ("stuck", stages.stuck_at),
+        ("stopped", stages.stopped_at),
+        ("ended", run.ended_at),
+    ]
+    lines = [(name, wording.moment(at, now)) for name, at in times if at is not None]
+    waited, ran = wording.waited(run, now), wording.ran(run, now)
+    if ran:
+        lines.append(("took", f"{ran}, after waiting {waited}"))
+    return lines
+
+
+def _block(out: Console, head: str, text: str, look: str = "") -> None:
+    from rich.text import Text
+
+    out.print()
+    out.print(Text(head, style="bright_black"))
+    for line in text.splitlines():
+        out.print(Text(f"  {_harmless(line)}", style=look), soft_wrap=True)
+
+
+def _harmless(line: str) -> str:
+    # As `one_line`, but the indentation of code and JSON stays.
+    return line[: len(line) - len(line.lstrip(" "))] + one_line(line.lstrip(" "))

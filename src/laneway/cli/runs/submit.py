@@ -1,0 +1,262 @@
+"""`laneway submit`: accept a run now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from laneway.cli.runs.ties import follow_up, name_and_text
+from laneway.cli.shell.commands import Command, awaited, count, instant, json_option, seconds
+from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
+from laneway.cli.shell.output import store_words
+from laneway.cli.shell.target import APP, MEMORY, load
+
+if TYPE_CHECKING:
+    from laneway.engine.tasks import Task
+    from laneway.scheduler import Scheduler
+
+# What of `SessionPolicy` can be given with a message, and what it can be
+MODES = ("queue", "collect", "interrupt", "reject", "steer")
+DROPS = ("old", "new")
+WHILE_WAITING = ("cancel", "queue", "answer")
+POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop", "while_waiting")
+
+
+@click.command(
+    "submit",
+    cls=Command,
+    examples=(
+        "laneway submit app:app summarize doc=42",
+        "laneway submit app:app summarize doc=42 --user ann --session chat-7 --priority 5",
+        """laneway submit app:app summarize --args '{"doc": "42", "tags": ["new"]}' --delay 90s""",
+        "laneway submit app:app cleanup --at 2031-05-01T03:00Z --lane background --json",
+        "laneway submit app:app summarize doc=42 --wait --timeout 5m",
+        "laneway submit app:app summarize doc=42 --user ann --key order-1001",
+        "laneway submit app:app summarize doc=42 --session chat-7 --mode interrupt",
+        "laneway submit app:app summarize doc=42 --session chat-7 --debounce 2s --max-wait 10s",
+        """laneway submit app:app summarize doc=42 --then 'mail={"to": "ann"}' --on-failure alert""",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="APP TASK [NAME=VALUE]...")
+@click.option("--args", "given", metavar="JSON", help="All arguments as one JSON object; NAME=VALUE adds to it.")
+@click.option("--user", metavar="KEY", help="Whom it belongs to: users take turns.")
+@click.option("--session", metavar="KEY", help="The session in whose order it runs.")
+@click.option("--priority", type=int, metavar="N", help="-100 to 100; a head start, 0 by default.")
+@click.option("--delay", type=seconds, metavar="S", help="Not before so long from now: 30, 90s, 5m, 2h.")
+@click.option(
+    "--at",
+    type=instant,
+    metavar="INSTANT",
+    help="Not before this instant, in ISO 8601; local time unless it has a zone.",
+)
+@click.option("--lane", metavar="NAME", help="The lane, instead of the task's.")
+@click.option("--key", metavar="KEY", help="Once per task and user: the same key again gets the run that it made.")
+@click.option("--mode", type=click.Choice(MODES), help="What it does while its session is busy.  [default: queue]")
+@click.option("--debounce", type=seconds, metavar="S", help="Wait so long for more of its session, and make one run.")
+@click.option("--max-wait", type=seconds, metavar="S", help="At most so long.  [default: 5 times the debounce]")
+@click.option("--max-concurrent", type=count, metavar="N", help="How many of its session run at once.  [default: 1]")
+@click.option("--cap", type=count, metavar="N", help="How many of its session may be queued.  [default: 10]")
+@click.option(
+    "--drop",
+    type=click.Choice(DROPS),
+    help="Which goes when more come: the oldest queued one, or the new one.  [default: old]",
+)
+@click.option(
+    "--while-waiting",
+    type=click.Choice(WHILE_WAITING),
+    help="What a message does while the active run waits for an answer.  [default: cancel]",
+)
+@click.option(
+    "--then",
+    type=follow_up,
+    multiple=True,
+    metavar="TASK[=JSON]",
+    help="Submit a run of TASK when this one has succeeded, with a JSON object of arguments; can be repeated.",
+)
+@click.option(
+    "--on-failure",
+    type=follow_up,
+    multiple=True,
+    metavar="TASK[=JSON]",
+    help="The same when it has failed for good; neither is when it was cancelled or dropped.",
+)
+@click.option(
+    "--trace",
+    type=name_and_text,
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Text that goes along with it and all that it leaves behind; can be repeated.",
+)
+@click.option("--wait", is_flag=True, help="Wait until it ends, show its progress, print its result as JSON.")
+@click.option(
+    "--timeout", type=seconds, metavar="S", help="With --wait: give up waiting after so long; the run goes on."
+)
+@json_option("the receipt (with --wait: the whole run)")
+def submit(
+    words: tuple[str, ...], given: str | None, wait: bool, timeout: float | None, as_json: bool, **options: Any
+) -> int:
+    """Submit a run of TASK and print its id.
+
+    APP may be left out where LANEWAY_APP is set. A VALUE is read as JSON where the task's parameter is not plain text
+    and it is JSON; otherwise it is text: `doc=42` gives the text "42" to `doc: str` and the number 42 to `doc: int`.
+
+    What becomes of a message of a busy session is said: it may be merged into a run that waits, put into the inbox of
+    the active one (steered), or refused. The id printed is that of the run that took it.
+
+    A lane that is full may let it wait, for half a minute unless APP's submit_timeout says otherwise; Ctrl-C gives up.
+
+    Exits with 0 once it is stored, 5 if it is refused or its key was used with other arguments; with --wait, with 1 if
+    the run did not succeed and 7 if it did not end in time.
+    """
+    if timeout is not None and not wait:
+        raise Problem("--timeout is for --wait; a delayed start is --delay")
+    app, name, pairs = _split(words)
+    chosen = _with_policy({option: value for option, value in options.items() if value not in (None, ())})
+    scheduler = load(app)
+    if scheduler.url.startswith(MEMORY):
+        raise Problem(
+            f"{app} keeps its runs in memory://, which ends with this command",
+            hint="give it a file: Scheduler('sqlite:///laneway.db')",
+        )
+    args = _arguments(scheduler.tasks.get(name), given, pairs)
+    return awaited(_submitted(scheduler, name, args, chosen, wait=wait, timeout=timeout, as_json=as_json))
+
+
+async def _submitted(
+    scheduler: Scheduler,
+    name: str,
+    args: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    from laneway.cli.runs.follow import await_end
+    from laneway.cli.runs.patience import submitted
+    from laneway.cli.runs.receipts import refusal, told
+    from laneway.cli.shell.output import print_json
+    from laneway.core.codec import to_dict
+    from laneway.core.run import Receipt, ReceiptOutcome, Why
+    from laneway.errors import KeyConflict
+
+    async with scheduler:
+        lane = options.get("lane") or scheduler.tasks.get(name).policy.lane
+        try:
+            receipt = await submitted(scheduler, name, args, options, lane=lane)
+        except KeyConflict as conflict:
+            if as_json:
+                print_json(to_dict(Receipt(ReceiptOutcome.REFUSED, conflict.run_id, Why.KEY_CONFLICT)))
+            raise
+        store = _store_to_name(scheduler.url)
+        if as_json and not (wait and receipt.accepted):
+            print_json(to_dict(receipt))
+        if not receipt.accepted:
+            why, hint = refusal(receipt, task=name, lane=lane, session=options.get("session"))
+            raise Problem(f"{receipt.outcome.value}: {why}", hint=hint and f"{hint}{store_words(store)}", code=CONFLICT)
+        say(told(receipt, {**options, "lane": lane}, named=wait))
+        if wait:
+            return await await_end(scheduler, receipt.run_id, timeout=timeout, as_json=as_json, store=store)
+        say(f"follow it: laneway runs events {receipt.run_id} --follow{store_words(store)}")
+        if not as_json:
+            click.echo(receipt.run_id)
+        return FINE
+
+
+def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `submit`, those that are about the session made into its policy."""
+    given |= {name: list(given[name]) for name in ("then", "on_failure") if name in given}
+    given |= {"trace": _once(given["trace"])} if "trace" in given else {}
+    about_session = {name: given.pop(name) for name in POLICY if name in given}
+    if not about_session:
+        return given
+    if "session" not in given:
+        option = next(iter(about_session)).replace("_", "-")
+        raise Problem(f"--{option} is about a session; say which: --session KEY")
+    if "max_wait" in about_session and "debounce" not in about_session:
+        raise Problem("--max-wait is for --debounce; a limit on waiting here is --wait --timeout")
+    from laneway.core.policy import SessionPolicy
+
+    return {**given, "session_policy": SessionPolicy(**about_session)}
+
+
+def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for name, text in pairs:
+        if name in texts:
+            raise Problem(f"--trace gives {name!r} twice; give it once")
+        texts[name] = text
+    return texts
+
+
+def _store_to_name(url: str) -> str | None:
+    from laneway.settings import DEFAULT_URL
+
+    return None if url == (os.environ.get("LANEWAY_STORE") or DEFAULT_URL) else url
+
+
+def _split(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """Tell APP, TASK and arguments apart. A word without a colon is no APP, so that of the environment stands."""
+    default = os.environ.get(APP)
+    if default and (not words or ":" not in words[0].partition("=")[0]):
+        words = (default, *words)
+    if len(words) < 2:
+        raise Problem("give APP and TASK: laneway submit app:app summarize doc=42", hint="try: laneway submit --help")
+    return words[0], words[1], words[2:]
+
+
+def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) -> dict[str, Any]:
+    args = {} if given is None else _object(given)
+    seen: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise Problem(f"{pair!r} is no argument; write name=value", hint=f"{task.name} takes {_signature(task)}")
+        if name in seen:
+            raise Problem(f"argument {name!r} is given twice, as {seen[name]} and {pair}; give it once")
+        seen[name] = pair
+        args[name] = _value(task, name, text)
+    return args
+
+
+def _object(text: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Problem(f"--args is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Problem('--args must be a JSON object of names and values, such as \'{"doc": "42"}\'')
+    return value
+
+
+def _value(task: Task[..., Any], name: str, text: str) -> Any:
+    """Return text as the parameter wants it: as JSON where that is JSON and fits, else as the text it is."""
+    import msgspec
+
+    wanted = task.parameters.types.get(name, Any)
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    if wanted is str or (_fits(text, wanted) and not _fits(value, wanted)):
+        return text
+    return value
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    import msgspec
+
+    try:
+        msgspec.convert(value, wanted)
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
+
+
+def _signature(task: Task[..., Any]) -> str:
+    return ", ".join(task.parameters.names) or "no arguments"

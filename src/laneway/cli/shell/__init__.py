@@ -1,0 +1,1 @@
+"""What all commands stand on: groups and options, errors, tables, words."""

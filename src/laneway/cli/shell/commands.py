@@ -1,0 +1,177 @@
+"""What all commands have in common: examples in their help, `--debug`, and one way to end."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from laneway.cli.shell.errors import FINE, explain
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+DEBUG = "laneway.debug"
+NONE = "none"
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _note_debug(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.find_root().obj[DEBUG] = True
+
+
+class _Explained(click.Command):
+    """A command whose help ends with examples, each of which works as it stands."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+        self.params.append(
+            click.Option(
+                ["--debug"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_note_debug,
+                help="Show a traceback if something goes wrong.",
+            )
+        )
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, line for line."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class Command(_Explained):
+    """A verb."""
+
+
+class Group(_Explained, click.Group):
+    """A noun; alone it shows what can be done with it."""
+
+    command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help if no verb is given."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit(FINE)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the verbs in the order they were added, which is the order to learn them in."""
+        return list(self.commands)
+
+
+class Root(Group):
+    """The whole command line: the one place where every error becomes one line and an exit code.
+
+    `later` names its commands, each with its module, which is imported when the command is asked for, and with what it
+    does in a few words.
+    """
+
+    def __init__(self, *args: Any, later: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._later = {name: module for name, (module, _) in later.items()}
+        self._words = [(name, words) for name, (_, words) in later.items()]
+        for name, words in self._words:
+            self.add_command(click.Command(name, short_help=words))  # stands in for it
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name."""
+        if (place := self._later.pop(cmd_name, None)) is not None:
+            module = importlib.import_module(f"laneway.cli.{place}")
+            self.commands[cmd_name] = getattr(module, cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what commands there are, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self._words)
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command and exit with its code."""
+        state: dict[str, bool] = {}
+        extra.update(standalone_mode=False, prog_name="laneway", obj=state)
+        try:
+            returned = super().main(*args, **extra)
+            code = returned if isinstance(returned, int) else FINE
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # whatever it is, it must become one clear line
+            code = explain(error, debug=state.get(DEBUG, False))
+        sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a reader that has gone (`| head`) has what it wanted, and ends it silently."""
+        try:
+            returned = super().invoke(ctx)
+            sys.stdout.flush()
+            return returned
+        except BrokenPipeError:
+            # What is still buffered must go nowhere when the interpreter flushes it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FINE
+
+
+def awaited(work: Coroutine[Any, Any, T]) -> T:
+    """Return what the work returns, on a loop of its own."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def json_option(what: str) -> Callable[[F], F]:
+    """Return the `--json` option of a command that prints `what`."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def concurrency_option(function: F) -> F:
+    """Add `--concurrency`."""
+    text = "Runs to execute at once.  [default: what APP says, or 50]"
+    return click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help=text)(function)
+
+
+def count(text: str) -> int:
+    """Read a whole number of 1 or more."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r}; write a whole number, 1 or more")
+    return int(text)
+
+
+def count_or_none(text: str) -> int | str:
+    """Read a whole number of 1 or more, or `none` for no bound: an option that is not given is another thing."""
+    if text == NONE:
+        return NONE
+    try:
+        return count(text)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}, or none") from None
+
+
+def seconds(text: str) -> float:
+    """Read a duration: seconds as a number, or with units as in 90s, 5m, 1h30m, 2d."""
+    import re
+
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise click.BadParameter(f"{text!r} is no duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def instant(text: str) -> datetime:
+    """Read an instant in ISO 8601; without a zone it is local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
+        ) from None

@@ -1,0 +1,128 @@
+"""`laneway completion`: what makes the shell complete commands, options, run ids, and names of lanes and the like.
+
+The shell asks by starting `laneway` with `_LANEWAY_COMPLETE` set, and click answers. It does so while somebody waits
+with a finger on the Tab key, so nothing here may be slow, print a word of its own, or change a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from laneway.cli.shell.commands import Command, awaited, json_option
+
+if TYPE_CHECKING:
+    from laneway.core.run import Run
+    from laneway.scheduler import Scheduler
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+VARIABLE = "_LANEWAY_COMPLETE"
+NEWEST = 50  # runs whose ids are offered
+NAMES = 200  # names that are offered
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    "completion",
+    cls=Command,
+    examples=(
+        'eval "$(laneway completion bash)"',
+        'eval "$(laneway completion zsh)"',
+        "laneway completion fish > ~/.config/fish/completions/laneway.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@json_option("shell and script")
+@click.pass_context
+def completion(context: click.Context, shell: str, as_json: bool) -> None:
+    """Print a script that makes SHELL complete the commands, options, run ids and names of laneway.
+
+    Put the `eval` line of the examples into ~/.bashrc or ~/.zshrc.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows every shell there is a choice of"
+    script = kind(context.find_root().command, {}, "laneway", VARIABLE).source()
+    if as_json:
+        from laneway.cli.shell.output import print_json
+
+        print_json({"v": 1, "shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
+def run_argument(function: click.decorators.FC) -> click.decorators.FC:
+    """Add the ID argument, which names a run."""
+    return click.argument("run_id", metavar="ID", shell_complete=_run_ids)(function)
+
+
+def runs_argument(*, required: bool = True) -> Callable[[F], F]:
+    """Return the ID... argument, which names runs."""
+    return click.argument("ids", metavar="ID...", nargs=-1, required=required, shell_complete=_run_ids)
+
+
+def name_argument(noun: str, *, many: bool = False) -> Callable[[F], F]:
+    """Return the argument that names a lane, session, user, task or job; with `many`, `names`, one or more of them."""
+    metavar = noun.upper()
+
+    def offered(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = _read(context, lambda scheduler: _NAMES[noun](scheduler, incomplete))
+        return [CompletionItem(name) for name in dict.fromkeys(found) if name.startswith(incomplete)]
+
+    if many:
+        return click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True, shell_complete=offered)
+    return click.argument("name", metavar=metavar, shell_complete=offered)
+
+
+async def _lanes(scheduler: Scheduler, _: str) -> list[str]:
+    return [state.lane.name for state in await scheduler.lanes.list()]
+
+
+async def _users(scheduler: Scheduler, incomplete: str) -> list[str]:
+    # By (user, lane): whoever begins so comes behind this, in whatever lane.
+    return [state.user for state in await scheduler.users.list(limit=NAMES, after=(incomplete, ""))]
+
+
+async def _sessions(scheduler: Scheduler, incomplete: str) -> list[str]:
+    return [state.name for state in await scheduler.sessions.list(prefix=incomplete, limit=NAMES)]
+
+
+async def _tasks(scheduler: Scheduler, _: str) -> list[str]:
+    return [state.name for state in await scheduler.tasks.list()]
+
+
+async def _jobs(scheduler: Scheduler, incomplete: str) -> list[str]:
+    return [job.name for job in await scheduler.jobs.list(limit=NAMES, after=(incomplete[:-1], ""))]
+
+
+_NAMES = {"lane": _lanes, "user": _users, "session": _sessions, "task": _tasks, "job": _jobs}
+
+
+def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+    """Return the newest runs whose ids begin so, each with what it is."""
+    from click.shell_completion import CompletionItem
+
+    runs: list[Run] = _read(context, lambda scheduler: scheduler.runs(limit=NEWEST))
+    return [
+        CompletionItem(run.id, help=f"{run.task}, {run.state.value}") for run in runs if run.id.startswith(incomplete)
+    ]
+
+
+def _read(context: click.Context, ask: Callable[[Scheduler], Coroutine[Any, Any, list[T]]]) -> list[T]:
+    """Return what the store that the command would read answers, or nothing."""
+    from laneway.cli.shell.target import read_store
+
+    async def asked() -> list[T]:
+        async with read_store(context.params.get("store")) as scheduler:
+            return await ask(scheduler)
+
+    try:
+        return awaited(asked())
+    except Exception:  # noqa: BLE001  # no store, or not one of ours: then there is nothing to offer
+        return []

@@ -1,0 +1,1 @@
+"""`laneway doctor`, `migrate` and `move`: what is done to whole stores."""

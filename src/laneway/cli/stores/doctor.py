@@ -1,0 +1,99 @@
+"""`laneway doctor`: find out whether a store is well, and back it up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, Problem, say
+from laneway.cli.shell.target import file_of, store_option, url_of
+
+if TYPE_CHECKING:
+    from laneway.cli.stores.diagnosis import Diagnosis
+    from laneway.core.audit import Finding
+
+
+@click.command(
+    "doctor",
+    cls=Command,
+    examples=(
+        "laneway doctor",
+        "laneway doctor --store sqlite:////var/lib/app/laneway.db --json",
+        "laneway doctor --repair",
+        "laneway doctor --backup /var/backups/laneway.db",
+    ),
+)
+@click.option("--repair", is_flag=True, help="Set right what does not agree; not what a disk has damaged.")
+@click.option(
+    "--backup",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Copy the store to a new file instead, also while it is in use.",
+)
+@json_option("what was found")
+@store_option
+def doctor(store: str | None, repair: bool, backup: Path | None, as_json: bool) -> int:
+    """Examine a store: versions, damage, counts, clock, space, workers.
+
+    It can be used while workers are at work, changes nothing without --repair, and exits with 0 if all is well (there
+    may be warnings), 1 if something is wrong.
+    """
+    if backup is not None:
+        if repair:
+            raise Problem("give --backup or --repair, not both; back up first")
+        return _back_up(url_of(store), backup, as_json=as_json)
+    return _examine(url_of(store), repair=repair, as_json=as_json)
+
+
+def _examine(url: str, *, repair: bool, as_json: bool) -> int:
+    from laneway.cli.shell.output import print_json
+    from laneway.cli.stores import diagnosis
+
+    found = awaited(_diagnosis(url, repair=repair))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        diagnosis.show(found)
+    return FINE if found.well else FAILED
+
+
+async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
+    from laneway.cli.stores.diagnosis import Diagnosis
+    from laneway.core.addresses import without_password
+    from laneway.engine.clock import SystemClock
+    from laneway.scheduler import store_at
+    from laneway.settings import Settings
+
+    clock = SystemClock()
+    store = store_at(url, clock, Settings())
+    repaired: list[Finding] = []
+    try:
+        examination = await store.examine()
+        if repair and examination.findings:
+            repaired = await store.check(repair=True)
+            examination = await store.examine()
+        return Diagnosis(without_password(url), examination, repaired, clock.now(), file_of(url))
+    finally:
+        await store.close()
+
+
+def _back_up(url: str, target: Path, *, as_json: bool) -> int:
+    from laneway.cli.shell.output import print_json
+    from laneway.cli.shell.wording import size
+    from laneway.stores.sqlite.backup import back_up
+
+    path = file_of(url)
+    if path is None:
+        raise Problem(f"--backup is for SQLite files; {url.partition(':')[0]} has its own way")
+    try:
+        written = back_up(path.absolute(), target.absolute())
+    except FileExistsError:
+        raise Problem(f"{target} is there already, and is not overwritten; give another name", code=CONFLICT) from None
+    if as_json:
+        print_json({"v": 1, "backup": str(target), "bytes": written})
+    else:
+        say(f"wrote {target}: {size(written)}, checked")
+    return FINE

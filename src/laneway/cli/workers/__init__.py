@@ -1,0 +1,1 @@
+"""`laneway worker` and `drain`: processes that execute runs."""

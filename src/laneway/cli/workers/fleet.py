@@ -1,0 +1,260 @@
+"""Several worker processes under one parent: `laneway worker --processes N`.
+
+The parent executes nothing. It starts this same command N times, without `--processes`, and keeps N of them alive: one
+that ended well (it had its share of `--max-tasks`) is replaced at once, one that crashed after a wait that grows with
+every crash in a row. It is tied to each by a lifeline, by which it passes on how urgent it is to stop; so workers
+stop in good time when it is killed, and are killed when they take longer than they said.
+
+An error before any of them was ever ready is one of set-up, and would be the same again: it ends the fleet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, leave_now, say
+from laneway.cli.shell.output import print_ndjson
+from laneway.cli.shell.wording import spoken
+from laneway.cli.workers.lifeline import NOW, SOON
+from laneway.cli.workers.process import STOP_NOW_WITHIN, STOP_WITHIN
+from laneway.cli.workers.signals import SIGNALS, receiving
+from laneway.cli.workers.systemd import SOCKET, notify
+from laneway.core.backoff import Backoff
+
+SLACK = 5.0  # seconds that workers get beyond what they allow themselves
+
+
+class Fleet:
+    """Keeps `processes` workers alive that execute `command`; `inherited` are descriptors they get."""
+
+    def __init__(
+        self, command: Sequence[str], processes: int, *, inherited: Sequence[int] = (), as_json: bool = False
+    ) -> None:
+        self._places = [Place(number, command, inherited) for number in range(1, processes + 1)]
+        self._as_json = as_json
+        self._urgency = 0
+        self._kill_at: float | None = None
+        self._was_ready = False
+        self._all_ready = False
+        self._code = FINE
+
+    def run(self) -> int:
+        """Keep them alive until a signal comes; return 0 if all of them ended well then, else 1."""
+        with receiving(*SIGNALS, signal.SIGCHLD) as (signals, _):
+            try:
+                while self._start_those_due():
+                    self._wait(signals)
+            finally:
+                for place in self._places:
+                    place.kill()
+        say("stopped")
+        return self._code
+
+    def _start_those_due(self) -> bool:
+        """Start the workers whose time has come; tell whether there is any that lives or will."""
+        for place in self._places:
+            if place.starts_at is not None and place.starts_at <= time.monotonic():
+                self._start(place)
+        return any(place.alive or place.starts_at is not None for place in self._places)
+
+    def _start(self, place: Place) -> None:
+        try:
+            place.start()
+        except OSError as error:
+            wait = place.start_after_crash(lived=0.0)
+            say(f"worker {place.number} cannot be started ({error.strerror}); once more in {spoken(wait)}")
+        else:
+            say(f"worker {place.number} started as process {place.pid}")
+            self._print("started", worker=place.number, pid=place.pid)
+
+    def _wait(self, signals: int) -> None:
+        waited_for: list[int | socket.socket] = [signals]
+        waited_for += [place.line for place in self._places if place.line is not None]
+        times = [place.starts_at for place in self._places if place.starts_at is not None]
+        times += [self._kill_at] if self._kill_at is not None else []
+        left = max(0.0, min(times) - time.monotonic()) if times else None
+        readable = select.select(waited_for, [], [], left)[0]
+        for number in os.read(signals, 64) if signals in readable else b"":
+            if number in SIGNALS:
+                self._stop(number)
+        for place in self._places:
+            if place.line in readable:
+                place.listen()
+            code = place.poll()
+            self._note_ready()
+            if code is not None:
+                self._on_end(place, code)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = None
+            self._kill_the_late()
+
+    # Stopping
+
+    def _stop(self, number: int) -> None:
+        """Stop in good time at the first signal, now at the second, without another word at the third."""
+        if self._urgency == 0:
+            notify("STOPPING=1")
+            living = sum(place.alive for place in self._places)
+            say(f"stopping {living} process{'es' * (living != 1)} within {spoken(STOP_WITHIN)}; Ctrl-C again stops now")
+        if self._urgency >= NOW:
+            for place in self._places:
+                place.kill()
+            leave_now(128 + number)
+        self._press(self._urgency + 1)
+
+    def _press(self, urgency: int) -> None:
+        self._urgency = urgency
+        self._kill_at = time.monotonic() + (STOP_WITHIN if urgency == SOON else STOP_NOW_WITHIN) + SLACK
+        for place in self._places:
+            place.starts_at = None
+            place.press(urgency)
+
+    def _kill_the_late(self) -> None:
+        for place in self._places:
+            if place.alive:
+                say(f"worker {place.number} (process {place.pid}) has not ended in time; it is killed")
+                place.kill()
+                self._on_end(place, -signal.SIGKILL)
+
+    # What workers do
+
+    def _note_ready(self) -> None:
+        ready = [place.ready for place in self._places]
+        self._was_ready = self._was_ready or any(ready)
+        if all(ready) and not self._all_ready and not self._urgency:
+            self._all_ready = True
+            say("all are ready; Ctrl-C stops them")
+            notify("READY=1")
+
+    def _on_end(self, place: Place, code: int) -> None:
+        lived = time.monotonic() - place.began
+        self._print("ended", worker=place.number, pid=place.pid, code=code)
+        said = f"worker {place.number} (process {place.pid}) {_end(code)} after {spoken(lived)}"
+        if self._urgency:
+            self._code = self._code or (FAILED if code else FINE)
+            say(said)
+        elif code == CONFLICT and self._was_ready:
+            # The store has moved, as it said: the others hear of it, too, and end when their runs have.
+            self._code = CONFLICT
+            say(said)
+        elif code == FINE and place.ready:
+            place.starts_at = time.monotonic()
+            say(f"{said}; another takes its place")
+        elif code > 0 and not self._was_ready:
+            say(f"{said}, and none was ever ready: the fleet stops")
+            self._code = code
+            self._press(NOW)
+        else:
+            say(f"{said}; another takes its place in {spoken(place.start_after_crash(lived))}")
+
+    def _print(self, event: str, **facts: Any) -> None:
+        if self._as_json:
+            print_ndjson([{"v": 1, "event": event, **facts}])
+            sys.stdout.flush()
+
+
+class Place:
+    """A place in the fleet, and the process that has it now."""
+
+    def __init__(self, number: int, command: Sequence[str], inherited: Sequence[int]) -> None:
+        self.number, self._command, self._inherited = number, command, inherited
+        self.starts_at: float | None = time.monotonic()
+        self.began = 0.0
+        self._backoff = Backoff()
+        self.ready = False
+        self.line: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._over = True
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether it was started and its end is not known yet."""
+        return not self._over
+
+    @property
+    def pid(self) -> int:
+        """The process that has this place, or had it last."""
+        return 0 if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start a process of its own."""
+        self._hang_up()
+        self.line, theirs = socket.socketpair()
+        self.line.setblocking(False)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*self._command, "--lifeline", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), *self._inherited),
+                env={name: value for name, value in os.environ.items() if name != SOCKET},
+            )
+        self.starts_at, self.began = None, time.monotonic()
+        self.ready = self._over = False
+
+    def start_after_crash(self, lived: float) -> float:
+        """Have another process started after a while; return the seconds until then."""
+        self._backoff = self._backoff.after_crash(lived)
+        self.starts_at = time.monotonic() + self._backoff.wait
+        return self._backoff.wait
+
+    def listen(self) -> None:
+        """Read what it says: that it is ready; or that it is gone, and then its end is about to be known."""
+        if self.line is None:
+            return
+        try:
+            said = self.line.recv(1)
+        except BlockingIOError:
+            return  # nothing, and a process that it forked has the other end still
+        except OSError:
+            said = b""
+        if said:
+            self.ready = True
+        else:
+            self._hang_up()
+
+    def press(self, urgency: int) -> None:
+        """Tell it to stop, and how urgent that is."""
+        if self.line is not None:
+            with contextlib.suppress(OSError):  # it is gone, and its end is about to be known
+                self.line.send(bytes(range(SOON, urgency + 1)))  # step by step; what it knows already changes nothing
+
+    def poll(self) -> int | None:
+        """Return what it ended with, once."""
+        code = None if self._over or self._process is None else self._process.poll()
+        if code is not None:
+            self._over = True
+            # Race: it may have been ready and have ended since anybody listened.
+            self.listen()
+            self._hang_up()
+        return code
+
+    def kill(self) -> None:
+        """Kill it, and wait until it is gone."""
+        if self._process is not None and not self._over:
+            self._process.kill()
+            self._process.wait()
+            self._over = True
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+
+
+def _end(code: int) -> str:
+    if code >= 0:
+        return f"ended with {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
