@@ -16,8 +16,9 @@ OLD = {
     ("session", "admitted"): "json_array_length(admitted)",
     ("session", "unstarted"): "unstarted_then > 0",
 }
-# What was renamed since.
-RENAMED = {("session", "unstarted"): "unstarted_then"}
+# What was renamed since, or is gone.
+RENAMED = {("session", "unstarted"): "unstarted_then", ("session", "passed"): "0"}
+TABLES = {"held_row": "held"}
 
 
 def as_layout(number: int, newest: Path, path: Path) -> None:
@@ -33,6 +34,6 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
             values = ", ".join(old.get((table, name), f'"{name}"') for name in names)
             columns = ", ".join(f'"{name}"' for name in names)
             db.execute(f"DELETE FROM main.{table}")
-            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{table}")
+            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{TABLES.get(table, table)}")
         db.execute(f"PRAGMA main.application_id = {connection.APPLICATION_ID}")
         db.execute(f"PRAGMA main.user_version = {number}")

@@ -14,6 +14,7 @@ from laneway.core.states import TERMINAL
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from tests.stores.behind import edit, rows
 from tests.stores.layouts import OLD, as_layout
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
@@ -41,14 +42,9 @@ def layout(path: Path) -> int:
 
 
 def everything(path: Path) -> dict[str, list[dict[str, object]]]:
-    """Return all rows of all tables, by column, and of the view that stands where a table was."""
+    """Return all rows of all tables, by column."""
     with closing(sqlite3.connect(path)) as db:
-        tables = [
-            name
-            for (name,) in db.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' OR name = 'held' ORDER BY name"
-            )
-        ]
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
         db.row_factory = sqlite3.Row
         return {name: [dict(row) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')] for name in tables}
 
@@ -70,12 +66,37 @@ async def test_a_file_of_the_first_layout_moves_forward_and_nothing_is_lost(path
 
     assert layout(path) == connection.newest_layout() > 1
     after = everything(path)
-    for name, rows in before.items():
-        check_carried_over(name, rows, after[name])
+    for name, were in before.items():
+        check_carried_over(name, were, after[name])
     await check_invariants(store)
     await clock.advance(100)
     assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 3
     assert [run.id for run in await all_runs(store)][:2] == ["kept", "held-00000"]
+    await check_drains(store, clock)
+    await store.close()
+
+
+@pytest.mark.parametrize("number", [13, 14])
+async def test_rows_of_runs_that_a_session_has_let_in_are_gone(path: Path, clock: FakeClock, number: int) -> None:
+    """They were deleted later in these layouts."""
+    newest = path.with_name("newest.db")
+    store = SQLiteStore(newest, clock)
+    hand = await Hand(store).register()
+    await store.submit(new_runs(6, "run", session="chat"))
+    for _ in range(2):
+        await hand.succeed(*await hand.claim())
+    await hand.leave()
+    await store.close()
+    as_layout(number, newest, path)
+    edit(path, "INSERT INTO held_row SELECT 'chat', number - 1, number, 0, 0 FROM run WHERE number IN (2, 3)")
+    edit(path, "UPDATE session SET passed = 2")
+
+    store = SQLiteStore(path, clock)
+    await store.open()
+
+    assert rows(path, "SELECT number FROM held ORDER BY number") == [(4,), (5,), (6,)]
+    assert await store.count() == {"succeeded": 2, "pending": 4}
+    await check_invariants(store)
     await check_drains(store, clock)
     await store.close()
 

@@ -91,7 +91,7 @@ COUNTS = [
 PLACES = [
     ("DELETE FROM ready", "it is pending, but in no place"),
     ("DELETE FROM due", "run later: it is pending, but in no place"),
-    ("DELETE FROM held_row", "it is pending, but in no place"),
+    ("DELETE FROM held", "it is pending, but in no place"),
     ("DELETE FROM parked", "it is pending, but in no place"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM ready", "it is in several places"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM lease", "it is in several places"),

@@ -27,7 +27,6 @@ _KEPT = frozenset({sql_names("transaction")["seldom"]})  # statements without va
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
-_VIEWS = {"held": {"held_row", "session"}}  # of tables that change while it is asked
 
 
 class Text(NamedTuple):
@@ -42,9 +41,7 @@ class Text(NamedTuple):
 def _numbered(text: str) -> Text:
     names = tuple(dict.fromkeys(_NAMED.findall(text)))
     query = _NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text)
-    read = set(_READ.findall(query))
-    read.update(*(_VIEWS[name] for name in read & _VIEWS.keys()))
-    return Text(query, names, frozenset(read), frozenset(_WRITTEN.findall(query)))
+    return Text(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
 
 
 TEXTS = {name: _numbered(text) for name, text in texts(__package__).items()}
