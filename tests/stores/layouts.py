@@ -14,10 +14,10 @@ OLD = {
     ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
     ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
     ("session", "admitted"): "json_array_length(admitted)",
-    ("session", "unstarted"): "unstarted_then > 0",
+    ("session", "unstarted"): "unstarted > 0",
 }
 # What was renamed since, or is gone.
-RENAMED = {("session", "unstarted"): "unstarted_then", ("session", "passed"): "0"}
+RENAMED = {("session", "unstarted_then"): "unstarted", ("session", "passed"): "0"}
 TABLES = {"held_row": "held"}
 
 

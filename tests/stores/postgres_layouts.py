@@ -12,7 +12,7 @@ from laneway.stores.postgres.address import Address
 
 # What is called otherwise in the newest layout: tables, and columns by table.
 TABLES = {"held_row": "held"}
-COLUMNS = {("session", "unstarted"): "unstarted_then"}
+COLUMNS = {("session", "unstarted_then"): "unstarted"}
 
 
 def as_layout(number: int, url: str) -> None:

@@ -19,7 +19,7 @@ INSERT INTO turn (lane, "user", priority, last, waiting) SELECT 'main', 'user' |
     FROM generate_series(0, 99) AS n;
 INSERT INTO seat (lane, "user", active, parked, out) SELECT 'main', 'user' || n, 1, 3, 0
     FROM generate_series(0, 99) AS n;
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front)
     SELECT 's' || n, '[]', 0, 1, 0, 0, 0 FROM generate_series(0, 499) AS n;
 INSERT INTO checkpoint SELECT n, '{}' FROM generate_series(1, 300) AS n;
 INSERT INTO prepared SELECT n, '{}' FROM generate_series(1, 300) AS n;

@@ -154,8 +154,8 @@ async def test_an_older_layout_is_brought_forward_while_older_processes_go_on(fi
     await filled.check()
 
 
-async def test_rows_of_runs_that_a_session_has_let_in_are_gone(filled: Filled) -> None:
-    """They were deleted later in the fifth layout."""
+async def test_a_session_says_what_holds_now(filled: Filled) -> None:
+    """They were deleted late in the fifth layout, and that a run has started was not written."""
     as_layout(5, filled.url)
     let_in = "SELECT 1, number, 0, 0, 'chat' FROM run WHERE id = 'chat-00000'"
     schema = Address.parse(filled.url).schema
@@ -163,12 +163,14 @@ async def test_rows_of_runs_that_a_session_has_let_in_are_gone(filled: Filled) -
         filled.url,
         f"UPDATE {schema}.held_row SET rank = rank + 1",
         f"INSERT INTO {schema}.held_row (rank, number, kind, paused, session) {let_in.replace('run', schema + '.run')}",
-        f"UPDATE {schema}.session SET passed = 1, joined = joined + 1",
+        f"UPDATE {schema}.session SET passed = 1, joined = joined + 1, unstarted_then = number"
+        f" FROM {schema}.run WHERE id = 'chat-00000'",
     )
 
     await _open(filled.url)
 
     assert rows(filled.url, "SELECT count(*) FROM held") == [(3,)]
+    assert rows(filled.url, "SELECT unstarted FROM session") == [(0,)]
     await filled.check()
 
 

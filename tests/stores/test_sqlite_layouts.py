@@ -77,26 +77,28 @@ async def test_a_file_of_the_first_layout_moves_forward_and_nothing_is_lost(path
 
 
 @pytest.mark.parametrize("number", [13, 14])
-async def test_rows_of_runs_that_a_session_has_let_in_are_gone(path: Path, clock: FakeClock, number: int) -> None:
-    """They were deleted later in these layouts."""
+async def test_a_session_says_what_holds_now(path: Path, clock: FakeClock, number: int) -> None:
+    """They were deleted late in these layouts, and that a run has started was not written."""
     newest = path.with_name("newest.db")
     store = SQLiteStore(newest, clock)
     hand = await Hand(store).register()
     await store.submit(new_runs(6, "run", session="chat"))
     for _ in range(2):
         await hand.succeed(*await hand.claim())
-    await hand.leave()
+    [run] = await hand.claim()
     await store.close()
     as_layout(number, newest, path)
     edit(path, "INSERT INTO held_row SELECT 'chat', number - 1, number, 0, 0 FROM run WHERE number IN (2, 3)")
-    edit(path, "UPDATE session SET passed = 2")
+    edit(path, "UPDATE session SET passed = 2, unstarted_then = 3")
 
-    store = SQLiteStore(path, clock)
+    store = hand.store = SQLiteStore(path, clock)
     await store.open()
 
     assert rows(path, "SELECT number FROM held ORDER BY number") == [(4,), (5,), (6,)]
-    assert await store.count() == {"succeeded": 2, "pending": 4}
+    assert rows(path, "SELECT unstarted FROM session") == [(0,)]
+    assert await store.count() == {"succeeded": 2, "running": 1, "pending": 3}
     await check_invariants(store)
+    await hand.succeed(run)
     await check_drains(store, clock)
     await store.close()
 

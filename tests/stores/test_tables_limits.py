@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from random import Random
 
 import pytest
 
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun
-from laneway.core.sessions import SessionBook
 from laneway.core.step import Step
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables import rosters, sessionbooks, stepping
+from laneway.stores.tables import rosters, stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
@@ -224,13 +220,3 @@ def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -
     taken = [key for key in table.keys if order.taken and key <= order.taken[-1]]
     assert taken == order.taken
     assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.left())]) == there
-
-
-def test_what_is_put_back_is_what_a_claim_sees() -> None:
-    with closing(sqlite3.connect(":memory:")) as raw:
-        books, book = sessionbooks.SessionBooks(SQLiteDatabase(raw, lambda: 0)), SessionBook()
-        books["chat"] = books.seen["chat"] = SessionBook()
-
-        books.put_back("chat", book)
-
-    assert books["chat"] is books.seen["chat"] is book

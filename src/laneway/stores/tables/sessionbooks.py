@@ -37,12 +37,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         self[key] = self._known[key] = book
 
     def changes(self) -> tuple[list[Row], list[Row], list[str]]:
-        """Return the rows that are new, those that must be written over, and the names of those that must be deleted.
-
-        Of a session of which nothing has changed but that its unstarted run was started, the lease tells: who reads the
-        session looks whether that run has been started since. So what is known of the row is what it says, until
-        something else has changed.
-        """
+        """Return the rows to insert, those to write over, and the names of those to delete."""
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[str] = []
@@ -56,14 +51,10 @@ class SessionBooks(StoredLedger[str, SessionBook]):
             elif was is None:
                 new.append(row)
                 rows[name] = row
-            elif row != was and (row[1] != was[1] or not self._has_only_started(row, was)):
+            elif row != was:
                 changed.append(row)
                 rows[name] = row
         return new, changed, gone
-
-    def _has_only_started(self, row: Row, was: Row) -> bool:
-        """Tell whether a session has changed only in that its run was started: by a lease that is remembered."""
-        return was[2] in self._memory.leases and row == (*was[:2], 0, *was[3:])
 
     def write(self) -> None:
         """Write back what changed."""

@@ -125,20 +125,16 @@ DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text AND era = (
 );
 
 -- name: sessions
--- Read these sessions. The run that had not started when the row was written may have been since: then it is leased, or
--- was. Index: the primary keys.
-SELECT name, admitted, coalesce(
-        (SELECT 0 FROM lease WHERE lease.number = unstarted_then),
-        (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
-    ), held, back, joined, front, rest
+-- Read these sessions. Index: the primary key.
+SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM json_array_elements_text($1::json) AS wanted(value)
 CROSS JOIN LATERAL (SELECT * FROM session WHERE session.name = wanted.value OFFSET 0) AS session;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
 VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
-ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted_then = excluded.unstarted_then,
+ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted,
     held = excluded.held, back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
 
 -- name: drop_session

@@ -76,7 +76,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: put_session
 -- Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
 VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
 ON CONFLICT DO NOTHING;
 

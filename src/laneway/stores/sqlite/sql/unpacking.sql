@@ -64,7 +64,7 @@ VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_session
 -- Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_job
