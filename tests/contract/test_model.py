@@ -16,7 +16,6 @@ from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, ManyDoors
 from laneway.testing.model import StoreFactory, compare_with_memory
-from tests.contract.binding import bound_if_possible
 from tests.stores.postgres_links import links_kept
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1
@@ -100,13 +99,6 @@ def compared(factory: StoreFactory, part: int, share: int = 18) -> int:
 @in_parts
 def test_sqlite_answers_random_commands_as_memory_does(tmp_path: Path, empty_file: Path, part: int) -> None:
     assert compared(sqlite_in(tmp_path, empty_file), part) >= 450 * TIMES
-
-
-@pytest.mark.system
-@pytest.mark.timeout(900 * TIMES)
-def test_sqlite_that_binds_all_it_can_answers_random_commands_as_memory_does(tmp_path: Path, empty_file: Path) -> None:
-    with bound_if_possible():
-        assert compared(sqlite_in(tmp_path, empty_file), part=3) >= 450 * TIMES
 
 
 @pytest.mark.system
