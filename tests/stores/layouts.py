@@ -30,7 +30,7 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
         db.execute("ATTACH ? AS newest", (str(newest),))
         kept = {name for (name,) in db.execute("SELECT name FROM newest.sqlite_schema")}
         for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
-            if table not in kept:
+            if TABLES.get(table, table) not in kept:
                 continue  # it was dropped since
             names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
             old = RENAMED | OLD if number < 4 else RENAMED
