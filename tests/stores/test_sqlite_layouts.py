@@ -205,7 +205,10 @@ async def test_a_file_of_layout_14_in_which_nothing_was_packed_keeps_its_numbers
     store = SQLiteStore(path, clock)
     await store.open()
 
-    assert everything(path) == {name: rows for name, rows in before.items() if name != "sheaf"}
+    after = everything(path)
+    assert [after[name] for name in ("run", "ready", "counter")] == [
+        before[name] for name in ("run", "ready", "counter")
+    ]
     await store.close()
 
 
