@@ -24,6 +24,9 @@ from laneway.testing.servers import GivenServer, Postgres, PostgresServer, Serve
 from tests.ordering import files_below, shares, spread
 from tests.stores.postgres_links import close_kept_links
 
+# Their assertions are shown as those of tests are.
+pytest.register_assert_rewrite("tests.contract.suite", "tests.model", "tests.support")
+
 NAMESPACES = count(1)
 SCHEMAS = count(1)
 

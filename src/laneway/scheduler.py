@@ -54,24 +54,27 @@ class Scheduler(Registering, Runs):
     """Accepts runs now and executes them later.
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
-    tests. The store is opened by the first call, on whatever loop that comes from. `lanes` declares lanes, which
-    `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; None declares nothing, whatever those say. `load` tells how
-    full a session's window is: called with its name, it returns a share or (used, window), and from 60 % on the session
-    gets one run at a time. `owner_zone`, called with a job's owner, names their time zone, for schedules that name
-    none. The other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
+    tests. The store is opened by the first call, on whatever loop that comes from. `store` is a store that you have
+    made, instead of an address: the scheduler opens it in the same way, but never closes it. `lanes` declares lanes,
+    which `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; None declares nothing, whatever those say. `load` tells
+    how full a session's window is: called with its name, it returns a share or (used, window), and from 60 % on the
+    session gets one run at a time. `owner_zone`, called with a job's owner, names their time zone, for schedules that
+    name none. The other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
+        store: Store | None = None,
         lanes: Iterable[Lane] | None = (),
         load: Load | None = None,
         owner_zone: OwnerZone | None = None,
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
+        if store is not None and url is not None:
+            raise BadSetting("give the address of a store or store=, not both")
         self.settings = Settings.of(settings)
         self._registry = Registry()
         self._knowing = Knowing(self.settings.tz, owner_zone)
@@ -81,7 +84,12 @@ class Scheduler(Registering, Runs):
         self._declared = () if lanes is None else declared(code, os.environ, file)
         loads = Loads(load)
         self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
-        self._store = store_at(self.url, self._clock, self.settings)
+        self._owns_store = store is None
+        if store is None:
+            self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
+            self._store = store_at(self.url, self._clock, self.settings)
+        else:
+            self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
         self._client = Client(self._store, self._clock, self._checking.made)
         self._control = Control(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
@@ -257,10 +265,14 @@ class Scheduler(Registering, Runs):
         return self._store
 
     async def aclose(self) -> None:
-        """Stop working and let go of the store. The scheduler can be used again: the next call opens it."""
+        """Stop working and let go of the store. The scheduler can be used again: the next call opens it.
+
+        A store that was given by `store=` stays open: whoever made it closes it.
+        """
         await self.stop()
         self._opened = self._shut = False
-        await self._store.close()
+        if self._owns_store:
+            await self._store.close()
 
     async def __aenter__(self) -> Scheduler:
         """Open the store."""
@@ -268,7 +280,7 @@ class Scheduler(Registering, Runs):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the store."""
+        """Stop working; close the store, unless it was given by `store=`."""
         await self.aclose()
 
 

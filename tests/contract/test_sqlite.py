@@ -1,15 +1,16 @@
 """The SQLite store keeps the contract, through two store objects on one file and alone."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, ManyDoors, StoreContract
+from laneway.testing import FakeClock
 from tests.contract.alone import ContractAlone
-from tests.contract.binding import bound_if_possible
+from tests.contract.suite import StoreContract
+from tests.support.many_doors import ManyDoors
 
 
 class TestTwoSQLiteStoresOnOneFile(StoreContract):
@@ -37,11 +38,3 @@ class TestSQLiteStore(OneStore, ContractAlone):
 @pytest.mark.chaos
 class TestWholeContractOnOneSQLiteStore(OneStore, StoreContract):
     pass
-
-
-@pytest.mark.chaos
-class TestTwoSQLiteStoresThatBindAllTheyCan(TestTwoSQLiteStoresOnOneFile):
-    @pytest.fixture(autouse=True)
-    def binding(self) -> Iterator[None]:
-        with bound_if_possible():
-            yield

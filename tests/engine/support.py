@@ -15,14 +15,12 @@ from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.schedules import Schedule
 from laneway.core.states import RunState
 from laneway.core.step import RenewReply, Step, StepReply
-from laneway.engine.client import Client
-from laneway.engine.control import Control
 from laneway.engine.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, LossyStore
-from laneway.testing.faults import Fault
-from laneway.testing.jobs import all_fires, spec_of
+from laneway.testing import FakeClock
+from tests.support.jobs import all_fires, spec_of
+from tests.support.lossy_store import Fault, LossyStore
 
 T = TypeVar("T")
 IN_TIME = 10.0  # real seconds after which a signal that should have come is missed
@@ -30,11 +28,7 @@ IN_TIME = 10.0  # real seconds after which a signal that should have come is mis
 
 def scheduler_on(store: Store, clock: Clock, **settings: Any) -> Scheduler:
     """Return a scheduler on a store that exists already: two of them are two workers of one fleet."""
-    app = Scheduler("memory://", clock=clock, **settings)
-    app._store = store
-    app._client = Client(store, clock, app._checking.made)
-    app._control = app.sessions._control = Control(store, app._client)
-    return app
+    return Scheduler(store=store, clock=clock, **settings)
 
 
 class WatchedStore(LossyStore):

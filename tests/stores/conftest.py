@@ -14,7 +14,7 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis import RedisStore
-from laneway.stores.sqlite import SQLiteStore, kernel, syncing, writer
+from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.writer import SQLiteWriter
@@ -26,12 +26,6 @@ from tests.stores.slow_disks import real_sync
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
-
-
-@pytest.fixture(autouse=True)
-def waiting_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a thread wait for the disk, as where the kernel cannot tell a loop: tests speak of what it does."""
-    monkeypatch.setattr(kernel, "CAN_ASK", False)
 
 
 @pytest.fixture

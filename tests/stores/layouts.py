@@ -27,7 +27,10 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
         for script in scripts[:number]:
             db.executescript(script.read_text(encoding="utf-8"))
         db.execute("ATTACH ? AS newest", (str(newest),))
+        kept = {name for (name,) in db.execute("SELECT name FROM newest.sqlite_schema")}
         for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
+            if table not in kept:
+                continue  # it was dropped since
             names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
             old = RENAMED | OLD if number < 4 else RENAMED
             values = ", ".join(old.get((table, name), f'"{name}"') for name in names)

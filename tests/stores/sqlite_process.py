@@ -7,8 +7,7 @@ import sys
 import threading
 import time
 
-from laneway.core.run import Alike
-from laneway.stores.sqlite import SQLiteStore, writer
+from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import Hand, new_run, new_runs
 
 
@@ -86,15 +85,6 @@ async def submit(store: SQLiteStore) -> None:
         await store.submit(new_runs(10, f"p{os.getpid()}-{batch:02d}"))
 
 
-async def bind(store: SQLiteStore) -> None:
-    """Submit runs that come together, say so, and wait to be killed."""
-    writer._LULL = 60.0
-    ids = [f"r-{number:02d}" for number in range(50)]
-    await store.submit(Alike("work", "main", ids, ["1"] * 50))
-    say("bound")
-    await asyncio.sleep(60)
-
-
 async def fork(store: SQLiteStore) -> None:
     """Use the store, fork, and use it on both sides."""
     await store.submit([new_run("before")])
@@ -123,7 +113,7 @@ async def main(path: str, act: str) -> None:
     store = SQLiteStore(path, RealClock())
     await store.open()
     acts = {"rest": rest, "watch": watch, "work": work, "submit": submit, "fork": fork}
-    await (acts | {"lend": lend, "lend_and_fork": lend_and_fork, "bind": bind})[act](store)
+    await (acts | {"lend": lend, "lend_and_fork": lend_and_fork})[act](store)
     await store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -10,11 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from laneway.core.instants import instant
+from laneway.core.policy import Lane
 from laneway.core.states import TERMINAL
+from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from laneway.stores.tables.lanebooks import lane_of
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.layouts import OLD, as_layout
+from tests.support.invariants import all_runs, check_drains, check_invariants
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
 
@@ -93,6 +99,92 @@ async def test_a_migrated_file_has_the_layout_of_a_new_one(path: Path, clock: Fa
         await store.close()
 
     assert schema(path) == schema(new)
+
+
+# As layout 14 wrote runs that were submitted together: one row for all of them, and the counts of their lane.
+_BIND = """INSERT INTO sheaf (first, runs, rank, task, lane, user, priority, accepted_at, highest, ids, args)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_RESERVE = "UPDATE counter SET accepted = ?1 WHERE one = 1"
+_SET_RUNS = "UPDATE lane SET active = ?, pending = ? WHERE name = ?"
+_SET_PACE = "INSERT OR REPLACE INTO pace (lane, priority, v, ready) VALUES (?, ?, ?, ?)"
+_SET_TURN = "INSERT OR REPLACE INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?)"
+
+
+def bind(path: Path, first: int, prefix: str, args: list[str], user: str | None = None) -> list[str]:
+    """Write runs as the writer of layout 14 did, from acceptance number `first` on; return their ids."""
+    ids = [f"{prefix}-{nth:03d}" for nth in range(len(args))]
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        rule = db.execute("SELECT \"limit\", active, pending FROM lane WHERE name = 'main'").fetchone()
+        paces = db.execute("SELECT priority, v, ready FROM pace WHERE lane = 'main'").fetchall()
+        last = db.execute("SELECT last, waiting FROM turn WHERE lane = 'main' AND user = ?", (user or "",)).fetchone()
+        limit, active, pending = rule
+        turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+        turn = turns[user, 0] = Turn(*last) if last else Turn()
+        book = LaneBook(
+            lane_of("main", limit), {priority: Pace(*rest) for priority, *rest in paces}, turns, Ledger(Seat)
+        )
+        book.active, book.pending = active, pending
+        rank = book.enter_fresh(user, 0, len(ids))
+        if db.execute("SELECT NOT EXISTS (SELECT 1 FROM sheaf)").fetchone()[0]:
+            db.execute(_RESERVE, (first + 10_000 - 1,))
+        lines = "\n".join(ids), "\n".join(args)
+        db.execute(_BIND, (first, len(ids), rank, "work", "main", user, 0, 7, ids[-1], *lines))
+        db.execute(_SET_RUNS, (active, pending + len(ids), "main"))
+        db.execute(_SET_PACE, ("main", 0, book.paces[0].v, book.paces[0].ready))
+        db.execute(_SET_TURN, ("main", user or "", 0, turn.last, turn.waiting))
+        db.execute("COMMIT")
+    return ids
+
+
+async def test_runs_that_layout_14_kept_in_one_row_become_rows_and_none_is_lost(path: Path, clock: FakeClock) -> None:
+    newest = path.with_name("newest.db")
+    store = SQLiteStore(newest, clock)
+    await store.submit([*new_runs(3, "before"), new_run("later", delay=3600)])
+    await store.close()
+    as_layout(14, newest, path)
+    args = [f'{{"number":{nth},"text":"café {"x" * (nth % 7)}\\n\\""}}' for nth in range(256)]
+    given = bind(path, 5, "many", args)
+    given += bind(path, 261, "ann", ["1", "2"], user="ann")
+
+    store = SQLiteStore(path, clock)
+    await store.open()
+
+    assert layout(path) == connection.newest_layout()
+    assert "sheaf" not in everything(path)
+    assert await store.count() == {"pending": 4 + 258}
+    runs = {run.id: run for run in await all_runs(store)}
+    assert [runs[name].number for name in given] == list(range(5, 5 + 258))
+    assert [runs[name].args for name in given] == [*map(json.loads, args), 1, 2]
+    assert {runs[name].user for name in given[:256]} == {None}
+    assert {runs[name].user for name in given[256:]} == {"ann"}
+    assert {(runs[name].task, runs[name].lane) for name in given} == {("work", "main")}
+    assert {runs[name].accepted_at for name in given} == {runs[name].due_at for name in given} == {instant(7)}
+    await check_invariants(store, logs=False)
+    # The next one gets the next number, and they are claimed in the order in which they came.
+    await store.submit([new_run("next"), *new_runs(1, "many-00")])
+    assert (await store.get("next")).number == 263
+    hand = await Hand(store).register()
+    await store.set_lane(Lane("main", limit=1000))
+    claimed = [run.id for run in await hand.claim(1000)]
+    assert [name for name in claimed if name.startswith("many-0") and len(name) == 8] == given[:100]
+    await check_drains(store, clock)
+    await store.close()
+
+
+async def test_a_file_of_layout_14_in_which_nothing_was_packed_keeps_its_numbers(path: Path, clock: FakeClock) -> None:
+    newest = path.with_name("newest.db")
+    store = SQLiteStore(newest, clock)
+    await store.submit(new_runs(3, "r"))
+    await store.close()
+    as_layout(14, newest, path)
+    before = everything(path)
+
+    store = SQLiteStore(path, clock)
+    await store.open()
+
+    assert everything(path) == {name: rows for name, rows in before.items() if name != "sheaf"}
+    await store.close()
 
 
 @pytest.mark.usefixtures("first_layout")

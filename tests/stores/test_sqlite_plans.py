@@ -15,7 +15,6 @@ from laneway.stores.sqlite.database import TEXTS
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
 SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
 SMALL |= {"broken", "guarded"}  # what waits for a breaker, and the tasks that are found to have one open
-SMALL |= {"sheaf"}  # at most as many runs are bound as `sheaves.MOST`
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
 LONG = {"reading.pending", "reading.count", "ledgers.parked_users", "control.unended"}
 LONG |= {name for name in TEXTS if name.startswith("checking.")} | {"circuits.all"}

@@ -21,9 +21,10 @@ from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import sessionbooks
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import edit, rows
 from tests.stores.postgres_tools import opened
+from tests.support.invariants import check_drains, check_invariants
 
 LEFT, HELD = ("SELECT count(*) FROM held_row", "SELECT count(*) FROM held")
 

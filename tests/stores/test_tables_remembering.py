@@ -18,8 +18,9 @@ from laneway.stores.tables import stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lanebooks import LaneBooks
-from laneway.testing import FakeClock, Hand, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres_tools import opened
+from tests.support.invariants import check_invariants
 
 LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
 

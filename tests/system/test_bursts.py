@@ -1,4 +1,4 @@
-"""Bursts of submissions to a SQLite file, whose runs lie bound for a moment, and processes that are killed then."""
+"""Bursts of submissions to a SQLite file by processes that are killed in the middle."""
 
 # ruff: noqa: ASYNC220 - a test's loop has nothing else to do while another process is killed
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from laneway import Scheduler
-from laneway.testing import check_invariants
+from tests.support.invariants import check_invariants
 from tests.system.burst import noop
 
 pytestmark = pytest.mark.system
@@ -40,7 +40,7 @@ async def test_whoever_is_killed_in_a_burst_loses_no_run_that_has_a_receipt(tmp_
     app.task(noop)
     async with app:
         bursts = [killed_burst(path, chance.uniform(0.02, 0.1)) for _ in range(TIMES)]
-        # Two at a time, so that one may find what another has left bound.
+        # Two at a time, so that one may find what another has left.
         for pair in zip(bursts[::2], bursts[1::2], strict=False):
             for receipts in await asyncio.gather(*pair):
                 given.update(receipts)

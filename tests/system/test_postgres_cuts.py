@@ -21,8 +21,9 @@ from laneway.errors import StoreUnavailable
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect_bare, empty_schema
 from laneway.stores.postgres.store import PostgresStore
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.testing import FakeClock, Hand
 from laneway.testing.servers import postgres_server
+from tests.support.invariants import check_invariants
 from tests.system import cuts
 from tests.system.cuts import CASES, SUBMISSIONS, TOLD_ONCE, Call, Scene
 from tests.system.postgres_proxy import PostgresProxy, postgres_proxy_to

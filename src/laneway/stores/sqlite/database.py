@@ -92,14 +92,6 @@ class SQLiteDatabase:
                 raise DuplicateError from error
             raise
 
-    def bind(self, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]) -> bool:
-        """Do nothing: see `sheaves`."""
-        return False
-
-    def unbind(self) -> bool:
-        """Do nothing: see `sheaves`."""
-        return False
-
 
 def _is_known(error: sqlite3.IntegrityError) -> bool:
     return error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE

@@ -1,7 +1,6 @@
 """Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
 
-Only what is bound is unbound first, as it would have been by whoever came next (`sheaves`); if that cannot be, runs are
-not counted. It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps
+It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps
 from being read is left out and named among the damage.
 """
 
@@ -10,15 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite.connection import Place, connect, connect_to_look, layout_of, newest_layout, translated
+from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.sqlite.sheaves import begin_whole, unbind_all
 from laneway.stores.tables import checking, reading
 
 _ENGINE = f"SQLite {sqlite3.sqlite_version}"
@@ -30,8 +27,8 @@ def examine(place: Place, *, deep: bool) -> Examination:
     try:
         with closing(connect_to_look(place)) as db:
             layout = layout_of(db, place)
-            is_whole = _begin(db, place, layout)
-            return _examined(db, place, layout, deep=deep, is_whole=is_whole)
+            db.execute("BEGIN")
+            return _examined(db, place, layout, deep=deep)
     except (sqlite3.Error, StoreError) as error:
         cause = error if isinstance(error, sqlite3.Error) else error.__cause__
         if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
@@ -42,26 +39,7 @@ def examine(place: Place, *, deep: bool) -> Examination:
         raise
 
 
-def _begin(db: sqlite3.Connection, place: Place, layout: int) -> bool:
-    """Begin a snapshot, and tell whether runs can be counted in it: nothing is bound."""
-    try:
-        if layout == newest_layout():
-            return begin_whole(db, partial(_unbind, place))
-    except (sqlite3.Error, StoreError):
-        pass  # locked, or damaged, which will be told
-    if not db.in_transaction:
-        db.execute("BEGIN")
-    return False
-
-
-def _unbind(place: Place) -> None:
-    with closing(connect(place)) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        unbind_all(SQLiteDatabase(writer, lambda: 0))
-        writer.execute("COMMIT")
-
-
-def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool, is_whole: bool) -> Examination:
+def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
     current = layout == newest_layout()
     sight = _Sight(SQLiteDatabase(db, lambda: 0))
     damage: list[str] = sight.of(_damage, []) if deep else []
@@ -71,8 +49,8 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool, 
         newest_layout=newest_layout(),
         sizes=_sizes(db, place.path),
         # An older layout may lack what these ask for; it is migrated first.
-        findings=sight.of(checking.look, None) if current and deep and is_whole else None,
-        runs=sight.of(reading.count, None) if current and is_whole else None,
+        findings=sight.of(checking.look, None) if current and deep else None,
+        runs=sight.of(reading.count, None) if current else None,
         workers=sight.of(reading.workers, None) if current else None,
         newest_at=sight.of(_newest, None) if current else None,
         set_back=sight.of(_set_back, None) if current else None,

@@ -10,7 +10,7 @@ from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.reader import SQLiteReader
 from laneway.stores.sqlite.wakeups import LONGEST, WATCHERS, WORKERS, Ear, Folder
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.effects import Lender, Woken
 from laneway.stores.tables.lending import written
 from laneway.stores.tables.presence import Presence
 
@@ -24,7 +24,7 @@ class SQLitePresence(Presence):
     def __init__(self, place: Place, now: Callable[[], int]) -> None:
         super().__init__()
         self.writer = SQLiteWriter(place, now, self._wake_all, self._tell_everybody, self.is_there)
-        self.reader = SQLiteReader(place, now, self._unbind)
+        self.reader = SQLiteReader(place, now)
         self._folder = Folder(place.path)
         self._lock = threading.Lock()
         self._watching: Ear | None = None
@@ -64,10 +64,6 @@ class SQLitePresence(Presence):
     def reaches(self, lender: Lender) -> bool:
         """Tell whether anybody listens to the worker's socket: it is gone with its process."""
         return lender.socket is not None and self._folder.reaches(lender.socket)
-
-    def _unbind(self) -> None:
-        # Any transaction does it.
-        self.writer.write_later(lambda *_: None, Effects(durable=False)).result()
 
     def _wake_all(self, workers: list[Woken]) -> None:
         for woken in workers:

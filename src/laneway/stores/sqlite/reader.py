@@ -1,7 +1,5 @@
 """The reader: answers questions, each from a snapshot, on a thread and a connection of its own.
 
-What is bound (`sheaves`) it has the writer unbind first.
-
 At worst a long one keeps the log from being moved into the file.
 """
 
@@ -14,16 +12,15 @@ from typing import Any
 from laneway.errors import StoreError, UnknownRun
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.sqlite.sheaves import begin_whole
 from laneway.stores.tables.desk import Ask, Desk, Work
 
 
 class SQLiteReader(Desk):
     """Answers questions, each from a snapshot."""
 
-    def __init__(self, place: Place, now: Callable[[], int], unbind: Callable[[], None]) -> None:
+    def __init__(self, place: Place, now: Callable[[], int]) -> None:
         super().__init__("laneway-sqlite-reader")
-        self._place, self._now, self._unbind = place, now, unbind
+        self._place, self._now = place, now
         self._db: SQLiteDatabase | None = None
 
     def do(self, batch: list[Ask]) -> None:
@@ -47,7 +44,7 @@ class SQLiteReader(Desk):
     def _answer(self, question: Work[Any]) -> Any:
         db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
         try:
-            begin_whole(db.raw, self._unbind)
+            db.raw.execute("BEGIN")
             return question(db)
         finally:
             if db.raw.in_transaction:

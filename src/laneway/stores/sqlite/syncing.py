@@ -4,9 +4,8 @@ SQLite does that inside a COMMIT with `synchronous = FULL`, and then nobody sees
 it is done after a COMMIT with `NORMAL`: others see it, and may begin to work on it, while its caller waits (decision
 44). SQLite itself syncs the log's header whenever the log begins anew, and all of the log before it moves it.
 
-The descriptors are kept for as long as the connection: the kernel tells each descriptor once that a write has failed,
-also if another process was told before. There are two, for two may wait at once: of one, only the first to ask would be
-told. (They are of the log: closing them drops no lock of this process.)
+The descriptor is kept for as long as the connection: the kernel tells each descriptor once that a write has failed,
+also if another process was told before. (It is of the log: closing it drops no lock of this process.)
 """
 
 from __future__ import annotations
@@ -25,29 +24,23 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self._path = f"{path}-wal"
-        self._descriptors: list[int] = []
+        self._descriptor: int | None = None
 
     def sync(self) -> None:
         """Return when all that was committed is on the disk. Raises OSError if it may never get there."""
         with contextlib.suppress(
             FileNotFoundError
         ):  # whoever closed the file last has moved it all, and waited for that
-            sync_file(self._opened()[0])
-
-    def descriptor(self) -> int:
-        """Return what another may sync meanwhile. Raises OSError; FileNotFoundError if there is nothing."""
-        return self._opened()[1]
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDONLY)
+            sync_file(self._descriptor)
 
     def close(self) -> None:
         """Let go of it, as the connection does."""
-        while self._descriptors:
+        if self._descriptor is not None:
             with contextlib.suppress(OSError):
-                os.close(self._descriptors.pop())
-
-    def _opened(self) -> list[int]:
-        while len(self._descriptors) < 2:  # both at once: who is opened late does not hear of what others were told
-            self._descriptors.append(os.open(self._path, os.O_RDONLY))
-        return self._descriptors
+                os.close(self._descriptor)
+            self._descriptor = None
 
 
 def sync_file(descriptor: int) -> None:

@@ -6,9 +6,8 @@ all of them durable; only then are they answered, and wake-ups sent. A batch of 
 committed without the fsync: a machine that crashes takes along the worker it was answered to.
 
 **Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
-for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock;
-many at once as one row (`sheaves`), which any other work unbinds first. On Linux the kernel waits and tells that loop
-(`kernel`), elsewhere this thread does.
+for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
+This thread waits for the disk.
 What turns out to have changed other runs is undone and done again with the fsync: nobody may see that before.
 
 **Crash points.** Before the COMMIT nothing happened and nobody was answered. After it everything happened, though
@@ -34,8 +33,6 @@ from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.sqlite.kernel import LoopWait
-from laneway.stores.sqlite.sheaves import BindingDatabase, NotHereError, Sheaves
 from laneway.stores.sqlite.syncing import CAN_SYNC, Log
 from laneway.stores.sqlite.turn import Turn
 from laneway.stores.tables.desk import Ask
@@ -48,8 +45,11 @@ _LOOK_AFTER = 64  # transactions, or
 _ROWS = 500  # changed rows, after which to look how long the log is
 _LONG = 0.005  # seconds that work may take on a loop; if it did,
 _PAUSE = 1.0  # for so long the thread has it all
-_LULL = 0.02  # seconds
 log = logging.getLogger("laneway.sqlite")
+
+
+class NotHereError(Exception):
+    """What was begun on a loop has to be done on the thread; nothing of it is written."""
 
 
 class SQLiteWriter(Writer):
@@ -77,10 +77,6 @@ class SQLiteWriter(Writer):
         self._seen: int | None = None  # what others have committed up to the last look; -1: something may be missed
         self._memory: Memory | None = None
         self._version = 0  # which others' commits that is true of
-        self._sheaves, self._is_watched = Sheaves(), False  # whether the thread will see when nobody asks for anything
-        self._begun = 0.0  # when something was last begun on a loop
-        self._wait = LoopWait(self._waited)
-        self._lost: OSError | None = None  # why the disk did not take something, before it was seen what follows
         self._turn = Turn(place)
         self._checkpointer = Checkpointer(place, self._turn)
 
@@ -95,24 +91,6 @@ class SQLiteWriter(Writer):
         self._commits = self._rows = 0
         if self._db is not None:
             self._checkpointer.after_commit(self._db)
-
-    def patience(self) -> float | None:
-        """How long nobody asks for anything before what is bound is unbound, in seconds."""
-        self._is_watched = False  # Race: a loop that binds right now nudges
-        self._is_watched = bool(self._sheaves.some)
-        return _LULL if self._is_watched else None
-
-    def settle_down(self) -> None:
-        """Unbind what is bound; if that cannot be, it is tried again, or somebody else will."""
-        if self._sheaves.some and self._db is not None and (self._stopped or self._begun_to_settle(self._db)):
-            nothing = Ask(lambda _: None, None, Effects(durable=False))
-            with contextlib.suppress(StoreError):
-                self.transact([nothing])
-
-    def _begun_to_settle(self, db: sqlite3.Connection) -> bool:
-        # Not while another has the lock: whoever comes meanwhile would wait for it twice.
-        is_quiet = time.monotonic() > self._begun + _LULL
-        return is_quiet and self._lost is None and not self._broke_off and self._begun_at_once(db)
 
     def look(self) -> bool:
         """Tell whether anybody else has committed since this was last asked. From any thread; it never waits.
@@ -140,7 +118,6 @@ class SQLiteWriter(Writer):
         self._log.close()
         # A new connection counts others' commits anew, and may come to the same number.
         self._memory = None
-        self._sheaves.forget()
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -162,18 +139,13 @@ class SQLiteWriter(Writer):
             return False
         if self._owes:
             return False  # Race: another loop has begun something, and is about to have the thread wait for it
-        self._begun = began
-        self._sheaves.hurried = True
         try:
-            if self._lost is not None or not self._begun_at_once(db) or not self._done_at_once(db, ask):
+            if not self._begun_at_once(db) or not self._done_at_once(db, ask):
                 return False
-            self._finish_here(ask)
         except BaseException:
             # Ctrl-C also comes in between: the next would go on with what was begun, and not wait for the disk.
             self._drop_connection()
             raise
-        finally:
-            self._sheaves.hurried = False
         if (ended := time.monotonic()) - began > _LONG:
             self._patience = ended + _PAUSE  # a busy disk, perhaps: a loop has better things to do than to wait for it
         return True
@@ -187,22 +159,6 @@ class SQLiteWriter(Writer):
             return False
         return True
 
-    def _finish_here(self, ask: Ask) -> None:
-        """Have the kernel wait for the disk, and tell the loop, if it can."""
-        if self._owes and ask.loop is not None:
-            with contextlib.suppress(OSError):
-                ask.finishing = self._wait.begin(ask.loop, self._log.descriptor())
-            self._owes = ask.finishing is None
-
-    def _waited(self, error: OSError | None) -> None:
-        self._lost = self._lost or error  # the thread will say what follows; until then nothing is begun here
-        if error is not None or self.has_chores or (self._sheaves.some and not self._is_watched):
-            self.nudge()
-
-    @property
-    def _rests(self) -> bool:
-        return super()._rests and self._wait.is_over
-
     def transact(self, batch: list[Ask]) -> None:
         """Do the batch in one transaction."""
         try:
@@ -215,8 +171,6 @@ class SQLiteWriter(Writer):
             raise
 
     def _transact(self, batch: list[Ask], *, waits: bool = False) -> None:
-        if self._lost is not None:
-            self._lose()
         db = self._db = self._db or self._connect()
         begun = db.in_transaction
         if not begun:
@@ -249,7 +203,6 @@ class SQLiteWriter(Writer):
     def _take_back(self, db: sqlite3.Connection, batch: list[Ask]) -> None:
         """Undo all of the batch, which is to be done again."""
         self._execute(db, "ROLLBACK")
-        self._sheaves.forget()
         for ask in batch:
             ask.value = ask.error = None
             ask.note.forget()
@@ -260,21 +213,18 @@ class SQLiteWriter(Writer):
             try:
                 self._log.sync()
             except OSError as error:
-                self._lost = error
+                self._lose(error)
             if self._db is None:
                 self._log.close()  # Race: the store was closed since the commit
         self._owes = False
-        if self._lost is not None:
-            self._lose()
         if self._broke_off:
             # Race: also one that was begun on a loop, while another batch heard of it.
             for ask in batch:
                 if ask.error is None and ask.note is not None and ask.note.durable:
                     ask.error = self._gap("try again", maybe_done=True)
 
-    def _lose(self) -> None:
+    def _lose(self, error: OSError) -> None:
         """Take note that part of the log may never be on the disk."""
-        error, self._lost = self._lost, None
         log.error("%s: the disk did not take what was written", self._place.path, exc_info=error)
         self._broke_off = True
         self._drop_connection()
@@ -310,7 +260,6 @@ class SQLiteWriter(Writer):
         if version == self._version:
             return self._memory
         self._version = version
-        self._sheaves.forget()
         return None
 
     def _begin(self, db: sqlite3.Connection, batch: list[Ask], *, waits: bool) -> None:
@@ -344,17 +293,11 @@ class SQLiteWriter(Writer):
         try:
             if not alone:
                 db.execute("SAVEPOINT piece")
-            there = BindingDatabase(db, self._now, self._sheaves)
-            # A short submission binds, or unbinds when it has to.
-            if not effects.short and there.unbind():
-                effects.memory = None
-            ask.value = ask.work(there)
+            ask.value = ask.work(SQLiteDatabase(db, self._now))
             if not alone:
                 db.execute("RELEASE piece")
             known, effects.memory = effects.memory, None
             return known
-        except NotHereError:
-            raise
         except sqlite3.Error as error:
             if not _its_own(error):
                 raise self._broken(error) from error
@@ -365,7 +308,6 @@ class SQLiteWriter(Writer):
 
     def _undo(self, db: sqlite3.Connection, ask: Ask, error: Exception, *, alone: bool) -> None:
         ask.error = error
-        self._sheaves.forget()
         if alone:
             self._execute(db, "ROLLBACK")
         else:
@@ -387,7 +329,6 @@ class SQLiteWriter(Writer):
 
     def _drop_connection(self) -> None:
         db, self._db, self._seen, self._memory = self._db, None, -1, None
-        self._sheaves.forget()
         self._checkpointer.close()
         self._log.close()
         if db is not None:

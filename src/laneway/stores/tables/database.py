@@ -87,12 +87,3 @@ class Database(Protocol):
         Numbers and ranks are counted up from the first row's; only what is a row's `own`, its id and arguments, if it
         has any, differs. Raises DuplicateError as `insert_new` does.
         """
-
-    def bind(self, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]) -> bool:
-        """Write runs that are alike, numbers and ranks counted up, in one piece, if the store does that; tell whether.
-
-        They are to be `unbound` before anything but a submission like that is done.
-        """
-
-    def unbind(self) -> bool:
-        """Write what was written in one piece as runs of their own; tell whether there was any."""

@@ -6,7 +6,7 @@ is resolved on its own loop, all futures of a loop with one call into it. A plai
 
 A batch may still have something to wait for once it is done, as for the disk: it is answered when that is `finished`.
 Short work of an asyncio caller is *begun* on its own loop while the desk rests, if the subclass can do it at once; the
-thread has only the waiting then, or not even that. To hand over the work and its data takes longer than such work.
+thread has only the waiting then. To hand over the work and its data takes longer than such work.
 
 *Races*: a caller may stop waiting (cancelled, or its loop is closed) at any time; its work is done all the same, and
 the answer is dropped. Whatever a piece of work raises goes to its caller and never ends the thread.
@@ -33,12 +33,9 @@ log = logging.getLogger("laneway.stores")
 
 
 class Ask:
-    """Work that waits for its answer. `note` is the subclass's own. What `is_done` has yet to be finished.
+    """Work that waits for its answer. `note` is the subclass's own. What `is_done` has yet to be finished."""
 
-    If it is `finishing` without the thread, the future tells when that is over, and whether the thread is not needed.
-    """
-
-    __slots__ = ("error", "finishing", "future", "is_done", "loop", "note", "value", "work")
+    __slots__ = ("error", "future", "is_done", "loop", "note", "value", "work")
 
     def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop | None, note: Any) -> None:
         self.work, self.loop, self.note = work, loop, note
@@ -46,7 +43,6 @@ class Ask:
         self.value: Any = None
         self.error: BaseException | None = None
         self.is_done = False
-        self.finishing: asyncio.Future[bool] | None = None
 
 
 class Desk(Holder):
@@ -66,12 +62,8 @@ class Desk(Holder):
     async def ask(self, work: Work[T], note: Any = None, *, short: bool = False) -> T:
         """Have the work done, and return what it returned. If it is `short` it may be begun here."""
         ask = Ask(work, asyncio.get_running_loop(), note)
-        if short and self.portable and self._begun_here(ask):
-            if ask.error is not None:
-                raise ask.error
-            if ask.finishing is not None and await ask.finishing:
-                here: T = ask.value
-                return here
+        if short and self.portable and self._begun_here(ask) and ask.error is not None:
+            raise ask.error
         try:
             self._put(ask)
         except StoreUnavailable:
@@ -108,7 +100,7 @@ class Desk(Holder):
     def begin(self, ask: Ask) -> bool:
         """Do the work now if that needs no waiting, set `value` or `error`, and tell whether it is done.
 
-        On the caller's loop, by whoever is `busy`. What is left to wait for may be begun, too: `finishing`.
+        On the caller's loop, by whoever is `busy`.
         """
         raise NotImplementedError
 
@@ -126,20 +118,6 @@ class Desk(Holder):
 
     def rest(self) -> None:
         """Do what can wait until the answers are given."""
-
-    def nudge(self) -> None:
-        """Have the thread look for chores, and how long its patience is. From any thread."""
-        nothing = Ask(lambda _: None, None, None)
-        nothing.is_done = True
-        with contextlib.suppress(StoreUnavailable):
-            self._put(nothing)
-
-    def patience(self) -> float | None:
-        """For how many seconds nobody has to ask for anything before it `settles down`; None: it does not."""
-        return None
-
-    def settle_down(self) -> None:
-        """Do what can wait until nobody has asked for anything for a while."""
 
     def _put(self, ask: Ask) -> None:
         with self._lock:
@@ -192,17 +170,14 @@ class Desk(Holder):
                     self._lying -= len(batch)
                 _answer(batch)
                 self._tidy_up()
-            elif going:
-                self._tidy(self.settle_down)
-        self._tidy(self.settle_down)
         with self.busy, contextlib.suppress(Exception):
             self.let_go()
 
     def _everything(self) -> tuple[list[Ask], bool]:
-        """Return what lies there, once anything does or patience is at its end; and whether to go on."""
+        """Return what lies there, once anything does; and whether to go on."""
         batch: list[Ask] = []
         with contextlib.suppress(Empty):
-            ask = self._queue.get(timeout=self.patience())
+            ask = self._queue.get()
             while ask is not None:
                 batch.append(ask)
                 ask = self._queue.get_nowait()
@@ -220,13 +195,11 @@ class Desk(Holder):
                 ask.error = ask.error or error
 
     def _tidy_up(self) -> None:
-        if self.has_chores:
-            self._tidy(self.rest)
-
-    def _tidy(self, chore: Callable[[], None]) -> None:
+        if not self.has_chores:
+            return
         with self.busy:
             try:
-                chore()
+                self.rest()
             except Exception:
                 log.exception("%s could not tidy up", self._name)
 

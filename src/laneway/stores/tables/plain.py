@@ -68,15 +68,12 @@ def submit_plain(db: Database, effects: Effects, batch: Sequence[NewRun], now: i
     book.pending += count
     ids, args = _columns(batch)
     shared = (task, lane, user, priority, now)
-    # Whoever rests looks for them at once, so to bind them would only take longer.
-    is_bound = effects.short and not resting and db.bind(first, rank, shared, ids, args)
-    if not is_bound and not _written(db, first, rank, shared, ids, args):
+    if not _written(db, first, rank, shared, ids, args):
         return None
     if taken_by is not None:
         start(db, effects, taken_by, one, first, rank, book, _earlier(due_at, until), now)
     else:
-        if not is_bound:
-            db.execute(_SQL["put_ready"], (first,))
+        db.execute(_SQL["put_ready"], (first,))
         db.execute(_SET_TURN, (lane, user or "", priority, turn.last, turn.waiting))
     db.execute(_SET_RUNS, (book.active, book.pending, lane))
     pace = paces[priority]
@@ -103,7 +100,6 @@ def _columns(batch: Sequence[NewRun]) -> tuple[Sequence[str], Sequence[str]]:
 
 def _written(db: Database, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]) -> bool:
     """Write the runs, and tell whether their ids are new; if not, nothing is written."""
-    db.unbind()
     try:
         db.insert_alike(_INSERT, len(ids), first, rank, shared, list(chain.from_iterable(zip(ids, args, strict=True))))
     except DuplicateError:

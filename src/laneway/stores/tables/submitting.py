@@ -76,7 +76,6 @@ def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int, *,
     receipts = submit_plain(db, effects, batch, now)
     if receipts is not None:
         return receipts
-    db.unbind()
     transaction = begin(db, effects, now)
     if transaction.glance.moving and not posted:
         refuse(db, new=True)

@@ -136,14 +136,6 @@ class PostgresDatabase:
         if own and came is None:
             _all_new(inserted, count)
 
-    def bind(self, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]) -> bool:
-        """Do nothing: rows that come as arrays are one piece on their way, and a server has its own processor."""
-        return False
-
-    def unbind(self) -> bool:
-        """Do nothing: nothing is bound."""
-        return False
-
     def say(self, query: str, *values: str) -> None:
         """Do a statement that has no name, and do not wait for it."""
         self.pipe.send(query, values)

@@ -1,15 +1,13 @@
 -- Accepting runs that are alike and go straight to a lane.
 
 -- name: look
--- Read all that is asked about such runs, a row per priority of their lane: the last acceptance number, of what is bound if
--- anything is, when the next future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs and waits there, the turn of their user at their
--- priority; and how far each priority has come. No row if there is no such lane, if it has a bound, if the task is
--- disabled, if the user has parked runs, or if the store has a part in a move. ?1 is the lane, ?2 the user or '', ?3 the priority, ?4 the task.
+-- Read all that is asked about such runs, a row per priority of their lane: the last acceptance number, when the next
+-- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs and
+-- waits there, the turn of their user at their priority; and how far each priority has come. No row if there is no such
+-- lane, if it has a bound, if the task is disabled, if the user has parked runs, or if the store has a part in a move.
+-- ?1 is the lane, ?2 the user or '', ?3 the priority, ?4 the task.
 -- Index: primary keys, wait_until, worker_idle.
-SELECT coalesce(
-        (SELECT first + runs - 1 FROM sheaf ORDER BY first DESC LIMIT 1),
-        max(accepted, coalesce((SELECT max(number) FROM run), 0))
-    ), (SELECT min(rank) FROM due),
+SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM worker INDEXED BY worker_idle WHERE idle),
     "limit", active, pending, last, waiting, pace.priority, v, ready
