@@ -14,9 +14,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from bench.latency import one_round, percentiles, pick_ups_from_another
 from bench.peers import huey, pgqueuer, repid
+from bench.peers.pickups import pick_ups
 from bench.plan import Plan
-from bench.rows import Experiment, Round, Row, Turn, duel, experiment
+from bench.rows import Experiment, Round, Row, Turn, duel, experiment, percentile
 from bench.subjects import STORES
 from bench.throughput import draining, submitting
 
@@ -66,15 +68,30 @@ def submit(peer: str, store: str, theirs: Theirs, must: float, aim: float) -> Ex
     return measure
 
 
+def pick_up(peer: str, store: str) -> Experiment:
+    title = f"idle pick-up, from another process, p50, {STORES[store]}: laneway / {titled(peer)}"
+
+    @experiment(Row(name=f"peer.pickup.{store}.{peer}", title=title, unit="ms", better="less", must=1, aim=0.5))
+    async def measure(plan: Plan) -> list[list[Round]]:
+        sides = (partial(pick_ups, plan, peer, store), partial(pick_ups_from_another, plan, store))
+        theirs, ours = zip(*[await one_round(plan, sides) for _ in range(plan.rounds)], strict=True)
+        halves, _ = percentiles(ours, [percentile(times, 0.5) for times in theirs])
+        return [halves]
+
+    return measure
+
+
 PEERS = (
     Peer(
         "huey",
         "huey",
         ("huey",),
         (
-            drain("huey", "memory", partial(huey.draining, store="memory"), 1, 2),
+            drain("huey", "memory", partial(huey.draining, store="memory"), 1.2, 2),
             drain("huey", "sqlite", partial(huey.draining, store="sqlite"), 5, 15),
             submit("huey", "sqlite", huey.submitting, 3, 10),
+            pick_up("huey", "sqlite"),
+            pick_up("huey", "redis"),
         ),
     ),
     Peer(
@@ -82,8 +99,9 @@ PEERS = (
         "repid[redis]",
         ("repid",),
         (
-            drain("repid", "redis", repid.draining, 2, 6),
+            drain("repid", "redis", repid.draining, 3, 6),
             submit("repid", "redis", partial(repid.submitting, callers=CALLERS), 2, 5),
+            pick_up("repid", "redis"),
         ),
     ),
     Peer(
@@ -91,8 +109,9 @@ PEERS = (
         "pgqueuer[asyncpg]",
         ("pgqueuer", "asyncpg"),
         (
-            drain("pgqueuer", "postgres", pgqueuer.draining, 1.2, 3),
-            submit("pgqueuer", "postgres", partial(pgqueuer.submitting, callers=CALLERS), 5, 15),
+            drain("pgqueuer", "postgres", pgqueuer.draining, 1.5, 3),
+            submit("pgqueuer", "postgres", partial(pgqueuer.submitting, callers=CALLERS), 4, 15),
+            pick_up("pgqueuer", "postgres"),
         ),
     ),
 )

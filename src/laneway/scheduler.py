@@ -320,7 +320,7 @@ def _redis_store(url: str, clock: Clock) -> Store:
 
 def _postgres_store(url: str, clock: Clock) -> Store:
     try:
-        from laneway.stores.postgres import PostgresStore
+        from laneway.stores.postgres.store import PostgresStore
     except ImportError as error:
         # Without its compiled part, and without libpq, it is there and cannot be imported.
         if "psycopg" not in f"{error.name} {error}":

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import __main__ as command
-from bench import idle, pages, peers, report, servers, throughput
+from bench import idle, pages, peers, report, servers, throughput, walk
 from bench.peers import Peer
 from bench.plan import ROOT, Plan, working_folder
 from bench.rows import Experiment, Result, Round, Row, Verdict, percentile
@@ -305,3 +305,14 @@ def test_pages_of_the_log_are_counted_by_what_they_belong_to(monkeypatch: pytest
     assert not counted.keys() & {"held", "session"}
     assert {"held", "session", "parked"} <= limited.keys()
     assert counted.total() / commits < limited.total() / steps < 2 * counted.total() / commits
+
+
+async def test_a_run_is_followed_from_its_submission_to_its_result(tmp_path: Path) -> None:
+    plan = Plan(folder=tmp_path)
+    plain = await walk.walk(plan, "memory", {})
+    with_a_session = await walk.walk(plan, "memory", {"user": "ann", "session": "chat-1"})
+
+    assert "scheduler.py" in plain.files
+    assert 0 < len(plain.files) <= plain.functions <= sum(map(len, plain.calls.values()))
+    assert with_a_session.functions > plain.functions
+    assert plain.switches > 0

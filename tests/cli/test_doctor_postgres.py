@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from laneway import Scheduler
-from laneway.stores.postgres import examining
+from laneway.stores.postgres import examination
 from laneway.testing.servers import Postgres, PostgresServer, postgres_server
 from tests.cli.conftest import Invoke
 
@@ -90,7 +90,7 @@ def tuned() -> Iterator[PostgresServer]:
 
 
 def test_a_transaction_that_goes_on_is_named(invoke: Invoke, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examining, "OLD", -1)
+    monkeypatch.setattr(examination, "OLD", -1)
     with psycopg.connect(url) as link:
         link.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         link.execute("SELECT 1")
@@ -100,7 +100,7 @@ def test_a_transaction_that_goes_on_is_named(invoke: Invoke, url: str, monkeypat
 
 
 def test_a_table_full_of_dead_rows_is_named(invoke: Invoke, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examining, "MANY", -1)
+    monkeypatch.setattr(examination, "MANY", -1)
     with psycopg.connect(url, autocommit=True) as link:
         link.execute("UPDATE laneway.worker SET short = short; UPDATE laneway.lane SET paused = paused")
         if link.info.server_version >= 150000:
@@ -108,7 +108,7 @@ def test_a_table_full_of_dead_rows_is_named(invoke: Invoke, url: str, monkeypatc
         tables = link.execute("SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'laneway'").fetchall()
     found = facts(invoke, url)
 
-    assert set(examining.MOVING) <= {name for (name,) in tables}
+    assert set(examination.MOVING) <= {name for (name,) in tables}
     assert any(text.startswith("table lane has ") and "dead rows" in text for text in said(found, "server"))
     assert "rows wait to be vacuumed" in said(found, "tables")[0]
 
@@ -116,7 +116,7 @@ def test_a_table_full_of_dead_rows_is_named(invoke: Invoke, url: str, monkeypatc
 def test_a_server_whose_connections_are_taken_is_named(
     invoke: Invoke, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examining, "CROWDED", 0.0)
+    monkeypatch.setattr(examination, "CROWDED", 0.0)
 
     assert any("connections are taken" in text for text in said(facts(invoke, url), "server"))
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from laneway.testing import StoreContract  # noqa: F401 - first, because it has pytest rewrite the parts' assertions
-from laneway.testing.contract.breakers import Breakers
-from laneway.testing.contract.caps import Caps
-from laneway.testing.contract.claims import Claims
-from laneway.testing.contract.jobwakes import JobWakes, LostJobReplies
-from laneway.testing.contract.lanes import Lanes
-from laneway.testing.contract.leases import Leases
-from laneway.testing.contract.logs import Logs
-from laneway.testing.contract.reading import Reading
-from laneway.testing.contract.repeats import Repeats
-from laneway.testing.contract.sessions import Sessions
-from laneway.testing.contract.settling import Settling
-from laneway.testing.contract.submissions import Submissions
-from laneway.testing.contract.wakeups import Wakeups
+from tests.contract.suite.attempts.breakers import Breakers
+from tests.contract.suite.attempts.leases import Leases
+from tests.contract.suite.attempts.repeats import Repeats
+from tests.contract.suite.attempts.settling import Settling
+from tests.contract.suite.claims.claims import Claims
+from tests.contract.suite.claims.lanes import Lanes
+from tests.contract.suite.claims.user_caps import Caps
+from tests.contract.suite.jobs.job_wakeups import JobWakes, LostJobReplies
+from tests.contract.suite.runs.logs import Logs
+from tests.contract.suite.runs.reading import Reading
+from tests.contract.suite.runs.submissions import Submissions
+from tests.contract.suite.sessions.sessions import Sessions
+from tests.contract.suite.workers.wakeups import Wakeups
 
 
 class ContractAlone(

@@ -6,7 +6,8 @@ import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.testing import FakeClock, StoreContract
+from laneway.testing import FakeClock
+from tests.contract.suite import StoreContract
 
 
 class TestMemoryStore(StoreContract):

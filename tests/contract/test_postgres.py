@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.postgres import PostgresStore
-from laneway.testing import FakeClock, ManyDoors, StoreContract
+from laneway.stores.postgres.store import PostgresStore
+from laneway.testing import FakeClock
+from tests.contract.suite import StoreContract
 from tests.stores.postgres_links import links_kept
+from tests.support.many_doors import ManyDoors
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,9 @@ import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.redis import RedisStore
-from laneway.testing import FakeClock, ManyDoors, StoreContract
+from laneway.testing import FakeClock
+from tests.contract.suite import StoreContract
+from tests.support.many_doors import ManyDoors
 
 
 class TestTwoRedisStoresInOneNamespace(StoreContract):

@@ -7,8 +7,10 @@ import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, ManyDoors, StoreContract
+from laneway.testing import FakeClock
 from tests.contract.alone import ContractAlone
+from tests.contract.suite import StoreContract
+from tests.support.many_doors import ManyDoors
 
 
 class TestTwoSQLiteStoresOnOneFile(StoreContract):

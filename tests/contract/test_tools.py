@@ -7,22 +7,15 @@ from random import Random
 
 import pytest
 
-import laneway.testing
 from laneway.core.instants import SECOND
 from laneway.errors import StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.testing import (
-    FakeClock,
-    Hand,
-    LossyStore,
-    StoreContract,
-    check_drains,
-    check_invariants,
-    new_run,
-    new_runs,
-)
+from laneway.testing import FakeClock, Hand, new_run, new_runs
+from tests.contract.suite import StoreContract
+from tests.support.invariants import check_drains, check_invariants
+from tests.support.lossy_store import LossyStore
 
 
 @pytest.fixture
@@ -220,10 +213,3 @@ def test_no_part_of_the_contract_hides_a_test_of_another() -> None:
     names = Counter(name for part in StoreContract.__mro__ for name in vars(part) if name.startswith("test_"))
 
     assert [name for name, times in names.items() if times > 1] == []
-
-
-def test_the_package_names_what_it_offers() -> None:
-    for name in laneway.testing.__all__:
-        assert getattr(laneway.testing, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        laneway.testing.Nothing  # noqa: B018 - asking is the point

@@ -15,7 +15,7 @@ from laneway.core.run import Receipt, ReceiptOutcome, Why
 from laneway.core.schedules import At, Every, Schedule
 from laneway.core.states import RunState
 from laneway.testing.clock import START
-from laneway.testing.jobs import HOUR, new_job
+from tests.support.jobs import HOUR, new_job
 
 MINUTE = 60 * SECOND
 H = HOUR * SECOND

@@ -13,7 +13,7 @@ from laneway.core.jobs.record import FireKind, Halt, JobRecord, Misfire, Verdict
 from laneway.core.jobs.tie import Overlap
 from laneway.core.schedules import At, Cron, DailyAt, Every, Schedule
 from laneway.testing.clock import START
-from laneway.testing.jobs import HOUR, new_job, spec_of
+from tests.support.jobs import HOUR, new_job, spec_of
 
 MINUTE = 60 * SECOND
 H = HOUR * SECOND

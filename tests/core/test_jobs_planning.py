@@ -15,7 +15,7 @@ from laneway.core.run import Ties
 from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Schedule
 from laneway.errors import BadSetting
 from laneway.testing.clock import START
-from laneway.testing.jobs import HOUR, new_job, spec_of
+from tests.support.jobs import HOUR, new_job, spec_of
 
 NOW = START + 90 * SECOND
 H = HOUR * SECOND

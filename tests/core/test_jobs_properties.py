@@ -18,7 +18,7 @@ from laneway.core.run import Receipt, ReceiptOutcome, Why
 from laneway.core.schedules import AnyOf, At, Cron, DailyAt, Every, Schedule
 from laneway.core.states import RunState
 from laneway.testing.clock import START
-from laneway.testing.jobs import new_job
+from tests.support.jobs import new_job
 
 RULES = st.sampled_from(
     [

@@ -10,7 +10,7 @@ from laneway.core.jobs.planning import changed, spread
 from laneway.core.jobs.slots import COUNTED, KEPT, slots_due
 from laneway.core.schedules import AnyOf, At, Cron, DailyAt, Every, Schedule
 from laneway.testing.clock import START
-from laneway.testing.jobs import HOUR, new_job
+from tests.support.jobs import HOUR, new_job
 
 MINUTE = 60 * SECOND
 H = HOUR * SECOND

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from laneway import Scheduler
-from laneway.stores.postgres.address import OURS, Address
+from laneway.stores.postgres.server.address import OURS, Address
 from laneway.testing.servers import Postgres
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")

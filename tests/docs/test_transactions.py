@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from laneway import Scheduler
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 from laneway.testing.servers import postgres_server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "transactions.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from laneway import Run
 from laneway.core.step import Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
-from laneway.testing import LossyStore, all_runs
-from laneway.testing.faults import Fault
+from tests.support.invariants import all_runs
+from tests.support.lossy_store import Fault, LossyStore
 
 
 class CrashingStore(LossyStore):

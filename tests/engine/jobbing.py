@@ -16,8 +16,8 @@ from laneway.core.jobs.planning import created
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
 from laneway.core.schedules import Every
 from laneway.testing import FakeClock
-from laneway.testing.jobs import spec_of, standing
 from tests.engine.support import fires_of, scheduler_on, soon
+from tests.support.jobs import spec_of, standing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # what a FakeClock shows first
 MINUTE = timedelta(minutes=1)

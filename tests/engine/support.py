@@ -18,9 +18,9 @@ from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, LossyStore
-from laneway.testing.faults import Fault
-from laneway.testing.jobs import all_fires, spec_of
+from laneway.testing import FakeClock
+from tests.support.jobs import all_fires, spec_of
+from tests.support.lossy_store import Fault, LossyStore
 
 T = TypeVar("T")
 IN_TIME = 10.0  # real seconds after which a signal that should have come is missed

@@ -18,8 +18,9 @@ from laneway.core.states import RunState
 from laneway.errors import BadSetting, RunFailed
 from laneway.ports.gates import CircuitState
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.testing import FakeClock, Hand
 from tests.engine.support import scheduler_on, soon, turns, until
+from tests.support.invariants import check_invariants
 
 
 class Service:

@@ -11,11 +11,12 @@ import pytest
 from laneway import Context, Lane, Run, RunDropped, RunFailed, Scheduler, SessionPolicy
 from laneway.core.states import RunState
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.testing import FakeClock, Hand
 from tests.engine.crashing import CrashingStore
 from tests.engine.stories import calling as story
 from tests.engine.support import kinds_of, scheduler_on, soon
 from tests.engine.telling import AT_ONCE, Teller
+from tests.support.invariants import check_invariants
 
 
 async def children(app: Scheduler, run_id: str) -> list[Run]:

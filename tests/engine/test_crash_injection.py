@@ -21,10 +21,11 @@ from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
 from laneway.stores.memory import MemoryStore
-from laneway.testing import FakeClock, all_runs, check_invariants
+from laneway.testing import FakeClock
 from tests.engine.conftest import STORES, address
 from tests.engine.crashing import CrashingStore
 from tests.engine.support import as_time_passes, scheduler_on
+from tests.support.invariants import all_runs, check_invariants
 
 CRASHES = 1000  # of each task on each store, in `make chaos`
 FEWER = {True: 400, False: 200}  # in memory, and where each of them takes some writes: a thousand together

@@ -10,8 +10,9 @@ import pytest
 from laneway import Context, Lane, Retry, Scheduler, SessionPolicy
 from laneway.core.states import RunState
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon
+from tests.support.invariants import check_invariants
 
 
 async def test_drain_of_an_empty_store_returns(app: Scheduler) -> None:

@@ -20,8 +20,8 @@ from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
 from laneway.testing import FakeClock, Hand, new_runs
-from laneway.testing.invariants import check_numbers
 from tests.engine.support import WatchedStore, as_time_passes, log_of
+from tests.support.invariants import check_numbers
 
 HOUR = 3600 * SECOND
 

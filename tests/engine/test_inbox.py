@@ -12,8 +12,9 @@ import pytest
 
 from laneway import Context, Retry, Scheduler, SessionPolicy
 from laneway.core.states import RunState
-from laneway.testing import FakeClock, all_runs
+from laneway.testing import FakeClock
 from tests.engine.support import soon, until
+from tests.support.invariants import all_runs
 
 STEER = SessionPolicy(mode="steer")
 

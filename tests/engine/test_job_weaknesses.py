@@ -17,7 +17,6 @@ from laneway.core.jobs.planning import patched
 from laneway.core.jobs.record import FireKind, Halt, Misfire
 from laneway.core.states import RunState
 from laneway.testing import FakeClock
-from laneway.testing.jobs import spec_of, standing
 from tests.engine.conftest import address
 from tests.engine.jobbing import (
     MINUTE,
@@ -41,6 +40,7 @@ from tests.engine.support import (
     turns,
     until,
 )
+from tests.support.jobs import spec_of, standing
 
 HOUR = timedelta(hours=1)
 

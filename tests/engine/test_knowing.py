@@ -14,7 +14,7 @@ from laneway.core.jobs.record import Verdict
 from laneway.core.schedules import Every
 from laneway.engine import knowing
 from laneway.engine.knowing import Knowing
-from laneway.testing.jobs import spec_of
+from tests.support.jobs import spec_of
 
 GATED = spec_of(Every(60), enabled_when="condition")
 

@@ -20,8 +20,9 @@ from laneway.engine.renewals import Renewals
 from laneway.engine.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
+from tests.support.invariants import check_invariants
 
 LEASE = 15.0
 

@@ -10,8 +10,9 @@ import pytest
 
 from laneway import Context, Lane, Scheduler, SessionPolicy
 from laneway.ports.store import Store
-from laneway.testing import FakeClock, check_invariants
+from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns
+from tests.support.invariants import check_invariants
 
 
 class Crowd:

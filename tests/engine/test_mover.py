@@ -18,11 +18,13 @@ from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, Hand, LossyStore, all_runs, check_drains, new_run
-from laneway.testing.furnishing import furnish, shown
+from laneway.testing import FakeClock, Hand, new_run
+from tests.support.filled_store import furnish, shown
+from tests.support.invariants import all_runs, check_drains
+from tests.support.lossy_store import LossyStore
 
 Opened = Callable[[str], Awaitable[Store]]
 

@@ -14,8 +14,9 @@ from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, StoreUnavail
 from laneway.core.states import RunState
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, all_runs, check_invariants
+from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
+from tests.support.invariants import all_runs, check_invariants
 
 
 @pytest.mark.parametrize("fault", ["not sent", "no reply"])

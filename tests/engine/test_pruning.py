@@ -20,8 +20,9 @@ from laneway.errors import BadSetting, LeaseLost
 from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
-from laneway.testing import FakeClock, Hand, all_runs, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import WatchedStore
+from tests.support.invariants import all_runs
 
 DAY = 86_400
 WEEK = 7 * DAY

@@ -13,8 +13,9 @@ from laneway import Context, Lane, Scheduler, SessionPolicy
 from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.testing import FakeClock, Hand, all_runs, check_invariants
+from laneway.testing import FakeClock, Hand
 from tests.engine.support import kinds_of, scheduler_on, soon, turns
+from tests.support.invariants import all_runs, check_invariants
 
 RUNS = 80
 

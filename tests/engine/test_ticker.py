@@ -18,7 +18,6 @@ from laneway.core.jobs.record import Source
 from laneway.engine.firer import AT_ONCE
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from laneway.testing.jobs import spec_of, standing
 from tests.engine.jobbing import (
     MINUTE,
     MINUTELY,
@@ -32,6 +31,7 @@ from tests.engine.jobbing import (
     recorded,
 )
 from tests.engine.support import WatchedStore, add_job, passes, scheduler_on, turns, until
+from tests.support.jobs import spec_of, standing
 
 
 async def test_a_job_fires_at_its_times_and_not_a_microsecond_later(

@@ -9,9 +9,9 @@ import pytest
 from laneway import Cron, DailyAt, Every, Scheduler
 from laneway.core.jobs.record import FireKind, Misfire
 from laneway.testing import FakeClock
-from laneway.testing.jobs import standing
 from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
 from tests.engine.support import WatchedStore, add_job, fires_of, passes, scheduler_on, soon, until
+from tests.support.jobs import standing
 
 HOUR = 3600
 OUTAGES = {"30 minutes": HOUR // 2, "3 hours": 3 * HOUR, "3 days": 72 * HOUR}

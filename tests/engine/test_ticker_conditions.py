@@ -16,9 +16,9 @@ from laneway.engine import firer, knowing
 from laneway.engine.firer import Firer
 from laneway.ports.jobs import DueJobs
 from laneway.testing import FakeClock
-from laneway.testing.jobs import standing
 from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
 from tests.engine.support import WatchedStore, add_job, as_time_passes, passes, scheduler_on, until
+from tests.support.jobs import standing
 
 
 async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(

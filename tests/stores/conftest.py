@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.connection import Place, connect

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from laneway.stores.postgres import connection
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server import connection
+from laneway.stores.postgres.server.address import Address
 
 # What is called otherwise in the newest layout: tables, and columns by table.
 TABLES = {"held_row": "held"}

@@ -9,9 +9,10 @@ from typing import ClassVar
 import pytest
 from psycopg.pq import TransactionStatus
 
-from laneway.stores.postgres import connection, hearing, reader, writer
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link
+from laneway.stores.postgres.server import connection
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link
+from laneway.stores.postgres.transactions import listener, reader, write_connection
 
 Connect = Callable[..., Link]
 Use = tuple[str, Address]
@@ -61,9 +62,9 @@ def links_kept() -> Iterator[None]:
     """Let stores in a schema that stays as it is hand on their connections."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "Link", KeptLink)
-        patch.setattr(writer, "connect", _lending("writing", connection.connect))
+        patch.setattr(write_connection, "connect", _lending("writing", connection.connect))
         patch.setattr(reader, "connect_bare", _lending("reading", connection.connect_bare))
-        patch.setattr(hearing, "connect_bare", _hearing_nothing(_lending("hearing", connection.connect_bare)))
+        patch.setattr(listener, "connect_bare", _hearing_nothing(_lending("hearing", connection.connect_bare)))
         yield
 
 

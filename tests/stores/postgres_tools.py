@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from laneway.errors import LanewayError
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect
-from laneway.stores.postgres.database import PostgresDatabase
-from laneway.stores.postgres.pipe import Pipe
-from laneway.stores.postgres.session import set_up
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.settings import set_up
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.testing.servers import Postgres
 
 

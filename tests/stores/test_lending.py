@@ -16,7 +16,7 @@ from laneway.core.step import LentReply, StepReply
 from laneway.engine.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.ports.workers import Standby
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables.effects import Woken
 from laneway.stores.tables.lending import read, written

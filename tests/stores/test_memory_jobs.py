@@ -9,7 +9,7 @@ from laneway.core.jobs.planning import with_next
 from laneway.core.schedules import Every
 from laneway.stores.memory.jobs import SPARE, Jobs
 from laneway.testing.clock import START
-from laneway.testing.jobs import new_job
+from tests.support.jobs import new_job
 
 
 def test_a_job_that_is_moved_again_and_again_takes_up_no_more_room() -> None:

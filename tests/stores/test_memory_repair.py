@@ -2,7 +2,8 @@
 
 from laneway.core.states import RunState
 from laneway.stores.memory import MemoryStore
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
+from laneway.testing import FakeClock, Hand, new_runs
+from tests.support.invariants import check_drains, check_invariants
 
 
 async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_place() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from laneway.core.addresses import without_password
 from laneway.errors import BadURL
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 
 UNREADABLE = (
     "postgresql://: this address cannot be read; it is postgresql://user:password@host:5432/database, with"

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
-from laneway.stores.postgres.session import set_up
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
+from laneway.stores.postgres.server.settings import set_up
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import FakeClock
 
 RUNS = """

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 

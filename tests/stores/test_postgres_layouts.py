@@ -19,12 +19,13 @@ from psycopg import errors
 
 from laneway.core.run import Claimed
 from laneway.errors import StoreTooNew, StoreUnavailable
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import newest_layout
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import newest_layout
+from laneway.stores.postgres.store import PostgresStore
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.postgres_layouts import as_layout, rows
 from tests.stores.postgres_tools import execute, opened, refusal, until, with_parameter
+from tests.support.invariants import check_drains, check_invariants
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from laneway.errors import StoreUnavailable
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import new_run
 
 

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import pytest
 
 from laneway.errors import StoreUnavailable
-from laneway.stores.postgres import PostgresStore, writer
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect, connect_bare
-from laneway.stores.postgres.database import PostgresDatabase
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect, connect_bare
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions import write_connection
+from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.testing import Hand, new_run, new_runs
@@ -124,7 +125,7 @@ async def test_many_calls_that_a_server_refuses_because_it_cannot_be_written_are
         connected.append(address)
         return connect(address, again=again)
 
-    monkeypatch.setattr(writer, "connect", counting)
+    monkeypatch.setattr(write_connection, "connect", counting)
     async with opened(url) as store:
         database = url.rpartition("/")[2]
         own.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only TO on')
@@ -145,10 +146,10 @@ async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = PostgresStore(url)
-    monkeypatch.setattr(writer, "set_up", lambda _: "SELECT pg_terminate_backend(pg_backend_pid())")
+    monkeypatch.setattr(write_connection, "set_up", lambda _: "SELECT pg_terminate_backend(pg_backend_pid())")
     with pytest.raises(StoreUnavailable):
         await store.open()
-    monkeypatch.setattr(writer, "set_up", lambda _: "SELECT 1/0")
+    monkeypatch.setattr(write_connection, "set_up", lambda _: "SELECT 1/0")
     with pytest.raises(Exception, match="division by zero"):
         await store.open()
     monkeypatch.undo()
@@ -191,7 +192,7 @@ async def test_a_lock_that_somebody_keeps_is_waited_for_and_then_given_up(own: P
 
 HOLDER = """
 import asyncio, sys
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import new_run
 
 async def main():

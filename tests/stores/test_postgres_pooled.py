@@ -9,8 +9,8 @@ import pytest
 
 from laneway.errors import StoreError
 from laneway.ports.gates import Held
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import connect_bare
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
 from laneway.testing import Hand, new_run
 from laneway.testing.servers import PostgresServer, PostgresStandby, postgres_server, postgres_standby
 from tests.stores.postgres_tools import opened, until, with_parameter
@@ -30,7 +30,7 @@ def standby(primary: PostgresServer) -> Iterator[PostgresStandby]:
         yield standby
 
 
-async def test_what_was_kept_does_not_hold_for_a_server_that_stands_in_for_another(
+async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for_another(
     primary: PostgresServer, standby: PostgresStandby
 ) -> None:
     async with opened(primary.url, "pooled=yes") as store:
@@ -45,15 +45,15 @@ async def test_what_was_kept_does_not_hold_for_a_server_that_stands_in_for_anoth
         # A standby's sequence is ahead by what its primary takes at once; here both give the same number next.
         [[ahead]] = standby.execute("SELECT last_value FROM laneway.writes")
         await store.hold(Held.TASK, "work", held=False)
-        while writer._number < ahead:
+        while writer.cache.number < ahead:
             await hand.step()
         standby.promote()
-        assert writer._link is not None
-        writer._link.close()
-        writer._link = connect_bare(Address.parse(with_parameter(standby.url, "pooled=yes")))
+        assert writer.connection.link is not None
+        writer.connection.link.close()
+        writer.connection.link = connect_bare(Address.parse(with_parameter(standby.url, "pooled=yes")))
 
         assert await hand.claim() == []
-        assert writer._number == ahead + 1
+        assert writer.cache.number == ahead + 1
         assert await store.check() == []
 
 
@@ -63,13 +63,13 @@ async def test_who_is_behind_a_pooler_and_does_not_say_so_is_told_what_to_say(
 ) -> None:
     async with opened(postgres_url) as store:
         writer = store._here.writer
-        assert writer._link is not None
+        assert writer.connection.link is not None
         if "{}" in by_another:
             # Another client was lent the connection, and calls what it prepares as we will.
-            writer._link.execute(by_another.format(next(writer._link.names)).encode())
-            writer._link.names = count(len(writer._link.prepared))
+            writer.connection.link.execute(by_another.format(next(writer.connection.link.names)).encode())
+            writer.connection.link.names = count(len(writer.connection.link.prepared))
         else:
-            writer._link.execute(by_another.encode())
+            writer.connection.link.execute(by_another.encode())
 
         with pytest.raises(StoreError) as refused:
             await store.submit([new_run("a")])

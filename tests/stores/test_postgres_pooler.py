@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from laneway import Context, Scheduler, SessionPolicy
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 from laneway.testing.servers import PostgresServer, postgres_server
 from tests.stores.postgres_pooler import Pooler, pooler
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneway.errors import NotAStore, StoreTooNew
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 from laneway.testing import new_run
 from tests.stores.postgres_tools import execute, opened, refusal, tables
 

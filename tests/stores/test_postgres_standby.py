@@ -9,9 +9,9 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import BadSetting, StoreUnavailable
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.examining import examine
+from laneway.stores.postgres.examination import examine
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import new_run
 from laneway.testing.servers import PostgresServer, PostgresStandby, postgres_server, postgres_standby
 from tests.stores.postgres_tools import opened, refusal, until

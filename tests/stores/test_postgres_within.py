@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from laneway import Scheduler, SessionPolicy, Submission
 from laneway.core.flow import MOST_MOVES
 from laneway.errors import BadSetting, RunDropped, UnknownRun
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 
 
 def greet(name: str) -> str:

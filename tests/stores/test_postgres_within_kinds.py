@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from laneway import Scheduler
 from laneway.errors import BadSetting, StoreUnavailable
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 from laneway.testing.servers import Postgres, PostgresServer, postgres_server
 from tests.stores.postgres_tools import opened
 

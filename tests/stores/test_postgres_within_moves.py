@@ -9,8 +9,8 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import StoreMoved
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 
 ELSEWHERE = "redis://elsewhere"
 

@@ -7,7 +7,8 @@ import pytest
 
 from laneway.core.states import TERMINAL
 from laneway.stores.redis import RedisStore
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
+from tests.support.invariants import check_invariants
 
 ALL = dict.fromkeys(TERMINAL, 0)
 

@@ -11,8 +11,8 @@ from laneway.core.states import RunState
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis import RedisStore
 from laneway.testing import FakeClock, Hand, new_run
-from laneway.testing.invariants import check_invariants
 from laneway.testing.servers import Server, valkey_server
+from tests.support.invariants import check_invariants
 
 
 @pytest.fixture(scope="module")

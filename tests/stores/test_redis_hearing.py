@@ -10,7 +10,7 @@ import pytest
 
 from laneway.stores.redis.address import Address
 from laneway.stores.redis.beside import Beside
-from laneway.stores.redis.hearing import Hearing
+from laneway.stores.redis.hearing import Listener
 from laneway.stores.redis.link import Link
 from laneway.stores.redis.reaching import Reach
 from laneway.testing.servers import Server, valkey_server
@@ -212,9 +212,9 @@ class hearing:  # noqa: N801  # a context manager
 
     def __init__(self, url: str, quiet: float) -> None:
         self._beside = Beside()
-        self._hearing = Hearing(Reach(Address.parse(url)), self._beside, quiet)
+        self._hearing = Listener(Reach(Address.parse(url)), self._beside, quiet)
 
-    async def __aenter__(self) -> Hearing:
+    async def __aenter__(self) -> Listener:
         return self._hearing
 
     async def __aexit__(self, *_: object) -> None:
@@ -222,7 +222,7 @@ class hearing:  # noqa: N801  # a context manager
         self._beside.stop()
 
 
-async def until(fact: Callable[[], bool], healthy: Hearing | None = None) -> None:
+async def until(fact: Callable[[], bool], healthy: Listener | None = None) -> None:
     """Wait until something is so; what must be healthy is so all the while."""
     async with asyncio.timeout(20):
         while not fact():

@@ -14,10 +14,11 @@ from laneway.core.step import Saved
 from laneway.ports.gates import Held
 from laneway.stores.redis import RedisStore
 from laneway.stores.redis.keys import KEYS, Goes, key_of
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, new_run, new_runs
-from laneway.testing.jobs import fire_due, kept_job
-from laneway.testing.leaving import child_of
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis_behind import Behind
+from tests.support.child_runs import child_of
+from tests.support.invariants import all_runs, check_drains
+from tests.support.jobs import fire_due, kept_job
 
 DAY = 24 * 3600
 FRAGILE = TaskPolicy(retry=Retry(attempts=1), breaker=Breaker(1, open_for=60))

@@ -5,9 +5,10 @@ import random
 import pytest
 
 from laneway.stores.redis import RedisStore
-from laneway.testing import FakeClock, check_drains
+from laneway.testing import FakeClock
 from tests.stores.redis_behind import Behind
 from tests.stores.test_redis_keys import busy
+from tests.support.invariants import check_drains
 
 # What cannot be told from anything else: what was accepted, said, and set, and who is there.
 TOLD_ONCE = frozenset(

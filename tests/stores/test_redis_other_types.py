@@ -11,8 +11,9 @@ from laneway.core.run import NewRun
 from laneway.errors import NotAStore
 from laneway.stores.redis import RedisStore
 from laneway.stores.redis.address import Address
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, new_run
+from laneway.testing import FakeClock, Hand, new_run
 from laneway.testing.servers import Server
+from tests.support.invariants import all_runs, check_drains
 
 
 @pytest.fixture

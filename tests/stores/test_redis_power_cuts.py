@@ -9,7 +9,8 @@ import pytest
 
 from laneway.errors import LeaseLost
 from laneway.stores.redis import RedisStore
-from laneway.testing import FakeClock, Hand, check_invariants, new_runs
+from laneway.testing import FakeClock, Hand, new_runs
+from tests.support.invariants import check_invariants
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.redis import RedisStore
-from laneway.testing import FakeClock, Hand, all_runs, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.redis_behind import Behind
+from tests.support.invariants import all_runs, check_invariants
 
 LANE = Lane("main", limit=8, per_user=2)
 ROOM, STEPS = 8, 9

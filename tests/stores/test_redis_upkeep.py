@@ -11,9 +11,10 @@ from laneway.core.states import TERMINAL, RunState
 from laneway.errors import NotAStore, StoreTooNew
 from laneway.stores.redis import RedisStore
 from laneway.stores.redis.keys import LAYOUT
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
-from laneway.testing.jobs import kept_job
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis_behind import Behind
+from tests.support.invariants import all_runs, check_drains, check_invariants
+from tests.support.jobs import kept_job
 
 Damage = Callable[[Behind], Awaitable[Any]]
 

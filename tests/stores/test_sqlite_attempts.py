@@ -18,13 +18,14 @@ from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.tables import liveness, stepping, submitting
 from laneway.stores.tables.effects import Effects
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
-from laneway.testing.leaving import child_of, follow_up
-from laneway.testing.waiting import step_memo, waits
+from laneway.testing.waits import step_memo, waits
 from tests.stores.behind import edit, rows
 from tests.stores.layouts import as_layout
 from tests.stores.tracing import traced
+from tests.support.child_runs import child_of, follow_up
+from tests.support.invariants import check_drains, check_invariants
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 

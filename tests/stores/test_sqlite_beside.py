@@ -18,8 +18,9 @@ import pytest
 
 from laneway.core.run import Claimed
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import locked
+from tests.support.invariants import check_invariants
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
 

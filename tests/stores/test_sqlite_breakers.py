@@ -15,9 +15,10 @@ from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.circuits import Circuits
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_runs
+from laneway.testing import FakeClock, Hand, new_runs
 from tests.stores.behind import edit
 from tests.stores.tracing import counted
+from tests.support.invariants import check_drains, check_invariants
 
 POLICY = TaskPolicy(retry=Retry(attempts=1), breaker=Breaker(2, open_for=60))
 

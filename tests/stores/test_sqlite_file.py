@@ -21,7 +21,8 @@ from laneway.stores.sqlite import SQLiteStore, checkpoints, writer
 from laneway.stores.sqlite.connection import connect_to_read
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.database import Database
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
+from tests.support.invariants import check_invariants
 
 
 @pytest.fixture

@@ -22,13 +22,14 @@ from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.tables import firing, jobs, liveness, stepping, submitting
 from laneway.stores.tables.effects import Effects
-from laneway.testing import FakeClock, Hand, check_invariants, new_runs
+from laneway.testing import FakeClock, Hand, new_runs
 from laneway.testing.hand import error
-from laneway.testing.jobs import HOUR, all_fires, decided, fire_due, kept_job, new_job, standing
 from tests.stores.behind import edit, rows
 from tests.stores.layouts import as_layout
 from tests.stores.test_sqlite_plans import plan
 from tests.stores.tracing import counted, traced
+from tests.support.invariants import check_invariants
+from tests.support.jobs import HOUR, all_fires, decided, fire_due, kept_job, new_job, standing
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 

@@ -18,9 +18,10 @@ from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.stores.tables.lanebooks import lane_of
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import edit, rows
 from tests.stores.layouts import OLD, as_layout
+from tests.support.invariants import all_runs, check_drains, check_invariants
 
 PROCESS = Path(__file__).with_name("sqlite_process.py")
 

@@ -20,10 +20,11 @@ from laneway.stores.sqlite import SQLiteStore, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables import submitting
 from laneway.stores.tables.desk import Ask
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.behind import locked
 from tests.stores.slow_disks import at_rest, slow_disk
+from tests.support.invariants import check_invariants
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -11,7 +11,8 @@ from laneway.core.run import NewRun, Request
 from laneway.core.states import RunState
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import remembering
-from laneway.testing import FakeClock, Hand, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
+from tests.support.invariants import check_invariants
 
 LANE = Lane("main", limit=10, per_user=1)
 

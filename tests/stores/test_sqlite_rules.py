@@ -17,8 +17,9 @@ from laneway.stores.tables import liveness, ruling, stepping, submitting
 from laneway.stores.tables.counts import count
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rules import ruled_names, ruled_sessions
-from laneway.testing import FakeClock, Hand, check_drains, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.tracing import is_glance
+from tests.support.invariants import check_drains
 
 FIRST = "0001_first.sql"
 RULES = ("cap", "paused", "disabled", "session_rule", "lane_count")

@@ -18,10 +18,11 @@ from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables import liveness, stepping, submitting
 from laneway.stores.tables.effects import Effects
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import rows
 from tests.stores.layouts import as_layout
 from tests.stores.tracing import traced
+from tests.support.invariants import check_drains, check_invariants
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 

@@ -10,8 +10,9 @@ from laneway.core.policy import Lane
 from laneway.core.run import Request, RunFilter
 from laneway.core.states import RunState
 from laneway.stores.sqlite import SQLiteStore, connection
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import rows
+from tests.support.invariants import check_drains, check_invariants
 
 
 def made_by_the_first_layout(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

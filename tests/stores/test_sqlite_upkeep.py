@@ -15,8 +15,9 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.backup import back_up
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import edit
+from tests.support.invariants import all_runs, check_drains, check_invariants
 
 # Examining
 

@@ -19,8 +19,9 @@ from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.desk import Ask
-from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import locked
+from tests.support.invariants import check_invariants
 
 
 @pytest.fixture

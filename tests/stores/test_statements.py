@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laneway.stores.postgres.database import TEXTS as POSTGRES
+from laneway.stores.postgres.transactions.database import TEXTS as POSTGRES
 from laneway.stores.sqlite.database import TEXTS as SQLITE
 
 TABLES = Path(str(files("laneway.stores.tables")))

@@ -13,10 +13,11 @@ from laneway.core.run import Claimed, ReceiptOutcome
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run, new_runs
+from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import rows
+from tests.support.invariants import check_drains, check_invariants
 
 HELD = "SELECT count(*) FROM held"
 

@@ -19,7 +19,8 @@ from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.statements import as_json
-from laneway.testing import FakeClock, Hand, check_drains, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
+from tests.support.invariants import check_drains, check_invariants
 
 LANES = [Lane("main", limit=6, per_user=2), Lane("side", limit=4, per_user=1)]
 ALL = 10_000

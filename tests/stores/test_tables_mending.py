@@ -11,11 +11,12 @@ import pytest
 from laneway.core.policy import SessionPolicy
 from laneway.core.run import RunFilter
 from laneway.ports.store import Store
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_runs
+from laneway.testing import FakeClock, Hand, new_runs
 from tests.stores.behind import edit
+from tests.support.invariants import all_runs, check_drains, check_invariants
 
 Edit = Callable[[str], None]
 

@@ -13,7 +13,8 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.tables.lines import Key, Line, Paged, Reader, Shelf
 from laneway.stores.tables.statements import Row
-from laneway.testing import FakeClock, Hand, check_invariants, new_run
+from laneway.testing import FakeClock, Hand, new_run
+from tests.support.invariants import check_invariants
 
 LANE = Lane("main", limit=8, per_user=2)
 

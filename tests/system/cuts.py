@@ -26,9 +26,9 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
-from laneway.testing.jobs import decided, kept_job, new_job
-from laneway.testing.leaving import child_of, follow_up
-from laneway.testing.waiting import step_memo, waits
+from laneway.testing.waits import step_memo, waits
+from tests.support.child_runs import child_of, follow_up
+from tests.support.jobs import decided, kept_job, new_job
 
 Call = Callable[[], Awaitable[object]]
 HOUR = 3600

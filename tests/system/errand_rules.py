@@ -15,7 +15,7 @@ from laneway import Run
 from laneway.core.memos import Memo, MemoKind
 from laneway.core.states import RunState
 from laneway.ports.store import Store
-from laneway.testing.invariants import is_called
+from tests.support.invariants import is_called
 from tests.system import ledger
 from tests.system.app import LANES
 from tests.system.diary import Diary, Did, Got

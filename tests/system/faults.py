@@ -7,7 +7,7 @@ from random import Random
 from laneway import Scheduler
 from laneway.engine.client import Client
 from laneway.engine.clock import SystemClock
-from laneway.testing import LossyStore
+from tests.support.lossy_store import LossyStore
 
 
 class HastyClock(SystemClock):

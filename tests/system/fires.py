@@ -23,8 +23,8 @@ from laneway.core.jobs.planning import awaits_end
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
 from laneway.core.jobs.tie import Overlap
 from laneway.core.schedules import Every
-from laneway.testing import all_runs
-from laneway.testing.jobs import all_fires, all_jobs
+from tests.support.invariants import all_runs
+from tests.support.jobs import all_fires, all_jobs
 from tests.system.ledger import grouped
 
 STRETCHES = (FireKind.SKIPPED, FireKind.MISSED)

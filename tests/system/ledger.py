@@ -32,7 +32,7 @@ from laneway import Event, Lane, Run, Scheduler
 from laneway.core.events import CALLED, DONE, LAPSED, QUESTION, RELEASED, RETRYING, STARTED
 from laneway.core.states import RunState
 from laneway.ports.store import Store
-from laneway.testing import all_runs, check_invariants
+from tests.support.invariants import all_runs, check_invariants
 from tests.system.app import LANES, MARKS, plod, stroll
 from tests.system.harness import Stage, say
 from tests.system.journal import Attempt, How, Journal, Line, What

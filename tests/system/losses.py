@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from laneway import Run, Scheduler
 from laneway.core.states import RunState
-from laneway.testing import all_runs, check_invariants
+from tests.support.invariants import all_runs, check_invariants
 from tests.system.harness import Stage
 from tests.system.journal import How, Line, What
 

@@ -34,7 +34,7 @@ IMPORTED = [
     "laneway.engine.worker",
     "laneway.stores.sqlite",
     "laneway.stores.redis",
-    "laneway.stores.postgres",
+    "laneway.stores.postgres.store",
     "tests.system.faults",
     "tests.system.journal",
     "unittest.mock",

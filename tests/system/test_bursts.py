@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from laneway import Scheduler
-from laneway.testing import check_invariants
+from tests.support.invariants import check_invariants
 from tests.system.burst import noop
 
 pytestmark = pytest.mark.system

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from laneway.core.events import LAPSED, PROGRESS
-from laneway.testing import check_invariants
+from tests.support.invariants import check_invariants
 from tests.system.harness import ROOT, Stage, say, time_limit, until
 
 pytestmark = [pytest.mark.system, time_limit()]

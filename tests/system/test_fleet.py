@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneway import Submission
-from laneway.testing import all_runs
+from tests.support.invariants import all_runs
 from tests.system import ledger
 from tests.system.app import LANES, hold
 from tests.system.harness import Stage, say, seeded, sized, time_limit, until

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway import Submission
-from laneway.testing import check_invariants
+from tests.support.invariants import check_invariants
 from tests.system import ledger
 from tests.system.app import block, hold, hold_in_thread, stroll
 from tests.system.harness import SHORT_LEASE, Process, Stage, time_limit, until

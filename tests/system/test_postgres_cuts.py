@@ -18,11 +18,12 @@ import pytest
 
 from laneway.core.run import Receipt
 from laneway.errors import StoreUnavailable
-from laneway.stores.postgres import PostgresStore
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.connection import Link, connect_bare, empty_schema
-from laneway.testing import FakeClock, Hand, check_invariants
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import Link, connect_bare, empty_schema
+from laneway.stores.postgres.store import PostgresStore
+from laneway.testing import FakeClock, Hand
 from laneway.testing.servers import postgres_server
+from tests.support.invariants import check_invariants
 from tests.system import cuts
 from tests.system.cuts import CASES, SUBMISSIONS, TOLD_ONCE, Call, Scene
 from tests.system.postgres_proxy import PostgresProxy, postgres_proxy_to

@@ -8,7 +8,7 @@ import sys
 import psycopg
 import pytest
 
-from laneway.stores.postgres.connection import newest_layout
+from laneway.stores.postgres.server.connection import newest_layout
 from laneway.testing.servers import Postgres
 from tests.system import ledger
 from tests.system.harness import Stage, say, sized, time_limit
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system, time_limit(short=180)]
 
 OPENING = """
 import asyncio, sys
-from laneway.stores.postgres import PostgresStore
+from laneway.stores.postgres.store import PostgresStore
 
 async def main():
     store = PostgresStore(sys.argv[1])

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from laneway import Scheduler, StoreUnavailable
-from laneway.stores.postgres.address import Address
+from laneway.stores.postgres.server.address import Address
 from laneway.testing.servers import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.system

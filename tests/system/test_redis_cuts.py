@@ -19,8 +19,9 @@ from laneway.core.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis import RedisStore
 from laneway.stores.redis.scripts import script
-from laneway.testing import FakeClock, check_invariants
+from laneway.testing import FakeClock
 from laneway.testing.servers import valkey_server
+from tests.support.invariants import check_invariants
 from tests.system import cuts
 from tests.system.cuts import CASES, SUBMISSIONS, TOLD_ONCE, Call, Scene
 from tests.system.proxy import Cut, Proxy, proxy_to

@@ -16,8 +16,8 @@ import pytest
 
 from laneway import NotWaiting, Run, Scheduler
 from laneway.core.states import RunState
-from laneway.testing import all_runs, check_invariants
-from laneway.testing.jobs import fire_due, standing
+from tests.support.invariants import all_runs, check_invariants
+from tests.support.jobs import fire_due, standing
 from tests.system.dying import NAMED, NOWHERE, UNSENT
 from tests.system.harness import Stage, say, seeded, sized, time_limit
 from tests.system.lastwills import JOB, SCENES, VICTIM, Scene, Shot, stage_on

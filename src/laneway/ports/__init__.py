@@ -1,6 +1,6 @@
 """What the engine asks of a store, one Protocol per capability; `Store` is their sum.
 
-Their docstrings are the contract, and `laneway.testing.StoreContract` checks it. What holds for every verb:
+Their docstrings are the contract, and `tests/contract` checks it. What holds for every verb:
 
 - **Atomic.** It happens whole or not at all, also if the process dies in the middle.
 - **Repeatable.** Called again with the same ids or call number, it changes nothing and returns the same answer.

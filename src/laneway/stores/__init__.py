@@ -1,1 +1,1 @@
-"""Where runs live: one package or module per store, all of one meaning (`laneway.testing.StoreContract`)."""
+"""Where runs live: one package or module per store, all of one meaning (`tests/contract`)."""

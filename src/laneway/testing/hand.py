@@ -17,7 +17,7 @@ from laneway.core.policy import MAIN, SessionPolicy, TaskPolicy
 from laneway.core.run import Claimed, Failure, NewRun, Ties
 from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply, named_in
 from laneway.ports.store import Store
-from laneway.testing.waiting import waits
+from laneway.testing.waits import waits
 
 TASK = "work"
 _ids = count(1)

@@ -9,24 +9,24 @@ from typing import TypeVar
 from laneway.core.run import NewRun
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
-from laneway.stores.postgres import examining
-from laneway.stores.postgres.address import Address
-from laneway.stores.postgres.letters import Home, PostgresLetter
-from laneway.stores.postgres.presence import PostgresPresence
-from laneway.stores.postgres.reader import PostedError
+from laneway.stores.postgres import examination
+from laneway.stores.postgres.inbox.letters import Home, PostgresLetter
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.transactions.reader import PostedError
+from laneway.stores.postgres.transactions.runtime import PostgresRuntime
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.store import TableStore
 
 T = TypeVar("T")
 
 
-class PostgresStore(TableStore[PostgresPresence]):
+class PostgresStore(TableStore[PostgresRuntime]):
     """A store in a PostgreSQL database. The server's clock is everybody's; a clock of one's own is for tests."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._address = Address.parse(url)
         self._home = Home(self._address)
-        super().__init__(lambda: PostgresPresence(self._address, None if clock is None else clock.now))
+        super().__init__(lambda: PostgresRuntime(self._address, None if clock is None else clock.now))
 
     def letter(self, new: NewRun) -> PostgresLetter:
         """Return a submission as it is put into a caller's transaction; see `InboxStore`."""
@@ -42,4 +42,4 @@ class PostgresStore(TableStore[PostgresPresence]):
 
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the schema from outside; see `UpkeepStore`."""
-        return await asyncio.to_thread(examining.examine, self._address, deep=deep)
+        return await asyncio.to_thread(examination.examine, self._address, deep=deep)

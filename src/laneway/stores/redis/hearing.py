@@ -1,4 +1,4 @@
-"""Hearing what is published: wake-ups for workers, and that something was said.
+"""Listener what is published: wake-ups for workers, and that something was said.
 
 Who listens does so on a connection of its own, one for each loop that listens; callbacks are called on that loop, in
 the turn in which the message comes, so nothing stands between the server and who waits. What listens from a thread
@@ -28,7 +28,7 @@ Callback = Callable[[bytes], None]  # it is given what was published; nothing if
 log = logging.getLogger("laneway.redis")
 
 
-class Hearing:
+class Listener:
     """Listens to channels, for ever, however often the server goes away. Every method may be called from any thread."""
 
     def __init__(self, reach: Reach, beside: Beside, quiet: float = QUIET) -> None:

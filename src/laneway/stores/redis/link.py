@@ -20,7 +20,7 @@ from laneway.errors import BadURL, LanewayError, StoreUnavailable
 from laneway.stores.redis.address import Address
 from laneway.stores.redis.beside import Beside
 from laneway.stores.redis.forking import leave_behind, remember
-from laneway.stores.redis.hearing import Hearing
+from laneway.stores.redis.hearing import Listener
 from laneway.stores.redis.persisting import Persisting, Question, heeds
 from laneway.stores.redis.reaching import Reach
 from laneway.stores.redis.scripts import Library, Script
@@ -44,7 +44,7 @@ class Link:
 
     def _begin(self) -> None:
         self._beside = Beside()
-        self.hearing = Hearing(self.reach, self._beside)
+        self.hearing = Listener(self.reach, self._beside)
         self._lock = threading.Lock()
         self._shores: dict[asyncio.AbstractEventLoop, Shore] = {}
 

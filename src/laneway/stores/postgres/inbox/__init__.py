@@ -1,0 +1,1 @@
+"""Submissions inside a caller's own transaction."""

@@ -1,0 +1,114 @@
+"""Submissions inside a caller's own transaction: one row in the inbox, by whatever connection the caller has.
+
+The connection may be psycopg's, plain or async, asyncpg's, SQLAlchemy's (a connection or a session, plain or async),
+Django's (`django.db.connection`) or any other that has cursors and takes `%s`: see `callers`. It must lead to the very
+store: a run that were put into another one, with a schema of the same name, would wait there for ever.
+
+The statement also wakes a resting worker when it commits. That is a hint: the worker may have begun to rest after the
+look, so resting workers look for themselves once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import psycopg
+
+from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.errors import BadSetting
+from laneway.stores.postgres.inbox import callers
+from laneway.stores.postgres.inbox.callers import Statement
+from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.server.connection import connect_bare
+from laneway.stores.postgres.server.errors import meant
+from laneway.stores.postgres.server.settings import NOW
+
+_READ_ONLY = "read only"  # what the look tells of a transaction in which nothing can be written
+# Since when this server runs, and what database and table it calls the inbox: no two stores have all that in common,
+# though one be a copy of the other, down to its files. Everybody may ask it, and it aborts nobody's transaction.
+_LOOK = (
+    "SELECT CASE WHEN current_setting('transaction_read_only') = 'on' THEN 'read only' ELSE concat_ws(' ',"
+    " extract(epoch FROM pg_postmaster_start_time())::text,"
+    " (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())::text,"
+    " to_regclass('{schema}.inbox')::oid::text) END AS place"
+)
+_POST = (
+    "WITH posted AS (INSERT INTO {schema}.inbox (id, at, body) VALUES ({value}, {now}, {value})"
+    " ON CONFLICT (id) DO NOTHING) SELECT pg_notify(socket, id) FROM"
+    " (SELECT socket, id FROM {schema}.worker WHERE idle <> 0 AND socket IS NOT NULL ORDER BY number LIMIT 1)"
+    " AS resting"
+)
+
+
+class Home:
+    """Where the store is, as `_LOOK` tells it: found out when it is first asked for, and when another place is met."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.look = Statement(_LOOK.replace("{schema}", address.schema))
+        self._place = ""
+
+    def is_at(self, place: str) -> bool:
+        """Tell whether the store was there when it was last looked for."""
+        return place == self._place
+
+    def find(self) -> None:
+        """Look for it by a connection of its own: the server may have been started again, or be another by now."""
+        try:
+            with closing(connect_bare(self.address, again=True)) as link:
+                [[self._place]] = link.execute(self.look.text.encode()).fetchall()
+        except psycopg.Error as error:
+            raise meant(error, self.address) from error
+        if self._place == _READ_ONLY:
+            raise meant(psycopg.errors.ReadOnlySqlTransaction(_READ_ONLY), self.address)
+
+
+class PostgresLetter:
+    """Fulfils `Letter` for the store that is at home there."""
+
+    def __init__(self, home: Home, new: NewRun) -> None:
+        text = _POST.replace("{schema}", home.address.schema).replace("{now}", NOW)
+        self._home = home
+        self._post = Statement(text, (new.id, msgspec.json.encode(new).decode()))
+        self._receipt = Receipt(ReceiptOutcome.ACCEPTED, new.id)
+
+    def post(self, connection: Any) -> Receipt:
+        """Put it into the connection's transaction."""
+        connection = callers.plain(connection)
+        if callers.is_awaited(connection):
+            raise BadSetting("connection is one that is awaited; use `await app.submit(...)`, not `app.sync`")
+        self._refuse_unless_home(self._seen(callers.ask(connection, self._home.look)))
+        callers.ask(connection, self._post)
+        return self._receipt
+
+    async def send(self, connection: Any) -> Receipt:
+        """Put it into the connection's transaction, and await what is to be awaited."""
+        connection = callers.plain(connection)
+        # A session's; a connection of SQLAlchemy's can be awaited too, once, to be opened.
+        if inspect.iscoroutine(connection):
+            connection = await connection
+        if not callers.is_awaited(connection):
+            return await asyncio.to_thread(self.post, connection)
+        place = self._seen(await callers.ask_awaited(connection, self._home.look))
+        if not self._home.is_at(place):
+            await asyncio.to_thread(self._refuse_unless_home, place)
+        await callers.ask_awaited(connection, self._post)
+        return self._receipt
+
+    def _seen(self, place: str) -> str:
+        if place == _READ_ONLY:
+            raise BadSetting(callers.READ_ONLY)
+        return place
+
+    def _refuse_unless_home(self, place: str) -> None:
+        home = self._home
+        if not home.is_at(place):
+            home.find()
+        if not home.is_at(place):
+            raise BadSetting(
+                f"connection leads to another server or database than this scheduler's store, {home.address.shown}"
+            )

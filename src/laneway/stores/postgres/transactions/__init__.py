@@ -1,0 +1,1 @@
+"""How work is done: the writer's transactions, the reader's snapshots, and wake-ups between processes."""

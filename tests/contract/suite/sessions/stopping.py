@@ -1,0 +1,194 @@
+"""Stopping a session: its oldest run, or all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from laneway.core.arrivals import Stopped
+from laneway.core.policy import Mode, SessionPolicy
+from laneway.core.run import Receipt, ReceiptOutcome, Request
+from laneway.core.states import RunState
+from laneway.ports.store import Store
+from laneway.testing.clock import FakeClock
+from laneway.testing.hand import Hand, new_run, new_runs
+from tests.contract.suite.claims.lanes import lane
+from tests.contract.suite.frame import Part, counts, ids, kinds, reason, start_order, states
+
+P, R, D, C = RunState.PENDING, RunState.RUNNING, RunState.DROPPED, RunState.CANCELLED
+
+
+class Stopping(Part):
+    """`SessionStore.stop` and `stop_all`."""
+
+    async def test_stop_cancels_the_oldest_active_run_and_leaves_the_rest(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(4, "s", session="chat", max_concurrent=2))
+        first, second = await hand.claim(9)
+
+        assert await store.stop("c1", "chat") == Stopped(("s-00000",))
+
+        assert (await store.get("s-00000")).request is Request.CANCEL
+        assert (await kinds(store, "s-00000"))[-1] == "cancel_requested"
+        assert (await store.get("s-00001")).request is None
+        assert await states(store, "s-00002", "s-00003") == [P, P]
+        assert await store.stop("c2", "chat") == Stopped(("s-00001",))
+        assert await store.stop("c3", "chat") == Stopped()
+        assert ids((await hand.stop(first, second, room=9)).claimed) == ["s-00002", "s-00003"]
+
+    async def test_stop_of_a_session_that_only_waits_does_nothing(self, store: Store) -> None:
+        await store.submit([*new_runs(2, "s", session="chat"), new_run("later", session="chat", delay=5)])
+
+        assert await store.stop("c1", "chat") == Stopped()
+        assert await store.stop("c2", "nobody") == Stopped()
+        assert await store.stop_all("c3", "nobody") == Stopped()
+
+        assert await store.count() == {"pending": 3}
+        assert await store.session("nobody") is None
+
+    async def test_stop_ends_a_run_between_attempts_at_once(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(2, "s", session="chat"))
+        await hand.fail(*await hand.claim(1))
+
+        assert await store.stop("c1", "chat") == Stopped(("s-00000",))
+
+        assert await states(store, "s-00000") == [C]
+        assert ids(await hand.claim(9)) == ["s-00001"]
+
+    async def test_stop_all_cancels_what_is_active_and_drops_what_was_never_started(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(4, "s", session="chat", max_concurrent=2))
+        await store.submit([new_run("later", session="chat", delay=60)])
+        first, second = await hand.claim(9)
+
+        stopped = await store.stop_all("c1", "chat")
+
+        assert stopped == Stopped(("s-00000", "s-00001"), ("s-00002", "s-00003", "later"))
+        assert await states(store, "s-00000", "s-00002", "s-00003", "later") == [R, D, D, D]
+        assert {await reason(store, name) for name in stopped.dropped} == {"stopped"}
+        assert (await store.events("later"))[0].data == {"reason": "stopped"}
+        assert await kinds(store, "s-00002") == ["dropped", "done"]
+        assert await counts(store) == {"dropped stopped": 3}
+        assert (await lane(store, "main")).pending == 0
+        await hand.stop(first, second)
+        assert await states(store, "s-00000", "s-00001") == [C, C]
+        assert await store.session("chat") is None
+
+    async def test_nothing_accepted_before_it_ever_starts_and_what_comes_after_it_waits_its_turn(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("running", session="chat"), new_run("future", session="chat", delay=5)])
+        await store.submit([new_run("window", session="chat", policy=SessionPolicy(debounce=2))])
+        claimed = await hand.claim(1)
+        await store.submit([new_run("paused", session="chat", user="ann")])
+        await store.pause("c0", "paused")
+        await store.submit([new_run("unjoined", session="chat", delay=3, user="ann")])
+        await store.pause("c1", "unjoined")
+
+        await store.stop_all("c2", "chat")
+        await store.submit([new_run("after", session="chat")])
+
+        assert await states(store, "future", "window", "paused", "unjoined") == [D] * 4
+        assert await hand.claim(9) == []
+        await clock.advance(60)
+        assert ids((await hand.stop(*claimed, room=9)).claimed) == ["after"]
+
+    async def test_another_session_and_runs_of_none_are_not_touched(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a", session="chat"), new_run("b", session="talk"), new_run("c", session="talk")])
+        await store.submit([new_run("d"), new_run("e", session="talk", delay=5)])
+        await hand.claim(2)
+
+        await store.stop_all("c1", "chat", abandon=True)
+
+        assert await states(store, "a", "b", "c", "d", "e") == [C, R, P, P, P]
+        assert (await store.get("b")).request is None
+
+    @pytest.mark.parametrize("verb", ["stop", "stop_all", "reset"])
+    async def test_the_same_call_again_changes_nothing_and_says_the_same(self, store: Store, verb: str) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(3, "s", session="chat"))
+        [claimed] = await hand.claim(9)
+
+        async def call() -> Stopped:
+            if verb == "stop":
+                return await store.stop("c1", "chat")
+            return await store.stop_all("c1", "chat", abandon=verb == "reset")
+
+        first = await call()
+        await store.submit([new_run("after", session="chat")])
+        assert await call() == first
+        await hand.stop(claimed)
+        assert await call() == first
+
+        assert first.cancelled == ("s-00000",)
+        assert await states(store, "after") == [P]
+
+    async def test_a_run_cancelled_before_is_not_counted_again(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(2, "s", session="chat", max_concurrent=2))
+        await hand.claim(9)
+        await store.cancel("c1", "s-00000")
+
+        assert await store.stop_all("c2", "chat") == Stopped(("s-00001",))
+
+    async def test_a_reset_frees_the_slots_at_once(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit(new_runs(3, "s", session="chat", max_concurrent=2, user="ann"))
+        await hand.claim(9)
+
+        stopped = await store.stop_all("c1", "chat", abandon=True)
+        await store.submit([new_run("after", session="chat")])
+
+        assert stopped == Stopped(("s-00000", "s-00001"), ("s-00002",))
+        assert await states(store, "s-00000", "s-00001", "s-00002") == [C, C, D]
+        assert [await reason(store, name) for name in ("s-00000", "s-00002")] == ["abandoned", "reset"]
+        assert await counts(store) == {"dropped reset": 1}
+        assert (await lane(store, "main")).active == 0
+        assert ids(await hand.claim(9)) == ["after"]
+
+    async def test_late_writes_are_refused_after_a_reset(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a", session="chat")])
+        [claimed] = await hand.claim(1)
+        await store.stop_all("c1", "chat", abandon=True)
+        before = await store.events("a")
+
+        late = [
+            await hand.succeed(claimed, value="late"),
+            await hand.emit(claimed, "log", {"n": 1}),
+            await hand.save(claimed, {"n": 1}),
+        ]
+
+        assert [reply.refused for reply in late] == [[(claimed.number, claimed.fence)]] * 3
+        assert await store.events("a") == before
+        assert (await store.get("a")).result is None
+        assert hand.renew().leases == []
+
+    async def test_a_holder_is_woken_and_told(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a", session="chat")])
+        await hand.rest(5)
+
+        await store.stop_all("c1", "chat")
+
+        assert await hand.hears()
+        assert [asked.request for asked in (await hand.step()).requests] == [Request.CANCEL]
+
+    async def test_dropped_runs_free_their_keys(self, store: Store) -> None:
+        await store.submit([new_run("a", session="chat", key="k")])
+        await store.stop_all("c1", "chat")
+
+        assert await store.submit([new_run("b", session="chat", key="k")]) == [Receipt(ReceiptOutcome.ACCEPTED, "b")]
+
+    async def test_what_a_stopped_run_left_unread_is_kept(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.submit([new_run("a", session="chat")])
+        claimed = await hand.claim(1)
+        await store.submit([new_run("m", session="chat", policy=SessionPolicy(mode=Mode.STEER))])
+
+        await store.stop("c1", "chat")
+        await hand.stop(*claimed)
+
+        assert await start_order(hand) == ["m"]
