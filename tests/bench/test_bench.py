@@ -302,8 +302,8 @@ def test_pages_of_the_log_are_counted_by_what_they_belong_to(monkeypatch: pytest
     limited, steps = asyncio.run(pages.drain(tmp_path / "limited.db", CAPPED, throughput.limited(1_000)))
 
     assert {"outcome", "lease", "ready", "worker"} <= counted.keys()
-    assert not counted.keys() & {"held_row", "session"}
-    assert {"held_row", "session", "parked"} <= limited.keys()
+    assert not counted.keys() & {"held", "session"}
+    assert {"held", "session", "parked"} <= limited.keys()
     assert counted.total() / commits < limited.total() / steps < 2 * counted.total() / commits
 
 

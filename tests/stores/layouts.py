@@ -14,10 +14,11 @@ OLD = {
     ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
     ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
     ("session", "admitted"): "json_array_length(admitted)",
-    ("session", "unstarted"): "unstarted_then > 0",
+    ("session", "unstarted"): "unstarted > 0",
 }
-# What was renamed since.
-RENAMED = {("session", "unstarted"): "unstarted_then"}
+# What was renamed since, or is gone.
+RENAMED = {("session", "unstarted_then"): "unstarted", ("session", "passed"): "0"}
+TABLES = {"held_row": "held"}
 
 
 def as_layout(number: int, newest: Path, path: Path) -> None:
@@ -29,13 +30,13 @@ def as_layout(number: int, newest: Path, path: Path) -> None:
         db.execute("ATTACH ? AS newest", (str(newest),))
         kept = {name for (name,) in db.execute("SELECT name FROM newest.sqlite_schema")}
         for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
-            if table not in kept:
+            if TABLES.get(table, table) not in kept:
                 continue  # it was dropped since
             names = [str(row[1]) for row in db.execute(f"PRAGMA main.table_info({table})")]
             old = RENAMED | OLD if number < 4 else RENAMED
             values = ", ".join(old.get((table, name), f'"{name}"') for name in names)
             columns = ", ".join(f'"{name}"' for name in names)
             db.execute(f"DELETE FROM main.{table}")
-            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{table}")
+            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM newest.{TABLES.get(table, table)}")
         db.execute(f"PRAGMA main.application_id = {connection.APPLICATION_ID}")
         db.execute(f"PRAGMA main.user_version = {number}")

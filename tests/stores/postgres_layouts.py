@@ -11,8 +11,8 @@ from laneway.stores.postgres.server import connection
 from laneway.stores.postgres.server.address import Address
 
 # What is called otherwise in the newest layout: tables, and columns by table.
-
-COLUMNS = {("session", "unstarted"): "unstarted_then"}
+TABLES = {"held_row": "held"}
+COLUMNS = {("session", "unstarted_then"): "unstarted"}
 
 
 def as_layout(number: int, url: str) -> None:
@@ -34,13 +34,14 @@ def as_layout(number: int, url: str) -> None:
 
 def _copy(link: connection.Link, schema: str, table: str) -> None:
     columns = _columns(link, schema, table)
-    there = set(_columns(link, "newest", table))
+    newest = TABLES.get(table, table)
+    there = set(_columns(link, "newest", newest))
     taken = {name: COLUMNS.get((table, name), name) for name in columns}
     taken = {name: source for name, source in taken.items() if source in there}
     link.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
     link.execute(
-        sql.SQL("INSERT INTO {0} ({1}) OVERRIDING SYSTEM VALUE SELECT {2} FROM newest.{0}").format(
-            sql.Identifier(table), _named(list(taken)), _named(list(taken.values()))
+        sql.SQL("INSERT INTO {0} ({1}) OVERRIDING SYSTEM VALUE SELECT {2} FROM newest.{3}").format(
+            sql.Identifier(table), _named(list(taken)), _named(list(taken.values())), sql.Identifier(newest)
         )
     )
 

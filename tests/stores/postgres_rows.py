@@ -11,7 +11,7 @@ INSERT INTO outcome SELECT n, NULL, NULL, NULL, 1, 0, n % 2, 3, CASE n % 3 WHEN 
 INSERT INTO event SELECT n, 1 + 3 * m, '[]' FROM generate_series(1, 1500) AS n, generate_series(0, 1) AS m;
 INSERT INTO ready (rank, number, kind, lane) SELECT n, n, 0, 'main' FROM generate_series(1601, 2000) AS n;
 INSERT INTO parked SELECT n, n, 0, 'main', 'user:user' || n % 100 FROM generate_series(2001, 2300) AS n;
-INSERT INTO held_row SELECT n, n, 0, 0, 's' || n % 500 FROM generate_series(2301, 2500) AS n;
+INSERT INTO held SELECT n, n, 0, 0, 's' || n % 500 FROM generate_series(2301, 2500) AS n;
 INSERT INTO due SELECT n, n, 0, 's' || n % 500 FROM generate_series(2501, 2700) AS n;
 INSERT INTO lease (number, started_at, call, nth, fence, attempt, events, holder)
     SELECT n, n, 1, n, 1, 1, 0, 'w' || n % 20 FROM generate_series(2701, 3000) AS n;
@@ -19,7 +19,7 @@ INSERT INTO turn (lane, "user", priority, last, waiting) SELECT 'main', 'user' |
     FROM generate_series(0, 99) AS n;
 INSERT INTO seat (lane, "user", active, parked, out) SELECT 'main', 'user' || n, 1, 3, 0
     FROM generate_series(0, 99) AS n;
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front)
     SELECT 's' || n, '[]', 0, 1, 0, 0, 0 FROM generate_series(0, 499) AS n;
 INSERT INTO checkpoint SELECT n, '{}' FROM generate_series(1, 300) AS n;
 INSERT INTO prepared SELECT n, '{}' FROM generate_series(1, 300) AS n;

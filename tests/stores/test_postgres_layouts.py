@@ -74,8 +74,8 @@ async def filled(postgres_place: str) -> AsyncIterator[Filled]:
 class Old:
     """What processes of an older laneway do meanwhile, each in a thread of its own, until the layout is another."""
 
-    def __init__(self, url: str) -> None:
-        self._address = Address.parse(url)
+    def __init__(self, url: str, held: str) -> None:
+        self._address, self._held = Address.parse(url), held
         self._over, self._done = threading.Event(), threading.Semaphore(0)
         self.written: list[str] = []  # what was answered
         self.errors: list[psycopg.Error] = []
@@ -114,7 +114,7 @@ class Old:
         """Be alone with the tables, and write them in another order than a migration does."""
         link.execute("SELECT pg_advisory_xact_lock(%s), nextval('writes')", (self._address.lock,))
         link.execute("INSERT INTO watcher VALUES (%s, 0)", (name,))
-        for change in ("outcome SET reason = reason", "session SET held = held", "held SET paused = paused"):
+        for change in ("outcome SET reason = reason", "session SET held = held", f"{self._held} SET paused = paused"):
             link.execute(f"UPDATE {change}".encode())
             time.sleep(0.005)
         link.commit()
@@ -140,7 +140,7 @@ class Old:
 async def test_an_older_layout_is_brought_forward_while_older_processes_go_on(filled: Filled, layout: int) -> None:
     as_layout(layout, filled.url)
     assert rows(filled.url, "SELECT version FROM layout") == [(layout,)]
-    old = Old(filled.url)
+    old = Old(filled.url, "held_row" if layout == 5 else "held")
 
     def open_it() -> None:
         with old.at_work():
@@ -152,6 +152,26 @@ async def test_an_older_layout_is_brought_forward_while_older_processes_go_on(fi
     assert old.errors == []
     kept = {name for (name,) in rows(filled.url, "SELECT id FROM watcher")}
     assert kept == set(old.written)
+    await filled.check()
+
+
+async def test_a_session_says_what_holds_now(filled: Filled) -> None:
+    """They were deleted late in the fifth layout, and that a run has started was not written."""
+    as_layout(5, filled.url)
+    let_in = "SELECT 1, number, 0, 0, 'chat' FROM run WHERE id = 'chat-00000'"
+    schema = Address.parse(filled.url).schema
+    execute(
+        filled.url,
+        f"UPDATE {schema}.held_row SET rank = rank + 1",
+        f"INSERT INTO {schema}.held_row (rank, number, kind, paused, session) {let_in.replace('run', schema + '.run')}",
+        f"UPDATE {schema}.session SET passed = 1, joined = joined + 1, unstarted_then = number"
+        f" FROM {schema}.run WHERE id = 'chat-00000'",
+    )
+
+    await _open(filled.url)
+
+    assert rows(filled.url, "SELECT count(*) FROM held") == [(3,)]
+    assert rows(filled.url, "SELECT unstarted FROM session") == [(0,)]
     await filled.check()
 
 

@@ -124,7 +124,7 @@ def planner(request: pytest.FixtureRequest, postgres_database: str) -> Iterator[
             link.execute(ROWS.encode())
         if request.param == "emptied":
             # As it is found by a server that has just analyzed a store from which all has gone.
-            for table in ("ready", "parked", "held_row", "due", "lease", "turn", "seat", "session"):
+            for table in ("ready", "parked", "held", "due", "lease", "turn", "seat", "session"):
                 link.execute(f"DELETE FROM {table}".encode())
                 link.execute(f"ANALYZE {table}".encode())
         yield Planner(link, emptied=request.param == "emptied")
@@ -204,26 +204,21 @@ def test_nothing_is_done_by_several_processes(planner: Planner) -> None:
     assert wrong({name: found & {"Gather", "Gather Merge"} for name, found in kinds.items()}) == {}
 
 
-def table_of(shelf: str) -> str:
-    """Return the table that a shelf's rows are in."""
-    return "held_row" if shelf == "held" else shelf
-
-
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
 def test_the_front_of_a_shelf_is_found_and_read_in_order(planner: Planner, name: str) -> None:
-    [shelf] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == table_of(name)]
+    [shelf] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == name]
     [run] = [scan for scan in planner.scans(f"shelves.{name}") if scan.table == "run"]
 
-    assert shelf.index == f"{table_of(name)}_pkey"
+    assert shelf.index == f"{name}_pkey"
     assert "rank <= $" in shelf.condition if name == "due" else "ROW(rank, number) > ROW(" in shelf.condition
     assert (run.index, run.condition) == ("run_pkey", "(number = shelf.number)")
 
 
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
 def test_what_was_taken_is_deleted_as_a_range(planner: Planner, name: str) -> None:
-    [shelf] = [scan for scan in planner.scans(f"shelves.drop_{name}") if scan.table == table_of(name)]
+    [shelf] = [scan for scan in planner.scans(f"shelves.drop_{name}") if scan.table == name]
 
-    assert shelf.index == f"{table_of(name)}_pkey"
+    assert shelf.index == f"{name}_pkey"
     assert "ROW(rank, number) <= ROW(" in shelf.condition
 
 
@@ -231,7 +226,7 @@ def test_what_was_taken_is_deleted_as_a_range(planner: Planner, name: str) -> No
 def test_a_run_is_taken_out_by_its_whole_key(planner: Planner, name: str) -> None:
     [shelf] = planner.scans(f"shelves.remove_{name}")
 
-    assert shelf.index == f"{table_of(name)}_pkey"
+    assert shelf.index == f"{name}_pkey"
     assert re.search(r"\(rank = \$\d\) AND \(number = \$\d\)", shelf.condition)
 
 
@@ -239,7 +234,7 @@ def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_i
     scans = [scan for scan in planner.scans("shelves.find") if scan.table != "session"]
 
     assert [scan.table for scan in scans] == [
-        *("due", "ready", "held_row", "parked", "parked", "held_row"),
+        *("due", "ready", "held", "parked", "parked", "held"),
         *("parked", "parked", "parked", "parked", "ready"),
     ]
     assert ["(number = $1)" in scan.condition for scan in scans[:5]] == [True] * 5

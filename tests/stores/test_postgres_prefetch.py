@@ -241,8 +241,8 @@ def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabas
 
 
 def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
-    db.insert_alike("submitting.insert_alike", 3, 1, 0, ("work", "main", None, 0, 0), ["a", "1", "b", "2", "c", "3"])
-    db.execute("plain.put_ready", (1,))
+    db.insert_uniform("submitting.insert_uniform", 1, 0, ("work", "main", 0), ["a", "b", "c"], ["1", "2", "3"])
+    db.execute("submitting.ready_uniform", (1,))
     key = ("main", -(2**62), 0)
 
     db.expect(Question(READY, key, 2))
@@ -257,14 +257,12 @@ def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
 def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
     db: PostgresDatabase, ids: list[str]
 ) -> None:
-    shared = ("work", "main", None, 0, 0)
-    db.insert_alike("submitting.insert_alike", 1, 1, 0, shared, ["a", "{}"])
+    shared = ("work", "main", 0)
+    db.insert_uniform("submitting.insert_uniform", 1, 0, shared, ["a"], ["{}"])
     db.expect(Question("arriving.known", (as_json(ids),)))
 
     with pytest.raises(DuplicateError):
-        db.insert_alike(
-            "submitting.insert_alike", len(ids), 2, 1, shared, [text for each in ids for text in (each, "{}")]
-        )
+        db.insert_uniform("submitting.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
 
     assert db.execute("settling.id", (2,)).fetchall() == []
 

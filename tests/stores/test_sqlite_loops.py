@@ -18,6 +18,7 @@ from laneway.core.codec import ARGS_LIMIT
 from laneway.core.run import Alike
 from laneway.stores.sqlite import SQLiteStore, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
+from laneway.stores.tables import submitting
 from laneway.stores.tables.desk import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
@@ -168,7 +169,7 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await at_rest(store)
-    monkeypatch.setattr("laneway.stores.tables.plain.wake_for_work", _raise)
+    monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
     monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
     hand = await Hand(store, tasks=["other"]).register()
     await hand.rest()
@@ -181,7 +182,7 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     assert (await store.get("a")).number == 1
 
 
-@pytest.mark.parametrize("where", ["laneway.stores.tables.plain.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
+@pytest.mark.parametrize("where", [f"{submitting.__name__}.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
 async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     where: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ async def test_a_session_of_the_third_layout_knows_its_runs(path: Path, clock: F
     await store.open()
 
     numbers: dict[str, int] = dict(rows(path, "SELECT id, number FROM run"))  # type: ignore[arg-type]  # two columns
-    found = rows(path, "SELECT name, admitted, unstarted_then, held FROM session ORDER BY name")
+    found = rows(path, "SELECT name, admitted, unstarted, held FROM session ORDER BY name")
     one = {name: f"[{numbers[f'{name}-1']}]" for name in ("late", "paused", "ready", "running")}
     assert found == [
         ("late", one["late"], 0, 1),
@@ -102,7 +102,7 @@ async def test_a_session_with_nothing_special_has_a_small_row_and_an_idle_one_ha
 ) -> None:
     hand = await Hand(store).register()
     await store.submit([message("a", "queue")])
-    assert rows(path, "SELECT * FROM session") == [("chat", "[1]", 1, 0, 0, 0, 0, None, 0)]
+    assert rows(path, "SELECT * FROM session") == [("chat", "[1]", 1, 0, 0, 0, 0, None)]
 
     await hand.succeed(*await hand.claim())
 

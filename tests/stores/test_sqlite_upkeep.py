@@ -83,7 +83,7 @@ COUNTS = [
     ("DELETE FROM seat", "ann in lane background: out is 0, counted are 101"),
     ("UPDATE session SET admitted = '[]'", "session chat: admitted is 0"),
     ("UPDATE session SET held = 9", "session chat: held is 9"),
-    ("UPDATE session SET unstarted_then = 3", "session chat: unstarted is 1"),
+    ("UPDATE session SET unstarted = 3", "session chat: unstarted is 1"),
     ("""UPDATE session SET rest = '{"outside":[1,2]}'""", "session chat: outside is 2"),
     ("DELETE FROM session", "session chat: admitted is 0"),
     ("UPDATE aside SET runs = 7", "task other in lane main: runs is 7"),
@@ -92,7 +92,7 @@ COUNTS = [
 PLACES = [
     ("DELETE FROM ready", "it is pending, but in no place"),
     ("DELETE FROM due", "run later: it is pending, but in no place"),
-    ("DELETE FROM held_row", "it is pending, but in no place"),
+    ("DELETE FROM held", "it is pending, but in no place"),
     ("DELETE FROM parked", "it is pending, but in no place"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM ready", "it is in several places"),
     ("INSERT INTO due (rank, number, kind) SELECT 5, number, 0 FROM lease", "it is in several places"),
@@ -152,7 +152,7 @@ async def test_a_repair_lets_go_on_what_a_wrong_count_held_back(path: Path, stor
     await store.submit(new_runs(3, "chat", session="chat"))
     await hand.succeed(*await hand.claim(6))
     await hand.succeed(*await hand.claim(6))
-    edit(path, "UPDATE session SET admitted = '[9]', unstarted_then = 9", "UPDATE seat SET active = 1, out = 0")
+    edit(path, "UPDATE session SET admitted = '[9]', unstarted = 9", "UPDATE seat SET active = 1, out = 0")
     edit(path, "DELETE FROM ready", "UPDATE pace SET ready = 0", "DELETE FROM parked", "DELETE FROM turn")
 
     await store.check(repair=True)

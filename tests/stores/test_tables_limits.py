@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from random import Random
 
 import pytest
@@ -15,8 +13,7 @@ from laneway.core.step import Step
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables import rosters, sessionbooks, stepping
+from laneway.stores.tables import rosters, stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
@@ -46,12 +43,11 @@ def compare(db: Database, memory: Memory) -> None:
         rows, _ = db.page("shelves.parked", (lane, gate, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     for name, shelf in memory.held.items():
-        book = memory.sessions.values.get(name)
-        rows, _ = db.page("shelves.held", (name, *FRONT, 0 if book is None else book.passed), ALL)
+        rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     books = memory.sessions.values
     stored = {row[0]: tuple(row) for row in db.execute("ledgers.sessions", (as_json(books),))}
-    known = {name: rosters.row_of(name, book, book.passed) for name, book in books.items()}
+    known = {name: rosters.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
     for lane, seats in memory.seats.items():
         counts = {user: tuple(row) for user, *row in db.execute("ledgers.seats", (lane, as_json(seats.values)))}
@@ -71,7 +67,6 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Compare after each step; collects how many shelves were compared."""
     shelves: list[int] = []
     take_step = stepping.take_step
-    monkeypatch.setattr(sessionbooks, "_TOGETHER", 3)
 
     def step(db: Database, effects: Effects, step: Step, now: int) -> object:
         reply = take_step(db, effects, step, now)
@@ -226,13 +221,3 @@ def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -
     taken = [key for key in table.keys if order.taken and key <= order.taken[-1]]
     assert taken == order.taken
     assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.left())]) == there
-
-
-def test_what_is_put_back_is_what_a_claim_sees() -> None:
-    with closing(sqlite3.connect(":memory:")) as raw:
-        books, book = sessionbooks.SessionBooks(SQLiteDatabase(raw, lambda: 0)), rosters.new()
-        books["chat"] = books.seen["chat"] = rosters.new()
-
-        books.put_back("chat", book)
-
-    assert books["chat"] is books.seen["chat"] is book

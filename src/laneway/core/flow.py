@@ -89,7 +89,7 @@ class Flow(Entering[E]):
         book, free, before = self.lanes[lane], asker.free, len(started)
         left = min(share, book.room())
         gates = self._opened(lane, asker) if self.shelves.broken else set()
-        take, seen = self.shelves.taking(lane, asker.tasks, gates), self.sessions.seen
+        take = self.shelves.taking(lane, asker.tasks, gates)
         while left > 0 and moves > 0:
             run = take()
             if run is None:
@@ -108,12 +108,10 @@ class Flow(Entering[E]):
                     if book.caps or most is None or seat.active < most:
                         self._bring_back(book, run.user, seat)
                 if run.session is not None and not (kind and kind & AGAIN):
-                    # What was leased has started: nothing else need be written of its session.
-                    roster = seen.get(run.session) or self.sessions[run.session]
-                    roster.unstarted = 0
-                    # Not `limit`: a call less for every run. Where that is lower, `_admit` finds out.
-                    if roster.held and len(roster.admitted) < (roster.rule.max_concurrent or 1):
-                        self._admit(run.session, self.sessions[run.session])
+                    session = self.sessions[run.session]
+                    session.unstarted = 0
+                    if session.held:
+                        self._admit(run.session, session)
                 started.append(run)
                 left -= 1
             else:

@@ -89,19 +89,11 @@ V = TypeVar("V")
 
 
 class Ledger(dict[K, V]):
-    """Counts by key; what is absent is zero. A store may load what is missing instead of making it.
-
-    In `seen` is what was loaded. What is changed there, and not taken from the ledger itself, a store need not write.
-    """
+    """Counts by key; what is absent is zero. A store may load what is missing instead of making it."""
 
     def __init__(self, make: Callable[[], V]) -> None:
         super().__init__()
         self._make = make
-
-    @property
-    def seen(self) -> dict[K, V]:
-        """What was loaded."""
-        return self
 
     def __missing__(self, key: K) -> V:
         value = self[key] = self._make()

@@ -20,7 +20,7 @@ from laneway.stores.tables import checking, reading
 
 OLD = 300  # seconds that a transaction may be open
 MANY = 500_000  # rows that may be dead in a table that moves
-MOVING = ("ready", "parked", "held_row", "due", "lease", "lane", "pace", "turn", "seat", "session", "worker")
+MOVING = ("ready", "parked", "held", "due", "lease", "lane", "pace", "turn", "seat", "session", "worker")
 CROWDED = 0.8  # of the connections that a server takes
 
 

@@ -78,9 +78,12 @@ class SQLiteDatabase:
                 raise DuplicateError from error
             raise
 
-    def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
-        """Insert rows by a statement whose `VALUES` speaks of {nth}, {id} and {args}."""
-        done = 0
+    def insert_uniform(
+        self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
+    ) -> None:
+        """Insert runs by a statement whose `VALUES` speaks of {nth}, {id} and {args}."""
+        own = list(chain.from_iterable(zip(ids, args, strict=True)))
+        done, count = 0, len(ids)
         try:
             for size in _SIZES:
                 while count - done >= size:

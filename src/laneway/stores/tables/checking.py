@@ -36,15 +36,11 @@ from laneway.stores.tables.transaction import Transaction
 from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("checking")
-_PASS_NOTHING = sql_names("ledgers")["pass_nothing"]
 _OFF_THE_SHELVES = ("unready", "unpark", "unhold", "undue")
 
 
 class Rule(NamedTuple):
-    """One kind of trouble: the statement that finds it, what it is, and the statements that mend it.
-
-    They are of `checking`, unless a name says of which file.
-    """
+    """One kind of trouble: the statement that finds it, what it is, and the statements that mend it."""
 
     find: str
     wrong: str
@@ -52,10 +48,8 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule("find_overtaken", "it has passed places that it never gave", (_PASS_NOTHING,)),
     Rule("find_unknown", "a place is taken for it, but there is no such run", ("unlease", *_OFF_THE_SHELVES)),
     Rule("find_undead", "it has ended, but is still to be executed", ("unlease", *_OFF_THE_SHELVES)),
-    Rule("find_let_in", "its session has let it in, but still holds it", ("unhold",)),
     Rule("find_doubled", "it is in several places", _OFF_THE_SHELVES),
     Rule("find_waiting", "it waits, but for nothing", ("unwait",)),
     Rule("find_late", "it does not wait, but has a question to be answered in time", ("unask",)),
@@ -104,7 +98,7 @@ def repair(db: Database, effects: Effects, now: int) -> list[Finding]:
 def _mend(db: Database, rule: Rule) -> None:
     for _, *parameters in db.execute(_SQL[rule.find]).fetchall():
         for statement in rule.mends:
-            db.execute(statement if "." in statement else _SQL[statement], parameters)
+            db.execute(_SQL[statement], parameters)
 
 
 def _mend_counts(db: Database) -> None:

@@ -81,9 +81,10 @@ class Database(Protocol):
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
         """Insert runs. Raises DuplicateError if an id is known; then some of them may be written."""
 
-    def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
-        """Insert so many rows that share most of their values.
+    def insert_uniform(
+        self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
+    ) -> None:
+        """Insert runs of a uniform batch: numbers and ranks are counted up, ids and arguments are each run's own.
 
-        Numbers and ranks are counted up from the first row's; only what is a row's `own`, its id and arguments, if it
-        has any, differs. Raises DuplicateError as `insert_new` does.
+        Raises DuplicateError as `insert_new` does.
         """

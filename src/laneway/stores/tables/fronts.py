@@ -16,7 +16,7 @@ from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.lines import Key, Line, Order, Paged, Reader, Shelf
 from laneway.stores.tables.remembering import Memory
-from laneway.stores.tables.statements import Row, as_json, sql_names
+from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("shelves")
 _kind = attrgetter("kind")
@@ -67,12 +67,10 @@ class Fronts(Reader):
         """Read on in the table of a shelf."""
         if shelf.table == "ready":
             return self._read_ready(shelf, after)
-        if shelf.table == "held":
-            # Of those behind the first, one is admitted now and then, mostly of a user who is known: no need to look
-            # ahead.
-            return self._read_on(shelf, (*after, self._books.sessions[shelf.key[0]].passed), page)
         runs, more = self._read_on(shelf, after, page)
-        self._books.fetch(runs)
+        if shelf.table == "parked":
+            # Of what a session holds one is admitted now and then: no need to look ahead.
+            self._books.fetch(runs)
         return runs, more
 
     def expect(self, runs: Collection[Line], read: Collection[Line]) -> None:
@@ -147,11 +145,11 @@ class Fronts(Reader):
                     self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
         for name, count in names.items():
             shelf = held.get(name) or self.held_of(name)
-            if len(shelf.read) <= count and shelf.coming is None and (book := sessions[name]).held:
+            if len(shelf.read) <= count and shelf.coming is None and sessions[name].held:
                 # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
-                    place = (*shelf.key, *after, book.passed)
+                    place = (*shelf.key, *after)
                     shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
@@ -175,7 +173,7 @@ class Fronts(Reader):
         self._sets.expect(runs)
         return runs, more
 
-    def _read_on(self, shelf: Paged, after: Row, page: int) -> tuple[list[Line], bool]:
+    def _read_on(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
         if shelf.coming is not None:
             (rows, more), shelf.coming = shelf.coming(), None
         else:

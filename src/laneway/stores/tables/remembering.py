@@ -18,10 +18,10 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Generic, TypeVar
 
+from laneway.core.sessions import SessionBook
 from laneway.core.turns import LaneBook, Seat, Turn
 from laneway.stores.tables.lines import Line, Shelf
 from laneway.stores.tables.logs import Leased
-from laneway.stores.tables.rosters import Roster
 from laneway.stores.tables.statements import Row
 
 TurnKey = tuple[str | None, int]  # user, priority
@@ -52,7 +52,7 @@ class Memory:
         self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
         self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
         self.seats: dict[str, Known[str, Seat]] = {}  # by lane
-        self.sessions: Known[str, Roster] = Known()
+        self.sessions: Known[str, SessionBook] = Known()
         self.leases: dict[int, Leased] = {}
         self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
         self.held: dict[str, Shelf] = {}

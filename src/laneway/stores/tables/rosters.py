@@ -22,26 +22,13 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     alone: bool = False
 
 
-class Roster(SessionBook):
-    """The book of a session that is stored. `passed` is a place: see `sessionbooks`.
-
-    `said` is what was given last when its row was written, and how the row says it: mostly it is the same.
-    """
-
-    __slots__ = ("passed", "said")
-
-    passed: int
-    said: tuple[Rule, str]
-
-
 _numbers = msgspec.json.Decoder(list[int]).decode
-_NOTHING = NO_RULE, ""
 _rest = msgspec.json.Decoder(Rest).decode
 
 
-def row_of(name: str, book: SessionBook, passed: int = 0) -> Row | None:
-    """Return what is stored of a session that has passed that place: nothing of one that is idle."""
-    admitted, held, given = book.admitted, book.held, book.given
+def row_of(name: str, book: SessionBook) -> Row | None:
+    """Return what is stored of a session: nothing of one that is idle."""
+    admitted, given = book.admitted, book.given
     if not admitted and book.idle:
         return None
     rest = None
@@ -49,47 +36,14 @@ def row_of(name: str, book: SessionBook, passed: int = 0) -> Row | None:
         rest = _encoded(Rest(book.outside, book.asking, book.windows, given, book.throttled, book.alone))
     elif given is not NO_RULE or book.throttled or book.alone:
         rest = _short(given, book.throttled, book.alone)
-    places = f"[{admitted[0]}]" if len(admitted) == 1 else as_json(admitted)
-    return name, places, book.unstarted, held, book.back, book.joined, book.front, rest, passed
-
-
-def stored(name: str, book: Roster) -> Row | None:
-    """Return what is stored of a session: `row_of`, in fewer calls for what most sessions are."""
-    admitted = book.admitted
-    if len(admitted) != 1 or book.outside or book.asking or book.windows or book.throttled or book.alone:
-        return row_of(name, book, book.passed)
-    given, rest = book.given, None
-    if given is not NO_RULE:
-        said, rest = book.said
-        if said is not given:
-            rest = _short(given, False, False)
-            book.said = given, rest
-    return (
-        name,
-        f"[{admitted[0]}]",
-        book.unstarted,
-        book.held,
-        book.back,
-        book.joined,
-        book.front,
-        rest,
-        book.passed,
-    )
-
-
-def new() -> Roster:
-    """Return the book of a session of which nothing is stored."""
-    roster = Roster()
-    roster.passed, roster.said = 0, _NOTHING
-    return roster
+    return name, as_json(admitted), book.unstarted, book.held, book.back, book.joined, book.front, rest
 
 
 def opened(
-    admitted: str, unstarted: int, held: int, back: int, joined: int, front: int, rest: str | None, passed: int = 0
-) -> Roster:
+    admitted: str, unstarted: int, held: int, back: int, joined: int, front: int, rest: str | None
+) -> SessionBook:
     """Return the book of a stored session; what operators have set of it is not there."""
-    book = Roster(_numbers(admitted), unstarted, held, back, joined, front)
-    book.passed, book.said = passed, _NOTHING
+    book = SessionBook(_numbers(admitted), unstarted, held, back, joined, front)
     if rest is not None:
         kept, rule = _opened(rest)
         book.outside, book.asking, book.windows = kept.outside.copy(), kept.asking.copy(), kept.windows.copy()
@@ -117,7 +71,7 @@ def _encoded(rest: Rest) -> str:
     return msgspec.json.encode(rest).decode()
 
 
-def ruled(book: Roster, rule: Rule, *, paused: bool) -> Roster:
+def ruled(book: SessionBook, rule: Rule, *, paused: bool) -> SessionBook:
     """Return the book with what operators have set."""
     book.ruled, book.paused = rule, paused
     book.judge()

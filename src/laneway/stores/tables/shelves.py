@@ -202,13 +202,9 @@ class Shelves:
 
     # Writing back
 
-    def write(self, *, last: bool) -> None:
-        """Write the net effect; first what was taken, then what was put.
-
-        What sessions held is not always deleted at once when it is taken, if this is the `last` that is written before
-        their books are.
-        """
-        self._delete_taken(last=last)
+    def write(self) -> None:
+        """Write the net effect; first what was taken, then what was put."""
+        self._delete_taken()
         db = self._db
         ready = [run for shelf in self._ready.values() for run in shelf.left()]
         db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
@@ -232,13 +228,13 @@ class Shelves:
         for shelf in chain(self._less_parked, self._less_held):
             shelf.taken.clear()
 
-    def _delete_taken(self, *, last: bool) -> None:
+    def _delete_taken(self) -> None:
         db = self._db
         db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self._ready.items() if s.taken])
         if self._less_parked:
             self._drop_parked()
         if self._less_held:
-            db.each(_SQL["drop_held"], self._books.sessions.let_in(self._less_held, last=last))
+            db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in self._less_held])
 
     def _drop_parked(self) -> None:
         """Delete what was taken: mostly one run, which is found sooner by its key than as a range.

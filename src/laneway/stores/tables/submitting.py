@@ -1,55 +1,54 @@
 """Submitting: accept a batch, each run at most once.
 
-The batch is written in the belief that its ids are new, which the unique index checks for nothing. If one is not, all
-of it is undone and done again, this time with a look at what is there: a repeated submission is rare and may cost more.
-What the index cannot tell, because nothing would be written, or would be before the index is asked, is made sure of
-first: see `Batch.sure`.
+**A uniform batch** is one of plain runs of one task that go to one lane. Nothing of them is decided one by one, so one
+look at the lane, one place for all of them, and a handful of statements are enough. If anything stands in the way (no
+such lane, a bound, a disabled task, a part in a move, runs that are due or a question whose time is over, an id that
+was seen before) it is accepted like any other batch.
+
+**Any other batch** is accepted run by run, and written in the belief that its ids are new, which the unique index
+checks for nothing. If one is not, all of it is undone and done again, this time with a look at what is there: a
+repeated submission is rare and may cost more. What the index cannot tell, because nothing would be written, or would be
+before the index is asked, is made sure of first: see `Batch.sure`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, repeat
 
 import msgspec
 
-from laneway.core.acceptance import note
 from laneway.core.policy import MAIN
 from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
-from laneway.core.turns import FRESH
+from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.stores.tables.arriving import Arriving, known
 from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
-from laneway.stores.tables.lines import encode_ties
-from laneway.stores.tables.plain import is_alone, look_for, submit_plain
+from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.standing import refuse
-from laneway.stores.tables.starting import who_takes
-from laneway.stores.tables.statements import Row, as_json, sql_names
+from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction, glancing
 from laneway.stores.tables.waking import wake_for_work
 
-_SQL = sql_names("submitting")
-_PUT_READY = sql_names("shelves")["put_ready"]
+_SQL, _LEDGERS = sql_names("submitting"), sql_names("ledgers")
 _KNOWN = sql_names("arriving")["known"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
 _SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
-SHORT = 256  # so many runs that are alike are written in less time than it takes to hand them over
+SHORT = 256  # so many runs of a uniform batch are written in less time than it takes to hand them over
 SMALL = 256 * 1024  # characters of arguments: more take a loop longer than it should be held up
-FEW = 4  # so many runs that are alike are not worth a statement of their own
 
 
 def ahead(batch: Sequence[NewRun]) -> Ahead:
     """Return what the submission will ask first, if all are like the first of them."""
 
     def questions(_: Memory | None, __: Collection[str]) -> Iterator[Question]:
-        if batch and (look := look_for(batch[0])) is not None:
-            yield look
-            if is_alone(batch):
-                yield who_takes(batch[0].lane)
+        if batch and batch[0].is_plain:
+            yield Question(_SQL["look"], (batch[0].lane, batch[0].task))
             if len(batch) <= _SURE:
                 yield Question(_KNOWN, (as_json([new.id for new in batch]),))
         else:
@@ -59,12 +58,48 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
 
 
 def is_short(batch: Sequence[NewRun]) -> bool:
-    """Tell whether this is soon done: runs that are alike, with little to write, and go to the end of a lane."""
+    """Tell whether this is soon done: a uniform batch with little to write."""
     if isinstance(batch, Alike):
-        short = 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
-    else:
-        short = len(batch) == 1 and len(batch[0].args) <= SMALL
-    return short and look_for(batch[0]) is not None
+        return 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
+    return len(batch) == 1 and len(batch[0].args) <= SMALL and batch[0].is_plain
+
+
+def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
+    """Accept a uniform batch; None, and nothing is written, if it is none or if anything stands in its way."""
+    if not batch or not _is_uniform(batch):
+        return None
+    task, lane = batch[0].task, batch[0].lane
+    rows = db.execute(_SQL["look"], (lane, task)).fetchall()
+    if not rows:
+        return None
+    accepted, due_at, until, resting, limit, active, pending, last, waiting, *_ = rows[0]
+    if (due_at is not None and due_at <= now) or (until is not None and until <= now):
+        return None
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turn = turns[None, 0] = Turn() if last is None else Turn(last, waiting)
+    paces = {row[-3]: Pace(*row[-2:]) for row in rows if row[-3] is not None}
+    count, first = len(batch), accepted + 1
+    rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending).enter_fresh(None, 0, count)
+    ids, args = [new.id for new in batch], [new.args for new in batch]
+    try:
+        db.insert_uniform(_SQL["insert_uniform"], first, rank, (task, lane, now), ids, args)
+    except DuplicateError:
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_SQL["undo"], (first,))
+        return None
+    db.execute(_SQL["ready_uniform"], (first,))
+    db.execute(_LEDGERS["set_turn"], (lane, "", 0, turn.last, turn.waiting))
+    db.execute(_LEDGERS["set_runs"], (active, pending + count, lane))
+    db.execute(_LEDGERS["set_pace"], (lane, 0, paces[0].v, paces[0].ready))
+    if resting:
+        wake_for_work(db, effects, now)
+    before = chain([pending or None], range(pending + 1, pending + count))
+    return list(map(Receipt, repeat(_ACCEPTED), ids, repeat(None), before))
+
+
+def _is_uniform(batch: Sequence[NewRun]) -> bool:
+    task, lane = batch[0].task, batch[0].lane
+    return isinstance(batch, Alike) or all(new.is_plain and new.task == task and new.lane == lane for new in batch)
 
 
 class _RepeatedError(Exception):
@@ -73,7 +108,7 @@ class _RepeatedError(Exception):
 
 def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int, *, posted: bool = False) -> list[Receipt]:
     """Accept the batch; see `RunStore.submit`. What was `posted` before a move began is still taken in."""
-    receipts = submit_plain(db, effects, batch, now)
+    receipts = submit_uniform(db, effects, batch, now)
     if receipts is not None:
         return receipts
     transaction = begin(db, effects, now)
@@ -91,7 +126,7 @@ def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int, *,
 
 
 class Batch:
-    """One batch on its way in. Most runs need no session, no delay and no parked set: they go straight to a lane.
+    """One batch on its way in, accepted run by run.
 
     `known` are the receipts of what was submitted before; None while nobody has looked.
     """
@@ -109,33 +144,21 @@ class Batch:
         behind = transaction.make_due()
         self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush, behind=behind)
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
-        self._books = {lane: transaction.books.lanes[lane] for lane in self._lanes.values()}
         self._fetch(batch)
-        self._alike: list[tuple[int, int, int, int]] = []  # the first one's index, number and rank, and how many follow
-        self._rows: list[Row] = []
-        self._ready: list[Row] = []
-        self._retries: list[Row] = []
-        self._receipts: list[Receipt] = []
 
     def accept(self) -> list[Receipt]:
         """Give each its place and its receipt, in order, and write it all."""
-        batch, index = self._batch, 0
+        batch = self._batch
         if self._transaction.glance.taken and any(new.session is not None for new in batch):
             # A message that was taken is no run, so the index does not know its id.
             self.sure()
-        while index < len(batch):
-            if self._careful:
-                self._receipts.append(self.accept_one(batch[index]))
-                index += 1
-            elif self._is_plain(batch[index]):
-                end = self._alike_up_to(index)
-                self._enter(index, end)
-                index = end
-            else:
-                self._receipts.append(self._arriving.accept(batch[index], self._lanes[batch[index].lane]))
-                index += 1
+        accept = self.accept_one if self._careful else self._accept_new
+        receipts = [accept(new) for new in batch]
         self.write()
-        return self._receipts
+        return receipts
+
+    def _accept_new(self, new: NewRun) -> Receipt:
+        return self._arriving.accept(new, self._lanes[new.lane])
 
     def accept_one(self, new: NewRun) -> Receipt:
         """Give one of the batch its place and its receipt, once somebody has looked what is `known`."""
@@ -149,7 +172,7 @@ class Batch:
 
     def write(self) -> None:
         """Write what was accepted, and all that it changed."""
-        self._write_runs()
+        self._arriving.write()
         self._transaction.write()
 
     def sure(self) -> None:
@@ -162,86 +185,17 @@ class Batch:
     def flush(self) -> None:
         """Write what was accepted so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.sure()
-        self._write_runs()
-        self._transaction.write_shelves()
-
-    def _is_plain(self, new: NewRun) -> bool:
-        if new.session is not None or new.delay or new.due_at is not None or new.key is not None:
-            return False
-        book = self._books[self._lanes[new.lane]]
-        most = book.lane.max_pending
-        if (most is not None and book.pending >= most) or new.task in self._arriving.disabled:
-            return False
-        return new.user is None or not book.seats[new.user].parked
-
-    def _enter(self, start: int, end: int) -> None:
-        transaction, new, count = self._transaction, self._batch[start], end - start
-        lane, number = self._lanes[new.lane], transaction.accepted + 1
-        book = self._books[lane]
-        said, ahead = note(lane, new), book.pending
-        self._receipts += [
-            Receipt(_ACCEPTED, new.id, said, before or None) for before, new in enumerate(self._batch[start:end], ahead)
-        ]
-        rank = book.enter_fresh(new.user, new.priority, count)
-        book.pending += count
-        transaction.accepted += count
-        if count >= FEW:
-            self._alike.append((start, number, rank, count))
-        for nth, new in enumerate(self._batch[start:end]):
-            if new.retry_of is not None:
-                self._retries.append((new.retry_of, number + nth))
-            if count < FEW:
-                facts = (new.task, lane, new.user, None, new.priority, None, transaction.now, transaction.now)
-                self._rows.append((number + nth, new.id, *facts, rank + nth, new.args, encode_ties(new)))
-                self._ready.append((lane, rank + nth, number + nth, FRESH))
-
-    def _alike_up_to(self, start: int) -> int:
-        """Return where the runs end that are like the one at `start`, but for ids and arguments, and have room."""
-        batch = self._batch
-        new = batch[start]
-        if new.ties is not None:
-            return start + 1
-        task, lane, user, priority = new.task, new.lane, new.user, new.priority
-        book = self._books[self._lanes[lane]]
-        most = book.lane.max_pending
-        last = len(batch) if most is None else min(len(batch), start + most - book.pending)
-        end = start + 1
-        while end < last:
-            new = batch[end]
-            if new.task != task or new.user != user or new.lane != lane or new.priority != priority:
-                break
-            if new.session is not None or new.delay or new.due_at is not None or new.key is not None:
-                break
-            if new.ties is not None:
-                break
-            end += 1
-        return end
-
-    def _write_runs(self) -> None:
-        """Write the runs and their places."""
-        db, now = self._transaction.db, self._transaction.now
-        db.insert_new(_SQL["insert"], self._rows)
-        for index, number, rank, count in self._alike:
-            new = self._batch[index]
-            shared = (new.task, self._lanes[new.lane], new.user, new.priority, now)
-            own = [text for new in self._batch[index : index + count] for text in (new.id, new.args)]
-            db.insert_alike(_SQL["insert_alike"], count, number, rank, shared, own)
-        db.each(_SQL["set_retry"], self._retries)
         self._arriving.write()
-        db.insert(_PUT_READY, self._ready)
-        for index, number, rank, count in self._alike:
-            lane = self._lanes[self._batch[index].lane]
-            db.insert_alike(_SQL["ready_alike"], count, number, rank, (lane,))
-        self._rows, self._ready, self._retries, self._alike = [], [], [], []
+        self._transaction.write_shelves()
 
     def _fetch(self, batch: Sequence[NewRun]) -> None:
         """Load what the rules will ask about these runs, in a few queries instead of some per run."""
         users: dict[str, set[str]] = {}
         turns: dict[str, set[tuple[str | None, int]]] = {}
         for new in batch:
+            turns.setdefault(self._lanes[new.lane], set()).add((new.user, new.priority))
             if new.user is not None:
                 users.setdefault(self._lanes[new.lane], set()).add(new.user)
-                turns.setdefault(self._lanes[new.lane], set()).add((new.user, new.priority))
         self._transaction.books.lanes.fetch(users, turns)
         self._transaction.books.sessions.fetch({new.session for new in batch if new.session is not None})
 

@@ -5,14 +5,13 @@ A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives 
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
 from laneway.core.flow import MOST_MOVES, Flow
 from laneway.core.policy import Arrival
-from laneway.core.sessions import SessionBook
-from laneway.core.turns import AGAIN, Ledger
+from laneway.core.turns import AGAIN
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.circuits import Circuits
@@ -84,9 +83,7 @@ class Transaction:
             memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True
         )
         self.jobs = JobBook(db, now, self.glance.fire_at)
-        # What the rules put back there, if anything, is what they were given.
-        sessions = cast("Ledger[str, SessionBook]", self.books.sessions)
-        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, sessions, self.circuits)
+        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
 
     def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
@@ -115,14 +112,14 @@ class Transaction:
 
     def write(self) -> None:
         """Write back what the rules changed."""
-        self.shelves.write(last=True)
+        self.shelves.write()
         self.books.write()
         self.circuits.write()
         self.jobs.write()
 
     def write_shelves(self) -> None:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
-        self.shelves.write(last=False)
+        self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
         self.shelves = self._shelves(None, aside=True, resumed=True, counted=False)
         self.memory, self.forgot = Memory(), True

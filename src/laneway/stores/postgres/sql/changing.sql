@@ -30,13 +30,13 @@ WHERE seat.ctid = newest.place;
 
 -- name: set_session
 -- Write a session, which is there. Index: the primary key.
-UPDATE session SET admitted = newest.admitted, unstarted_then = newest.unstarted_then, held = newest.held,
-    back = newest.back, joined = newest.joined, front = newest.front, rest = newest.rest, passed = newest.passed
+UPDATE session SET admitted = newest.admitted, unstarted = newest.unstarted, held = newest.held,
+    back = newest.back, joined = newest.joined, front = newest.front, rest = newest.rest
 FROM (
     SELECT given.*, found.place
     FROM (
-        VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::bigint)
-    ) AS given(name, admitted, unstarted_then, held, back, joined, front, rest, passed)
+        VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
+    ) AS given(name, admitted, unstarted, held, back, joined, front, rest)
     CROSS JOIN LATERAL (SELECT ctid AS place FROM session WHERE session.name = given.name OFFSET 0) AS found
 ) AS newest
 WHERE session.ctid = newest.place;

@@ -26,7 +26,7 @@ DELETE FROM parked;
 
 -- name: clear_held
 -- It reads the table.
-DELETE FROM held_row;
+DELETE FROM held;
 
 -- name: clear_due
 -- It reads the table.

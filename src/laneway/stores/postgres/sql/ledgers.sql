@@ -125,32 +125,18 @@ DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text AND era = (
 );
 
 -- name: sessions
--- Read these sessions. The run that had not started when the row was written may have been since: then it is leased, or
--- was. Index: the primary keys.
-SELECT name, admitted, coalesce(
-        (SELECT 0 FROM lease WHERE lease.number = unstarted_then),
-        (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
-    ), held, back, joined, front, rest, passed
+-- Read these sessions. Index: the primary key.
+SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM json_array_elements_text($1::json) AS wanted(value)
 CROSS JOIN LATERAL (SELECT * FROM session WHERE session.name = wanted.value OFFSET 0) AS session;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest, passed)
-VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::bigint)
-ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted_then = excluded.unstarted_then,
-    held = excluded.held, back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest,
-    passed = excluded.passed;
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
+VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
+ON CONFLICT (name) DO UPDATE SET admitted = excluded.admitted, unstarted = excluded.unstarted,
+    held = excluded.held, back = excluded.back, joined = excluded.joined, front = excluded.front, rest = excluded.rest;
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.
 DELETE FROM session WHERE name = $1::text;
-
--- name: drop_passed
--- Delete what a session has let in, up to the place that it has passed. Index: the primary key of held_row.
-DELETE FROM held_row WHERE session = $1::text AND rank BETWEEN 1 AND $2::bigint;
-
--- name: pass_nothing
--- Let a session begin anew, whose rows of what it has let in are deleted, or are to be found as that. Index: the
--- primary key.
-UPDATE session SET passed = 0 WHERE name = $1::text;

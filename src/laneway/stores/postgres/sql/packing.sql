@@ -48,11 +48,8 @@ ORDER BY lane, "user", priority LIMIT $4;
 SELECT lane, "user", active, parked, out FROM seat WHERE (lane, "user") > ($1, $2) ORDER BY lane, "user" LIMIT $3;
 
 -- name: sessions
--- Read sessions behind one, as `ledgers.sessions` does. Index: the primary keys.
-SELECT name, admitted, coalesce(
-        (SELECT 0 FROM lease WHERE lease.number = unstarted_then),
-        (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
-    ), held, back, joined, front, rest
+-- Read sessions behind one, as `ledgers.sessions` does. Index: the primary key.
+SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM session WHERE name > $1 ORDER BY name LIMIT $2;
 
 -- name: jobs

@@ -63,12 +63,10 @@ INSERT INTO parked (lane, gate, rank, number, kind) VALUES ($1::text, $2::text, 
 DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND (rank, number) <= ($3::bigint, $4::bigint);
 
 -- name: held
--- Read what a session holds back, behind a key; $4 is the place that it has passed. Index: the primary key of held_row,
--- then that of run.
+-- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, paused
-FROM held_row AS shelf JOIN run ON run.number = shelf.number
-WHERE shelf.session = $1 AND (shelf.rank, shelf.number) > ($2, $3) AND shelf.rank NOT BETWEEN 1 AND $4
-ORDER BY shelf.rank, shelf.number LIMIT $5;
+FROM held AS shelf JOIN run ON run.number = shelf.number
+WHERE shelf.session = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
 
 -- name: first_held
 -- Read the first eight runs that each of these sessions holds back. Index: the primary keys.
@@ -81,11 +79,11 @@ JOIN run ON run.number = shelf.number;
 
 -- name: put_held
 -- Index: the primary key.
-INSERT INTO held_row (session, rank, number, kind, paused) VALUES ($1::text, $2::bigint, $3::bigint, $4::int, $5::int);
+INSERT INTO held (session, rank, number, kind, paused) VALUES ($1::text, $2::bigint, $3::bigint, $4::int, $5::int);
 
 -- name: drop_held
 -- Delete what a session held back, up to a key. Index: the primary key.
-DELETE FROM held_row WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
+DELETE FROM held WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
 
 -- name: first_due
 -- Read the first future runs, whether they are due or not: what is due by now can be asked only once it is known what
@@ -168,7 +166,7 @@ DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND rank = $3::bigi
 
 -- name: remove_held
 -- Index: the primary key.
-DELETE FROM held_row WHERE session = $1::text AND rank = $2::bigint AND number = $3::bigint;
+DELETE FROM held WHERE session = $1::text AND rank = $2::bigint AND number = $3::bigint;
 
 -- name: remove_due
 -- Index: the primary key.
@@ -189,4 +187,4 @@ SELECT rank FROM held WHERE session = $1 AND number = $2;
 
 -- name: pause_held
 -- Mark a held run as paused, or not. Index: the primary key.
-UPDATE held_row SET paused = $1 WHERE session = $2 AND rank = $3 AND number = $4;
+UPDATE held SET paused = $1 WHERE session = $2 AND rank = $3 AND number = $4;

@@ -1,5 +1,31 @@
 -- Accepting runs.
 
+-- name: look
+-- Read all that is asked about a uniform batch, a row per priority of its lane: the last acceptance number, when the next
+-- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs
+-- and waits there, the turn of runs without a user; and how far each priority has come. No row if there is no such lane,
+-- if it has a bound, if the task is disabled, or if the store has a part in a move. $1 is the lane, $2 the task. Index:
+-- primary keys, wait_until, worker_idle.
+WITH RECURSIVE come(priority, v, ready) AS (
+    (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
+    UNION ALL
+    SELECT next.priority, next.v, next.ready FROM come CROSS JOIN LATERAL (
+        SELECT priority, v, ready FROM pace WHERE lane = $1 AND priority < come.priority
+        ORDER BY priority DESC, era DESC LIMIT 1
+    ) AS next
+)
+SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM due),
+    (SELECT min(until) FROM wait WHERE until IS NOT NULL),
+    EXISTS (SELECT 1 FROM worker WHERE idle <> 0),
+    "limit", active, pending, last, waiting, come.priority, come.v, come.ready
+FROM counter CROSS JOIN (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane
+LEFT JOIN come ON true
+LEFT JOIN (
+    SELECT last, waiting FROM turn WHERE lane = $1 AND "user" = '' AND priority = 0 ORDER BY era DESC LIMIT 1
+) AS turn ON true
+WHERE one = 1 AND max_pending IS NULL AND NOT EXISTS (SELECT 1 FROM disabled WHERE task = $2)
+    AND NOT EXISTS (SELECT 1 FROM moving WHERE one = 1);
+
 -- name: undo
 -- Delete the runs from an acceptance number on. Index: the primary key.
 DELETE FROM run WHERE number >= $1;
@@ -11,20 +37,18 @@ VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::text, $6::text, $7::int, $
     $11::bigint, $12::text, $13::text)
 ON CONFLICT (id) DO NOTHING;
 
--- name: insert_alike
--- Insert runs that are alike but for ids ($8) and arguments ($9): numbers count up from $1, ranks from $2. One whose id
+-- name: insert_uniform
+-- Insert the runs of a uniform batch, of these ids ($6) and arguments ($7): numbers count up from $1, ranks from $2. One whose id
 -- is known is left out, which the number of rows tells. Index: the unique id.
-INSERT INTO run (number, id, task, lane, "user", priority, accepted_at, due_at, rank, args)
-SELECT $1::bigint + nth - 1, own.id, $3::text, $4::text, $5::text, $6::int, $7::bigint, $7::bigint,
-    $2::bigint + nth - 1, own.args
-FROM unnest($8::text[], $9::text[]) WITH ORDINALITY AS own(id, args, nth)
+INSERT INTO run (number, id, task, lane, priority, accepted_at, due_at, rank, args)
+SELECT $1::bigint + nth - 1, own.id, $3::text, $4::text, 0, $5::bigint, $5::bigint, $2::bigint + nth - 1, own.args
+FROM unnest($6::text[], $7::text[]) WITH ORDINALITY AS own(id, args, nth)
 ON CONFLICT (id) DO NOTHING;
 
--- name: ready_alike
--- Put $4 such runs into the ready order of a lane. Index: the primary key.
+-- name: ready_uniform
+-- Put runs of a uniform batch, from an acceptance number on, into their lane's ready order. Index: the primary keys.
 WITH put AS (
-    INSERT INTO ready (lane, rank, number, kind)
-    SELECT $3::text, $2::bigint + nth, $1::bigint + nth, 0 FROM generate_series(0, $4::bigint - 1) AS nth
+    INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= $1
     RETURNING lane, rank
 )
 UPDATE lane SET floor = lowest.rank FROM (SELECT lane, min(rank) AS rank FROM put GROUP BY lane) AS lowest

@@ -76,8 +76,8 @@ ON CONFLICT DO NOTHING;
 
 -- name: put_session
 -- Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest, passed)
-VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::bigint)
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
+VALUES ($1::text, $2::text, $3::bigint, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::text)
 ON CONFLICT DO NOTHING;
 
 -- name: put_job
@@ -177,7 +177,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: put_held
 -- Index: the primary key.
-INSERT INTO held_row (session, rank, number, kind, paused)
+INSERT INTO held (session, rank, number, kind, paused)
 VALUES ($1::text, $2::bigint, $3::bigint, $4::int, $5::int)
 ON CONFLICT DO NOTHING;
 

@@ -23,7 +23,6 @@ _KNOWN = sql_names("arriving")["known"]
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
-_VIEWS = {"held": {"held_row", "session"}}  # of tables that change while it is asked
 
 
 class Text(NamedTuple):
@@ -38,9 +37,7 @@ class Text(NamedTuple):
 def _numbered(text: str) -> Text:
     names = tuple(dict.fromkeys(_NAMED.findall(text)))
     query = _NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text)
-    read = set(_READ.findall(query))
-    read.update(*(_VIEWS[name] for name in read & _VIEWS.keys()))
-    return Text(query, names, frozenset(read), frozenset(_WRITTEN.findall(query)))
+    return Text(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
 
 
 TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres").items()}
@@ -124,17 +121,17 @@ class PostgresDatabase:
         if rows:
             _all_new(self._send_many(self._forget(TEXTS[name]).query, rows), len(rows))
 
-    def insert_alike(self, name: str, count: int, first: int, rank: int, shared: Row, own: Sequence[str] = ()) -> None:
-        """Insert rows that share most of their values. If it was asked ahead which ids are known, nobody waits."""
-        ids, query = own[::2], TEXTS[name].query
-        values = (first, rank, *shared, *((arrays.texts(ids), arrays.texts(own[1::2])) if own else (count,)))
-        came = self._expected.get((_KNOWN, (as_json(ids),))) if own else None
-        self._forget(TEXTS[name])
-        if came is not None and (len(set(ids)) < count or came[0].fetchall()):
+    def insert_uniform(
+        self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
+    ) -> None:
+        """Insert runs of a uniform batch. If it was asked ahead which ids are known, nobody waits."""
+        came = self._expected.get((_KNOWN, (as_json(ids),)))
+        query = self._forget(TEXTS[name]).query
+        if came is not None and (len(set(ids)) < len(ids) or came[0].fetchall()):
             raise DuplicateError
-        inserted = self.pipe.send(query, values)
-        if own and came is None:
-            _all_new(inserted, count)
+        inserted = self.pipe.send(query, (first, rank, *shared, arrays.texts(ids), arrays.texts(args)))
+        if came is None:
+            _all_new(inserted, len(ids))
 
     def say(self, query: str, *values: str) -> None:
         """Do a statement that has no name, and do not wait for it."""

@@ -3,10 +3,6 @@
 -- A `find_` brings, of everything that is wrong in one way, its name for people and then the parameters of the
 -- statements that set it right.
 
--- name: find_overtaken
--- Find sessions that would hide what joins them. It reads the table.
-SELECT 'session ' || name, name FROM session WHERE passed > joined;
-
 -- name: find_unknown
 -- Find leases and entries of shelves that belong to no run. It reads the shelves.
 SELECT 'run number ' || number, number FROM (
@@ -20,15 +16,6 @@ SELECT 'run ' || id, place.number FROM (
     SELECT number FROM lease UNION SELECT number FROM ready UNION SELECT number FROM parked
     UNION SELECT number FROM held UNION SELECT number FROM due
 ) AS place JOIN outcome USING (number) JOIN run USING (number) WHERE ended_at IS NOT NULL;
-
--- name: find_let_in
--- Find runs that a session holds, though it has let them in: rows that it had passed, and does not know of any more.
--- It reads the shelf.
-SELECT 'run ' || id, held.number
-FROM held JOIN run USING (number) LEFT JOIN outcome USING (number) LEFT JOIN session ON name = held.session
-WHERE ended_at IS NULL AND (
-    (NOT kind & 1 AND (fence > 0 OR unstarted_then = held.number)) OR state = 'waiting' OR (state = 'paused' AND NOT paused)
-);
 
 -- name: find_doubled
 -- Find runs that are in several places. It reads the shelves.
@@ -131,7 +118,7 @@ DELETE FROM parked WHERE number = ?;
 
 -- name: unhold
 -- It reads the shelf.
-DELETE FROM held_row WHERE number = ?;
+DELETE FROM held WHERE number = ?;
 
 -- name: undue
 -- It reads the shelf.

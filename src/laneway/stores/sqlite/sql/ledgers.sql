@@ -65,28 +65,15 @@ REPLACE INTO seat (lane, user, active, parked, out) VALUES (?, ?, ?, ?, ?);
 DELETE FROM seat WHERE lane = ? AND user = ?;
 
 -- name: sessions
--- Read these sessions. The run that had not started when the row was written may have been since: then it is leased, or
--- was. Index: the primary keys, and the unique number of outcome.
-SELECT name, admitted, coalesce(
-        (SELECT 0 FROM lease WHERE lease.number = unstarted_then),
-        (SELECT 0 FROM outcome WHERE outcome.number = unstarted_then AND fence > 0), unstarted_then
-    ), held, back, joined, front, rest, passed
+-- Read these sessions. Index: the primary key.
+SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM json_each(?) AS wanted CROSS JOIN session ON session.name = wanted.value;
 
 -- name: set_session
 -- Write a session. Index: the primary key.
-REPLACE INTO session (name, admitted, unstarted_then, held, back, joined, front, rest, passed)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+REPLACE INTO session (name, admitted, unstarted, held, back, joined, front, rest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: drop_session
 -- Delete a session that is idle. Index: the primary key.
 DELETE FROM session WHERE name = ?;
-
--- name: drop_passed
--- Delete what a session has let in, up to the place that it has passed. Index: the primary key of held_row.
-DELETE FROM held_row WHERE session = ? AND rank BETWEEN 1 AND ?;
-
--- name: pass_nothing
--- Let a session begin anew, whose rows of what it has let in are deleted, or are to be found as that. Index: the
--- primary key.
-UPDATE session SET passed = 0 WHERE name = ?;

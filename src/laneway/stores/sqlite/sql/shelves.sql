@@ -43,28 +43,26 @@ INSERT INTO parked (lane, gate, rank, number, kind) VALUES (?, ?, ?, ?, ?);
 DELETE FROM parked WHERE lane = ? AND gate = ? AND (rank, number) <= (?, ?);
 
 -- name: held
--- Read what a session holds back, behind a key; ?4 is the place that it has passed. Index: the primary key of held_row,
--- then that of run.
+-- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, paused
-FROM held_row AS shelf CROSS JOIN run ON run.number = shelf.number
-WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) AND shelf.rank NOT BETWEEN 1 AND ?4
-ORDER BY shelf.rank, shelf.number LIMIT ?5;
+FROM held AS shelf CROSS JOIN run ON run.number = shelf.number
+WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
 
 -- name: first_held
--- Read the first run that each of these sessions holds back. Index: the primary keys of held_row and session.
+-- Read the first run that each of these sessions holds back. Index: the primary key of held.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, paused
 FROM json_each(?) AS wanted
-CROSS JOIN held_row AS shelf ON shelf.session = wanted.value
+CROSS JOIN held AS shelf ON shelf.session = wanted.value
     AND shelf.rank = (SELECT min(rank) FROM held WHERE held.session = wanted.value)
 CROSS JOIN run ON run.number = shelf.number;
 
 -- name: put_held
 -- Index: the primary key.
-INSERT INTO held_row (session, rank, number, kind, paused) VALUES (?, ?, ?, ?, ?);
+INSERT INTO held (session, rank, number, kind, paused) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_held
 -- Delete what a session held back, up to a key. Index: the primary key.
-DELETE FROM held_row WHERE session = ? AND (rank, number) <= (?, ?);
+DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
 
 -- name: first_due
 -- Read the first future runs, whether they are due or not. Index: the primary key of due, then that of run.
@@ -142,7 +140,7 @@ DELETE FROM parked WHERE lane = ? AND gate = ? AND rank = ? AND number = ?;
 
 -- name: remove_held
 -- Index: the primary key.
-DELETE FROM held_row WHERE session = ? AND rank = ? AND number = ?;
+DELETE FROM held WHERE session = ? AND rank = ? AND number = ?;
 
 -- name: remove_due
 -- Index: the primary key.
@@ -163,4 +161,4 @@ SELECT rank FROM held WHERE session = ? AND number = ?;
 
 -- name: pause_held
 -- Mark a held run as paused, or not. Index: the primary key.
-UPDATE held_row SET paused = ? WHERE session = ? AND rank = ? AND number = ?;
+UPDATE held SET paused = ? WHERE session = ? AND rank = ? AND number = ?;

@@ -64,8 +64,8 @@ VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_session
 -- Index: the primary key.
-INSERT INTO session (name, admitted, unstarted_then, held, back, joined, front, rest, passed)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO session (name, admitted, unstarted, held, back, joined, front, rest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_job
 -- Index: the primary key.
@@ -144,7 +144,7 @@ VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_held
 -- Index: the primary key.
-INSERT INTO held_row (session, rank, number, kind, paused)
+INSERT INTO held (session, rank, number, kind, paused)
 VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_due

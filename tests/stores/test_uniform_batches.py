@@ -1,4 +1,4 @@
-"""The straight way in writes what the long way would, and is left for whatever is not plain."""
+"""A uniform batch is written as run by run it would be, and whatever is none is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables import liveness, ruling, stepping, submitting
 from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.plain import submit_plain
+from laneway.stores.tables.submitting import submit_uniform
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
@@ -37,20 +37,20 @@ def other(tmp_path: Path, clock: FakeClock) -> Iterator[SQLiteDatabase]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_straight_way_and_the_long_way_leave_the_same(
+def test_a_uniform_batch_leaves_what_its_runs_would_one_by_one(
     database: SQLiteDatabase, other: SQLiteDatabase, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     chance, straight = random.Random(seed), []
 
     def both(change: Change) -> None:
         def counted(*args: Any) -> list[Receipt] | None:
-            receipts = submit_plain(*args)
+            receipts = submit_uniform(*args)
             straight.append(receipts is not None)
             return receipts
 
-        monkeypatch.setattr(submitting, "submit_plain", counted)
+        monkeypatch.setattr(submitting, "submit_uniform", counted)
         answer = change(database)
-        monkeypatch.setattr(submitting, "submit_plain", lambda *_: None)
+        monkeypatch.setattr(submitting, "submit_uniform", lambda *_: None)
         assert change(other) == answer
         assert tables(database) == tables(other)
 
@@ -62,8 +62,8 @@ def test_the_straight_way_and_the_long_way_leave_the_same(
             both(lambda db, step=step, nth=nth: stepping.take_step(db, Effects(), step, nth))  # type: ignore[misc]
         else:
             fields = {
-                "user": chance.choice([None, "ann", "bob"]),
-                "priority": chance.choice([0, 0, 5]),
+                "user": chance.choice([None, None, "ann"]),
+                "priority": chance.choice([0, 0, 0, 5]),
                 "lane": chance.choice(["main", "main", "cron", "unknown"]),
             }
             batch = new_runs(chance.choice([1, 2, 7, 40]), f"r{nth}", **fields)  # type: ignore[arg-type]
@@ -75,6 +75,8 @@ def test_the_straight_way_and_the_long_way_leave_the_same(
 @pytest.mark.parametrize(
     "batch",
     [
+        [new_run("a", user="ann")],
+        [new_run("a", priority=1)],
         [new_run("a", session="s")],
         [new_run("a", key="k")],
         [new_run("a", delay=1)],
@@ -86,13 +88,26 @@ def test_the_straight_way_and_the_long_way_leave_the_same(
         [new_run("a"), new_run("known")],
         [*new_runs(300, "r"), new_run("known")],
     ],
-    ids=["session", "key", "delay", "instant", "users", "priorities", "lane", "twice", "repeat", "late repeat"],
+    ids=[
+        "user",
+        "priority",
+        "session",
+        "key",
+        "delay",
+        "instant",
+        "users",
+        "priorities",
+        "lane",
+        "twice",
+        "repeat",
+        "late repeat",
+    ],
 )
-def test_what_is_not_plain_is_left_and_nothing_is_written(database: SQLiteDatabase, batch: list[NewRun]) -> None:
+def test_what_is_not_uniform_is_left_and_nothing_is_written(database: SQLiteDatabase, batch: list[NewRun]) -> None:
     submitting.submit(database, Effects(), [new_run("known")], 1)
     before = tables(database)
 
-    assert submit_plain(database, Effects(), batch, 2) is None
+    assert submit_uniform(database, Effects(), batch, 2) is None
     assert tables(database) == before
 
 
@@ -105,10 +120,10 @@ def test_what_is_not_plain_is_left_and_nothing_is_written(database: SQLiteDataba
     ],
     ids=["disabled", "bound", "due"],
 )
-def test_what_stands_in_the_way_is_for_the_long_way(database: SQLiteDatabase, obstacle: Change) -> None:
-    assert submit_plain(database, Effects(), [new_run("before")], 1) is not None
+def test_what_stands_in_the_way_has_the_runs_accepted_one_by_one(database: SQLiteDatabase, obstacle: Change) -> None:
+    assert submit_uniform(database, Effects(), [new_run("before")], 1) is not None
     obstacle(database)
     before = tables(database)
 
-    assert submit_plain(database, Effects(), [new_run("a")], 2) is None
+    assert submit_uniform(database, Effects(), [new_run("a")], 2) is None
     assert tables(database) == before

@@ -1,62 +1,25 @@
-"""What a session has let in is deleted later, many rows at once: nobody takes such a row for what is held."""
+"""What a session has let in is held no more, also if the session begins anew in the same transaction."""
 
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from pathlib import Path
 from random import Random
 
-import psycopg
 import pytest
 
-from laneway.core.arrivals import Stopped
 from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
-from laneway.core.run import Claimed, ReceiptOutcome, RunFilter
-from laneway.core.states import RunState
+from laneway.core.run import Claimed, ReceiptOutcome
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables import sessionbooks
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.behind import edit, rows
-from tests.stores.postgres_tools import opened
+from tests.stores.behind import rows
 from tests.support.invariants import check_drains, check_invariants
 
-LEFT, HELD = ("SELECT count(*) FROM held_row", "SELECT count(*) FROM held")
-
-
-async def test_rows_are_deleted_together_and_none_is_held_twice(store: SQLiteStore, path: Path) -> None:
-    hand = await Hand(store).register()
-    await store.submit(new_runs(50, "run", session="chat"))
-    left: list[int] = []
-    for nth in range(50):
-        [run] = await hand.claim()
-        assert run.id == f"run-{nth:05}"
-        assert rows(path, HELD) == [(49 - nth,)]
-        left += [int(str(count)) - 49 + nth for (count,) in rows(path, LEFT)]
-        await check_invariants(store)
-        await hand.succeed(run)
-
-    assert left == [*range(16), *range(16), *range(16), 0, 0]
-
-
-async def test_few_rows_are_left_also_if_the_run_was_cancelled_at_which_they_would_go(
-    store: SQLiteStore, path: Path
-) -> None:
-    hand = await Hand(store).register()
-    await store.submit(new_runs(50, "run", session="chat"))
-    for place in (16, 32):
-        await store.cancel(f"c{place}", f"run-{place:05}")
-    left: list[int] = []
-    for nth in range(47):
-        await hand.succeed(*await hand.claim())
-        left += [int(str(count)) - 46 + nth for (count,) in rows(path, LEFT)]
-
-    assert max(left) == 15
+HELD = "SELECT count(*) FROM held"
 
 
 async def test_what_is_cancelled_last_leaves_nothing_behind(store: SQLiteStore, path: Path, clock: FakeClock) -> None:
@@ -64,12 +27,12 @@ async def test_what_is_cancelled_last_leaves_nothing_behind(store: SQLiteStore, 
     await store.submit(new_runs(5, "run", session="chat"))
     for _ in range(3):
         await hand.succeed(*await hand.claim())
-    assert rows(path, LEFT) == [(4,)]
+    assert rows(path, HELD) == [(1,)]
 
     [run] = await hand.claim()
     await store.cancel("c", "run-00004")
 
-    assert rows(path, LEFT) == [(0,)]
+    assert rows(path, HELD) == [(0,)]
     await hand.succeed(run)
     assert rows(path, "SELECT * FROM session") == []
     await store.submit(new_runs(3, "new", session="chat"))
@@ -89,7 +52,7 @@ async def test_a_session_that_begins_anew_in_the_same_breath_counts_from_one(
 
     await hand.succeed(run, leaving=new_runs(4, "new", session="chat"))
 
-    assert rows(path, HELD) == rows(path, LEFT) == [(3,)]
+    assert rows(path, HELD) == [(3,)]
     await check_invariants(store)
     await check_drains(store, clock)
 
@@ -119,23 +82,6 @@ async def test_what_a_session_holds_that_begins_anew_is_seen_before_all_is_writt
     await check_invariants(store)
     await check_drains(store, clock)
     await store.close()
-
-
-async def test_a_row_that_was_left_behind_is_not_moved_listed_or_cancelled(store: SQLiteStore, path: Path) -> None:
-    hand = await Hand(store).register()
-    await store.submit(new_runs(6, "run", session="chat"))
-    for _ in range(3):
-        await hand.succeed(*await hand.claim())
-    assert rows(path, LEFT) == [(5,)]
-
-    assert [run.id for run in await store.runs(RunFilter(state=RunState.PENDING), limit=9)] == [
-        f"run-{nth:05}" for nth in (5, 4, 3)
-    ]
-    stopped = await store.stop_all("s", "chat")
-
-    assert stopped == Stopped((), tuple(f"run-{nth:05}" for nth in (3, 4, 5)))
-    assert rows(path, LEFT) == [(0,)]
-    assert await store.count() == {"succeeded": 3, "dropped": 3}
 
 
 class Life:
@@ -184,10 +130,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_a_long_life_goes_as_in_the_memory_store(
-    kind: str, seed: int, path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessionbooks, "_TOGETHER", 3)
+async def test_a_long_life_goes_as_in_the_memory_store(kind: str, seed: int, path: Path, postgres_url: str) -> None:
     clocks = FakeClock(), FakeClock()
     store: Store = SQLiteStore(path, clocks[0]) if kind == "sqlite" else PostgresStore(postgres_url, clocks[0])
     await store.open()
@@ -201,19 +144,3 @@ async def test_a_long_life_goes_as_in_the_memory_store(
     await check_invariants(store)
     await check_drains(store, clocks[0])
     await store.close()
-
-
-async def test_a_process_of_an_older_laneway_cannot_write_what_is_held(store: SQLiteStore, path: Path) -> None:
-    await store.submit(new_runs(2, "run", session="chat"))
-
-    with pytest.raises(sqlite3.OperationalError, match="cannot modify held because it is a view"):
-        edit(path, "DELETE FROM held WHERE session = 'chat'")
-
-
-async def test_nor_can_it_on_postgres(postgres_url: str, postgres_database: str) -> None:
-    async with opened(postgres_url) as store:
-        await store.submit(new_runs(2, "run", session="chat"))
-
-    statement = f"DELETE FROM {Address.parse(postgres_url).schema}.held"
-    with psycopg.connect(postgres_database) as link, pytest.raises(psycopg.Error, match="cannot delete from view"):
-        link.execute(statement.encode())
