@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, ManyDoors, StoreContract
 
 

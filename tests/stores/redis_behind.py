@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 
 Part = str | bytes | int
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha1
 
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.scripts import Script
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.scripts import Script
 from laneway.testing.servers import Server, ValkeyServer
 
 

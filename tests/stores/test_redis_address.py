@@ -6,7 +6,7 @@ import pytest
 
 from laneway.core.addresses import without_password
 from laneway.errors import BadURL
-from laneway.stores.redis.address import Address
+from laneway.stores.redis.client.address import Address
 
 NAMES = "it has letters, digits, - _ and . only, and at most 100 of them"
 

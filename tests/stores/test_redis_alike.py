@@ -8,7 +8,7 @@ import pytest
 from laneway.core.policy import Lane, SessionPolicy
 from laneway.core.run import NewRun
 from laneway.errors import StoreError
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
 from tests.stores.redis_behind import Behind

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from laneway.core.states import TERMINAL
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, check_invariants, new_run, new_runs
 
 ALL = dict.fromkeys(TERMINAL, 0)

@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from laneway.stores.redis.facts import ServerFacts, server_facts, warnings, what_is_kept
+from laneway.stores.redis.client.server_info import ServerFacts, server_facts, warnings, what_is_kept
 from laneway.testing.servers import valkey_server
 from tests.stores.redis_tools import linked
 

@@ -11,8 +11,8 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import StoreError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import valkey_server
 from tests.stores.redis_tools import linked
 

@@ -9,7 +9,7 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.states import RunState
 from laneway.errors import StoreUnavailable
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run
 from laneway.testing.invariants import check_invariants
 from laneway.testing.servers import Server, valkey_server

@@ -2,8 +2,8 @@
 
 import pytest
 
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.scripts import library
+from laneway.stores.redis.client.scripts import library
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import new_run
 from laneway.testing.servers import ValkeyServer, valkey_server
 

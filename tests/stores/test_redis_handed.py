@@ -1,8 +1,8 @@
 """What a worker is handed by a step on Redis: groups of runs that have much in common, under fences that may differ."""
 
 from laneway.core.policy import Lane
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.records import handed
+from laneway.stores.redis.codec.decode import handed
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import Hand
 from laneway.testing.hand import new_run, new_runs
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.beside import Beside
-from laneway.stores.redis.hearing import Hearing
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.reaching import Reach
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.background_loop import Beside
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.pubsub import Hearing
+from laneway.stores.redis.client.topology import Reach
 from laneway.testing.servers import Server, valkey_server
 from tests.stores.redis_tools import linked
 

@@ -23,8 +23,9 @@ from laneway.core.schedules import AnyOf, Every
 from laneway.core.states import RunState
 from laneway.errors import StoreError, StoreUnavailable
 from laneway.ports.jobs import JobFilter
-from laneway.stores.redis import RedisStore, jobforms
-from laneway.stores.redis.scripts import assembled
+from laneway.stores.redis.client.scripts import assembled
+from laneway.stores.redis.codec import jobs as jobforms
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import error
 from laneway.testing.jobs import HOUR, all_fires, all_jobs, decided, fire_due, job_of, kept_job, new_job, standing

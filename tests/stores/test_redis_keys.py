@@ -12,8 +12,8 @@ from laneway.core.run import RunFilter, Ties
 from laneway.core.states import TERMINAL
 from laneway.core.step import Saved
 from laneway.ports.gates import Held
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.keys import KEYS, Goes, key_of
+from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, new_run, new_runs
 from laneway.testing.jobs import fire_due, kept_job
 from laneway.testing.leaving import child_of

@@ -11,9 +11,9 @@ from laneway.core.run import NewRun
 from laneway.core.states import RunState
 from laneway.core.step import StepReply
 from laneway.ports.store import Store
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.scripts import library
-from laneway.stores.redis.working import lent_reply
+from laneway.stores.redis.client.scripts import library
+from laneway.stores.redis.store import RedisStore
+from laneway.stores.redis.verbs.workers import lent_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
 from tests.stores.test_lending import Told, lending

@@ -15,9 +15,9 @@ import pytest
 import uvloop
 
 from laneway.errors import NotAStore, StoreError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.trouble import Refusal
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.errors import Refusal
 from laneway.testing.servers import Server, valkey_server
 from laneway.testing.servers.single import wait_until
 from tests.stores.redis_tools import COUNT, ECHO, is_busy, linked, lua, until

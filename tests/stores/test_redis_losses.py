@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, check_drains
 from tests.stores.redis_behind import Behind
 from tests.stores.test_redis_keys import busy

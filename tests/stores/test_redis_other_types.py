@@ -9,8 +9,8 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun
 from laneway.errors import NotAStore
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.address import Address
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, new_run
 from laneway.testing.servers import Server
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from laneway.errors import BadURL, StoreError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import valkey_server
 from tests.stores.redis_tools import COUNT, ECHO, blocked, is_busy, linked, lua, until, with_parameter
 

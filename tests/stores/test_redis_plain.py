@@ -9,7 +9,8 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.errors import StoreError
-from laneway.stores.redis import RedisStore, packing
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
 from laneway.testing.servers import valkey_server
@@ -62,7 +63,7 @@ async def test_a_batch_leaves_the_same_behind_whichever_way_it_goes(
 ) -> None:
     straight = await contents(f"{redis_url}-straight", clock, BATCHES[name])
 
-    monkeypatch.setattr(packing, "is_plain", lambda new: False)
+    monkeypatch.setattr(encode, "is_plain", lambda new: False)
     around = await contents(f"{redis_url}-around", clock, BATCHES[name])
 
     assert straight == around
@@ -86,7 +87,7 @@ async def test_a_batch_of_which_the_last_is_known_changes_nothing_but_by_the_oth
     batches = [new_run("known")], [*new_runs(2_100, "run"), new_run("known")]  # more than are set in one command
     straight = await contents(f"{redis_url}-straight", clock, *batches)
 
-    monkeypatch.setattr(packing, "is_plain", lambda new: False)
+    monkeypatch.setattr(encode, "is_plain", lambda new: False)
     around = await contents(f"{redis_url}-around", clock, *batches)
 
     assert straight == around
@@ -108,7 +109,7 @@ async def test_it_is_the_same_where_ids_cannot_be_set_unless_they_are_known(cloc
 def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:
     ann = [new_run("a", user="ann"), new_run("b", user="ann")]
 
-    items = packing.batch([*ann, LATER, new_run("c", user="ann"), new_run("d", user="bob")])
+    items = encode.batch([*ann, LATER, new_run("c", user="ann"), new_run("d", user="bob")])
 
     assert [item[0] for item in items] == [
         ["a", "b"],
@@ -121,9 +122,9 @@ def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:
 def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:
     three, twice = (Alike("noop", "main", ids, ["{}"] * len(ids)) for ids in (["a", "b", "c"], ["a", "b", "a"]))
 
-    assert packing.batch(three) == packing.batch(list(three))
-    assert packing.batch(twice) == packing.batch(list(twice))
-    assert packing.batch(three[:0]) == []
+    assert encode.batch(three) == encode.batch(list(three))
+    assert encode.batch(twice) == encode.batch(list(twice))
+    assert encode.batch(three[:0]) == []
 
 
 async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str, clock: FakeClock) -> None:

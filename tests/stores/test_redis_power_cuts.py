@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from laneway.errors import LeaseLost
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, check_invariants, new_runs
 
 

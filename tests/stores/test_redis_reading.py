@@ -7,7 +7,7 @@ from laneway.core.retry import Retry
 from laneway.core.run import RunFilter
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis_behind import Behind
 

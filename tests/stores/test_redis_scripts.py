@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laneway.errors import StoreError
-from laneway.stores.redis.scripts import assembled, script
+from laneway.stores.redis.client.scripts import assembled, script
 from laneway.testing.servers import Server
 from tests.stores.lua_names import code_of, top_level, used
 from tests.stores.redis_tools import linked

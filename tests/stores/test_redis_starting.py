@@ -10,7 +10,7 @@ import pytest
 from laneway.core.policy import Lane
 from laneway.core.run import Claimed, NewRun
 from laneway.core.states import RunState
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run
 from laneway.testing.servers import valkey_server
 from tests.stores.redis_behind import Behind

@@ -12,8 +12,8 @@ import pytest
 import trustme
 
 from laneway.errors import BadURL, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import Server
 from tests.stores.redis_tools import ECHO, linked
 

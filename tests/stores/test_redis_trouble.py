@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.trouble import code_of, refuse_old
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.errors import code_of, refuse_old
 from laneway.testing.servers import valkey_server
 from tests.stores.redis_tools import COUNT, ECHO, linked, lua
 

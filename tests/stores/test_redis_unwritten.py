@@ -18,7 +18,7 @@ from laneway.core.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_invariants, new_run
 from tests.stores.redis_behind import Behind
 

@@ -9,8 +9,8 @@ import pytest
 from laneway.core.policy import Lane, SessionPolicy
 from laneway.core.states import TERMINAL, RunState
 from laneway.errors import NotAStore, StoreTooNew
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.keys import LAYOUT
+from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
 from laneway.testing.jobs import kept_job
 from tests.stores.redis_behind import Behind

@@ -8,7 +8,7 @@
 local acceptance = {}
 local PLAIN = {mode = 'queue', debounce = 0, max_wait = 0}
 
--- Read a submission as wire.py writes it. What most have not stands at its end, and is left out.
+-- Read a submission as codec/encode.py writes it. What most have not stands at its end, and is left out.
 function acceptance.read(wire)
   local new = {
     id = wire[1], task = wire[2], args = wire[3], lane = wire[4], user = wire[5] or nil, session = wire[6] or nil,

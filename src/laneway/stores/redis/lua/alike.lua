@@ -250,7 +250,7 @@ end
 
 -- Starts --------------------------------------------------------------------------------------------------------------
 
--- What the worker gets of runs that are started alike (records.py): what they have in common, and of each what is its
+-- What the worker gets of runs that are started alike (codec/decode.py): what they have in common, and of each what is its
 -- own, but for the result. Few runs of users and sessions share whose they are, so that is each one's own there.
 local SHARED, SHARED_WIDTH, OWN, OWN_WIDTH = '\154', 4, '\149', 9
 

@@ -283,7 +283,7 @@ base.at_end(function()
   end
 end)
 
--- Return the answer to a call that is refused: a word that says why, and facts, all texts; calling.py knows them.
+-- Return the answer to a call that is refused: a word that says why, and facts, all texts; verbs/base.py knows them.
 function base.refusal(word, ...)
   return redis.error_reply('LANEWAY ' .. word .. (select('#', ...) > 0 and ' ' .. cjson.encode({...}) or ''))
 end

@@ -1,5 +1,5 @@
 -- needs: base, ledgers, runs, making, logs, memos, lanes, turns, sessions, shelves, inboxes, circuits, ruling, jobbook, fires, holding
--- Carrying things from one store to another, in the form of movepacking.py: runs as tables by name, whatever their
+-- Carrying things from one store to another, in the form of verbs/move_pack.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
 local carrying = {}

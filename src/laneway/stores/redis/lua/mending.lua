@@ -1,5 +1,5 @@
 -- needs: picture, places, workers, circuits, sessions
--- Setting right where runs are: what checking.py finds wrong, in its words. Counts are set by recounting.lua
+-- Setting right where runs are: what verbs/check.py finds wrong, in its words. Counts are set by recounting.lua
 -- afterwards.
 
 local mending = {spots = {}}  -- {run, shelf, gate}: where each run is then

@@ -1,6 +1,6 @@
 -- needs: base, replies, places, runs, sessions
 -- gives: picture, due_jobs
--- Everything that must agree, as it stands at one moment; checking.py reads it.
+-- Everything that must agree, as it stands at one moment; verbs/check.py reads it.
 
 local function of_lanes(name)
   local parts = {}

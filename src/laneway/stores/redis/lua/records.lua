@@ -1,7 +1,7 @@
 -- needs: base
 -- The records of runs: what is kept of each, as text and as a table. Their ranks are kept by the orders they stand in.
 --
--- Hash `runs`: number -> a packed array in three parts, of what changes together; records.py has the same.
+-- Hash `runs`: number -> a packed array in three parts, of what changes together; codec/decode.py has the same.
 --
 --   its state    state, kind, shelf, fence, attempt, crashes, started_at, ended_at, worker, holder, seq, log, rare
 --   whose it is  task, lane, user, session, priority: never change

@@ -222,7 +222,7 @@ function runs.set_result(run, value)
   end
 end
 
--- Return a run as Python reads it (records.py).
+-- Return a run as Python reads it (codec/decode.py).
 function runs.shown(run)
   local number = base.digits(run.number)
   return {
@@ -232,7 +232,7 @@ function runs.shown(run)
   }
 end
 
--- Return a run as a worker gets it (`claimed` in records.py), packed: most have nothing of what stands at the end.
+-- Return a run as a worker gets it (`claimed` in codec/decode.py), packed: most have nothing of what stands at the end.
 function runs.handed(run)
   local tail = run.tail
   if records.has_no_args(tail) then

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import hiredis
 
-from laneway.stores.redis.forking import let_go
+from laneway.stores.redis.client.forking import let_go
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, times
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from laneway.errors import LanewayError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.reaching import Reach, Unreachable
-from laneway.stores.redis.shore import Shore
-from laneway.stores.redis.trouble import AGAIN, code_of, meant
-from laneway.stores.redis.wire import Broken, Failed, Wire
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.connection import Broken, Failed, Wire
+from laneway.stores.redis.client.errors import AGAIN, code_of, meant
+from laneway.stores.redis.client.loop_connection import Shore
+from laneway.stores.redis.client.topology import Reach, Unreachable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds before a call is repeated
 BREAKS = 3  # how often a call's connection may break where servers take each other's place; elsewhere once

@@ -26,8 +26,8 @@ from laneway.core.sessions import SessionBook
 from laneway.core.shelves import BREAKER, TASK
 from laneway.core.states import TERMINAL, RunState
 from laneway.core.turns import AGAIN, FRESH, LaneBook
-from laneway.stores.redis.books import circuit_of, lane_book, pairs, seat_of, session_book, some, turns_of
-from laneway.stores.redis.records import wait_of
+from laneway.stores.redis.codec.decode import wait_of
+from laneway.stores.redis.codec.decode_counts import circuit_of, lane_book, pairs, seat_of, session_book, some, turns_of
 
 SHELVES = (READY, PARKED, HELD, DUE)
 ENDS = frozenset(state.value for state in TERMINAL)

@@ -12,10 +12,10 @@ from laneway.core.events import Stamped, chunk
 from laneway.core.states import RunState
 from laneway.core.trimming import Chunk, trimmed
 from laneway.errors import UnknownRun
-from laneway.stores.redis.books import pairs
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.checking import look
-from laneway.stores.redis.picture import Picture
+from laneway.stores.redis.codec.decode_counts import pairs
+from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.check import look
+from laneway.stores.redis.verbs.snapshot import Picture
 
 _AT_ONCE = 100  # runs that one script deletes: 5 milliseconds, then others have the server again
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode

@@ -9,10 +9,10 @@ import msgspec
 from laneway.core.jobs.firing import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.redis import jobforms
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.packing import submission
-from laneway.stores.redis.records import receipt
+from laneway.stores.redis.codec import jobs as jobforms
+from laneway.stores.redis.codec.decode import receipt
+from laneway.stores.redis.codec.encode import submission
+from laneway.stores.redis.verbs.base import Calling
 
 _ON = {None: 0, True: 1, False: 2}
 

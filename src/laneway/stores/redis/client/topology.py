@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from laneway.errors import BadURL
-from laneway.stores.redis.address import CLUSTER, SENTINEL, SINGLE, UNIX, Address, Node
-from laneway.stores.redis.wire import Broken, Failed, Wire, packed
+from laneway.stores.redis.client.address import CLUSTER, SENTINEL, SINGLE, UNIX, Address, Node
+from laneway.stores.redis.client.connection import Broken, Failed, Wire, packed
 
 SLOTS = 16384
 NAME = "laneway"

@@ -11,9 +11,9 @@ from laneway.core.liveness import Incarnation
 from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
 from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
-from laneway.stores.redis import packing
-from laneway.stores.redis.calling import Calling, unpack
-from laneway.stores.redis.records import claimed, handed, requests
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec.decode import claimed, handed, requests
+from laneway.stores.redis.verbs.base import Calling, unpack
 
 
 class Working(Calling):
@@ -35,7 +35,7 @@ class Working(Calling):
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
-        return _reply(await self._call("step", *packing.step(step), about=step.incarnation))
+        return _reply(await self._call("step", *encode.step(step), about=step.incarnation))
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""

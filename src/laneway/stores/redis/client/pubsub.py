@@ -2,7 +2,7 @@
 
 Who listens does so on a connection of its own, one for each loop that listens; callbacks are called on that loop, in
 the turn in which the message comes, so nothing stands between the server and who waits. What listens from a thread
-without a loop is heard on the link's own (`beside.py`).
+without a loop is heard on the link's own (`background_loop.py`).
 
 What is published while nobody is connected is lost. So every time a subscription takes effect, the first time too, its
 callbacks are called once: something may have been missed.
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from laneway.errors import LanewayError
-from laneway.stores.redis.beside import Beside
-from laneway.stores.redis.reaching import Reach, Unreachable
-from laneway.stores.redis.wire import Broken, Failed, Wire, packed
+from laneway.stores.redis.client.background_loop import Beside
+from laneway.stores.redis.client.connection import Broken, Failed, Wire, packed
+from laneway.stores.redis.client.topology import Reach, Unreachable
 
 QUIET = 5.0  # seconds without a word after which the server is asked whether it is there
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before connecting again

@@ -27,7 +27,8 @@ from laneway.core.moving.pieces import (
     TurnIn,
 )
 from laneway.core.run import Message, NewRun
-from laneway.stores.redis import jobforms, packing
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec import jobs as jobforms
 
 _NEVER = -1  # how scripts write FOREVER
 
@@ -39,8 +40,8 @@ def packed_piece(piece: Piece) -> list[Any]:
 
 def _lane(piece: LaneIn) -> list[Any]:
     counts = [piece.paused, piece.active, piece.pending, piece.paces, list(piece.counts.items())]
-    said = [_or_false(piece.declared, packing.lane), _or_false(piece.ruled, packing.lane)]
-    return ["lane", piece.lane.name, packing.lane(piece.lane), *said, *counts]
+    said = [_or_false(piece.declared, encode.lane), _or_false(piece.ruled, encode.lane)]
+    return ["lane", piece.lane.name, encode.lane(piece.lane), *said, *counts]
 
 
 def _circuit(piece: CircuitIn) -> list[Any]:
@@ -52,7 +53,7 @@ def _session(piece: SessionIn) -> list[Any]:
     facts = msgspec.structs.asdict(piece)
     del facts["name"]
     facts["unstarted_then"] = facts.pop("unstarted")
-    facts["given"] = packing.rule(piece.given)
+    facts["given"] = encode.rule(piece.given)
     facts["windows"] = [[one.task, _or_false(one.user), one.number, one.until] for one in piece.windows]
     return ["session", piece.name, facts]
 
@@ -79,9 +80,9 @@ def _run(piece: RunIn) -> list[Any]:
     if piece.error is not None:
         facts["error"] = msgspec.json.encode(piece.error).decode()
     if piece.wait is not None:
-        facts["wait"] = _with_false(packing.wait(piece.wait))
+        facts["wait"] = _with_false(encode.wait(piece.wait))
     facts["log"] = [[text, last - first + 1] for first, last, text in chunks(piece.log)]
-    facts["memos"] = [_with_false(packing.memo(memo)) for memo in piece.memos]
+    facts["memos"] = [_with_false(encode.memo(memo)) for memo in piece.memos]
     facts["taken"] = [[_message(taken.message), taken.moved] for taken in piece.taken]
     facts["keys"] = [[_field(key.task, key.user, key.key), key.digest, key.at] for key in piece.keys]
     return ["run", facts | _ties(piece)]
@@ -99,7 +100,7 @@ def _ties(piece: RunIn) -> dict[str, Any]:
         arrival=piece.arrival,
         ties=piece.ties,
     )
-    return packing.beside(new)
+    return encode.beside(new)
 
 
 def _message(message: Message) -> list[Any]:
@@ -135,7 +136,7 @@ _WRITERS: dict[type, Callable[[Any], list[Any]]] = {
     Cap: lambda piece: ["cap", piece.user, piece.lane, piece.cap],
     Paused: lambda piece: ["paused", piece.what, piece.name],
     Disabled: lambda piece: ["disabled", piece.task],
-    SessionRule: lambda piece: ["sessionrule", piece.name, packing.rule(piece.rule)],
+    SessionRule: lambda piece: ["sessionrule", piece.name, encode.rule(piece.rule)],
     CircuitIn: _circuit,
     TurnIn: lambda piece: [
         "turn",

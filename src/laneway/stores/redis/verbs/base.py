@@ -20,10 +20,10 @@ from laneway.errors import (
     WrongState,
 )
 from laneway.ports.clock import Clock
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.scripts import script
-from laneway.stores.redis.trouble import Refusal
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.errors import Refusal
+from laneway.stores.redis.client.scripts import script
 
 _pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.Decoder().decode

@@ -10,9 +10,9 @@ from laneway.core.policy import Lane, Rule
 from laneway.core.run import Run, RunFilter
 from laneway.ports.control import Swept
 from laneway.ports.gates import Held
-from laneway.stores.redis import packing
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.records import run_of
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec.decode import run_of
+from laneway.stores.redis.verbs.base import Calling
 
 
 class Steering(Calling):
@@ -29,7 +29,7 @@ class Steering(Calling):
         changed, last, seen = 0, None, after
         while changed < limit and seen is not False:
             more, newest, seen = await self._call(
-                "cancel_where", call, packing.wanted(wanted), seen, until, limit - changed
+                "cancel_where", call, encode.wanted(wanted), seen, until, limit - changed
             )
             changed, last = changed + more, newest or last
         return Swept(changed, last if changed == limit and limit > 0 else None)
@@ -56,11 +56,11 @@ class Steering(Calling):
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._list(await self._call("declare_lanes", *([lane.name, packing.lane(lane)] for lane in lanes)))
+        await self._list(await self._call("declare_lanes", *([lane.name, encode.lane(lane)] for lane in lanes)))
 
     async def set_lane(self, lane: Lane) -> None:
         """Set a lane; see `LaneStore`."""
-        await self._list(await self._call("set_lane", lane.name, packing.lane(lane)))
+        await self._list(await self._call("set_lane", lane.name, encode.lane(lane)))
 
     async def unset_lane(self, name: str) -> None:
         """Let what is declared of a lane hold again; see `LaneStore`."""
@@ -79,7 +79,7 @@ class Steering(Calling):
 
     async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
-        await self._call("set_session", name, packing.rule(rule), throttled)
+        await self._call("set_session", name, encode.rule(rule), throttled)
 
     async def hold(self, what: Held, name: str, *, held: bool) -> None:
         """Pause or resume a lane, user, session or task; see `GateStore`."""

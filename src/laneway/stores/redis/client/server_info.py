@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from laneway.errors import StoreError
-from laneway.stores.redis.link import Link
-from laneway.stores.redis.trouble import eviction, is_too_old, needed, product_of
+from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.errors import eviction, is_too_old, needed, product_of
 
 NEARLY_FULL = 0.8  # of maxmemory
 UNKNOWN = "could not be read"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from laneway.errors import NotAStore
 from laneway.ports.upkeep import Examination
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.checking import look
-from laneway.stores.redis.facts import ServerFacts, server_facts, warnings, what_is_kept
-from laneway.stores.redis.keys import LAYOUT
-from laneway.stores.redis.picture import Picture
-from laneway.stores.redis.reading import Reading
-from laneway.stores.redis.trouble import refuse_layout
+from laneway.stores.redis.client.errors import refuse_layout
+from laneway.stores.redis.client.server_info import ServerFacts, server_facts, warnings, what_is_kept
+from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.check import look
+from laneway.stores.redis.verbs.reading import Reading
+from laneway.stores.redis.verbs.snapshot import Picture
 
 
 class Examining(Reading, Calling):

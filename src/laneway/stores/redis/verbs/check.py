@@ -35,7 +35,7 @@ from laneway.core.audit import (
 from laneway.core.circuits import holder
 from laneway.core.shelves import gate_of
 from laneway.core.states import RunState
-from laneway.stores.redis.picture import ENDS, SHELVES, Picture, Record, spots, stored
+from laneway.stores.redis.verbs.snapshot import ENDS, SHELVES, Picture, Record, spots, stored
 
 NOWHERE, UNLISTED = "nowhere", "unlisted"
 

@@ -16,9 +16,9 @@ from laneway.core.memos import Ending, Memo, MemoKind, Recall
 from laneway.core.run import Message, MessageKind, Run, RunFilter
 from laneway.core.states import RunState
 from laneway.errors import UnknownRun
-from laneway.stores.redis.books import Present, pairs, some
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.records import run_of, wait_of
+from laneway.stores.redis.codec.decode import run_of, wait_of
+from laneway.stores.redis.codec.decode_counts import Present, pairs, some
+from laneway.stores.redis.verbs.base import Calling
 
 _SCANNED = 1000  # ids that one look at the hash brings, about
 

@@ -2,10 +2,10 @@
 
 Every call of the store may be repeated: it carries ids or a call number, and a repeat changes nothing. So the link
 repeats what a broken connection or a server that is changing roles got in the way of, whole and at once
-(`persisting.py`), and tells the engine only of what lasts. What was sent and not answered is `maybe_done`.
+(`retry.py`), and tells the engine only of what lasts. What was sent and not answered is `maybe_done`.
 
-All who call from one loop share one connection (`wire.py`): what they ask is under way at the same time. A thread that
-cannot wait for its loop calls through a loop on a thread of the link's own (`beside.py`).
+All who call from one loop share one connection (`connection.py`): what they ask is under way at the same time. A thread that
+cannot wait for its loop calls through a loop on a thread of the link's own (`background_loop.py`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from contextlib import suppress
 from typing import Any
 
 from laneway.errors import BadURL, LanewayError, StoreUnavailable
-from laneway.stores.redis.address import Address
-from laneway.stores.redis.beside import Beside
-from laneway.stores.redis.forking import leave_behind, remember
-from laneway.stores.redis.hearing import Hearing
-from laneway.stores.redis.persisting import Persisting, Question, heeds
-from laneway.stores.redis.reaching import Reach
-from laneway.stores.redis.scripts import Library, Script
-from laneway.stores.redis.shore import Shore
-from laneway.stores.redis.trouble import Refusal, eviction, has_functions, meant, refuse_old
-from laneway.stores.redis.wire import Broken, Failed, Part, Wire, packed
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.background_loop import Beside
+from laneway.stores.redis.client.connection import Broken, Failed, Part, Wire, packed
+from laneway.stores.redis.client.errors import Refusal, eviction, has_functions, meant, refuse_old
+from laneway.stores.redis.client.forking import leave_behind, remember
+from laneway.stores.redis.client.loop_connection import Shore
+from laneway.stores.redis.client.pubsub import Hearing
+from laneway.stores.redis.client.retry import Persisting, Question, heeds
+from laneway.stores.redis.client.scripts import Library, Script
+from laneway.stores.redis.client.topology import Reach
 
 log = logging.getLogger("laneway.redis")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from laneway.stores.redis.beside import CLOSED
-from laneway.stores.redis.reaching import Reach, Unreachable
-from laneway.stores.redis.wire import Wire
+from laneway.stores.redis.client.background_loop import CLOSED
+from laneway.stores.redis.client.connection import Wire
+from laneway.stores.redis.client.topology import Reach, Unreachable
 
 
 class Shore:

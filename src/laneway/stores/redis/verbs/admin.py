@@ -18,7 +18,8 @@ from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
-from laneway.stores.redis.books import (
+from laneway.stores.redis.codec.decode import standing_of, wait_of
+from laneway.stores.redis.codec.decode_counts import (
     circuit_of,
     idle_book,
     lane_book,
@@ -31,8 +32,7 @@ from laneway.stores.redis.books import (
     turns_of,
     until_of,
 )
-from laneway.stores.redis.calling import Calling
-from laneway.stores.redis.records import standing_of, wait_of
+from laneway.stores.redis.verbs.base import Calling
 
 
 class Explaining(Calling):

@@ -11,11 +11,11 @@ from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
 from laneway.core.moving.standing import Moving, in_words
 from laneway.core.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
-from laneway.stores.redis import packing
-from laneway.stores.redis.keys import LAYOUT
-from laneway.stores.redis.movepacking import Packing
-from laneway.stores.redis.moveunpacking import packed_piece
-from laneway.stores.redis.records import standing_of, stands
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec.decode import standing_of, stands
+from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.verbs.move_pack import Packing
+from laneway.stores.redis.verbs.move_unpack import packed_piece
 
 _AT_ONCE = 100  # pieces that one script takes in: some milliseconds, then others have the server again
 
@@ -87,4 +87,4 @@ class Moves(Packing):
 
 def lanes_packed() -> list[list[Any]]:
     """Return the default lanes, as scripts take them."""
-    return [[lane.name, packing.lane(lane)] for lane in DEFAULT_LANES]
+    return [[lane.name, encode.lane(lane)] for lane in DEFAULT_LANES]

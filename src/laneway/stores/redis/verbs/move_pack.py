@@ -39,10 +39,19 @@ from laneway.core.run import Failure, Ties
 from laneway.core.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.jobs import JobFilter
-from laneway.stores.redis.books import circuit_of, lane_book, lane_of, pairs, rule_of, session_book, some, turns_of
-from laneway.stores.redis.jobs import Jobs
-from laneway.stores.redis.reading import key_of, memo_of, message_of
-from laneway.stores.redis.records import wait_of
+from laneway.stores.redis.codec.decode import wait_of
+from laneway.stores.redis.codec.decode_counts import (
+    circuit_of,
+    lane_book,
+    lane_of,
+    pairs,
+    rule_of,
+    session_book,
+    some,
+    turns_of,
+)
+from laneway.stores.redis.verbs.jobs import Jobs
+from laneway.stores.redis.verbs.reading import key_of, memo_of, message_of
 
 _ties = msgspec.json.Decoder(Ties).decode
 _failure = msgspec.json.Decoder(Failure).decode

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
-from laneway.stores.redis.address import CLUSTER, Address
-from laneway.stores.redis.keys import LAYOUT
+from laneway.stores.redis.client.address import CLUSTER, Address
+from laneway.stores.redis.codec.keys import LAYOUT
 
 REFUSAL = "LANEWAY "
 OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}

@@ -25,7 +25,7 @@ from importlib.resources.abc import Traversable
 
 from laneway.errors import StoreError
 
-_LUA = files(__package__).joinpath("lua")
+_LUA = files("laneway.stores.redis").joinpath("lua")
 _HEAD = re.compile(r"-- (needs|gives):(.*)")
 _LINE = re.compile(r"user_(?:script|function): ?(\d+)")
 
