@@ -70,11 +70,11 @@ async def test_only_what_a_file_gives_is_seen_by_others(tmp_path: Path, redis_ur
 
 def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
     # Lua tells only when such a line is executed.
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(str(LUA)).glob("*.lua")}
-    texts |= {f"verbs/{path.stem}": path.read_text(encoding="utf-8") for path in VERBS}
+    paths = Path(str(LUA)).rglob("*.lua")
+    texts = {path.relative_to(str(LUA)).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in paths}
     codes = {name: code_of(text) for name, text in texts.items()}
     given = {name: set(re.findall(r"\w+", found[1])) for name, text in texts.items() if (found := GIVES.search(text))}
-    kept = {name: top_level(code) - given.get(name, {name}) for name, code in codes.items()}
+    kept = {name: top_level(code) - given.get(name, {name.rpartition("/")[2]}) for name, code in codes.items()}
 
     wrong = [
         f"{user} uses {name} of {owner}"
@@ -84,14 +84,13 @@ def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
     ]
 
     assert wrong == []
-    assert kept["flow"] >= {"enter", "enter_lane"}, "the files are read"
+    assert kept["rules/flow"] >= {"enter", "enter_lane"}, "the files are read"
 
 
 def _needed(name: str, texts: dict[str, str]) -> set[str]:
     needed, asked = set[str](), [name]
     while asked:
-        found = NEEDS.search(texts[asked.pop()])
-        named = set(re.findall(r"\w+", found[1])) if found else set()
+        named = {name for line in NEEDS.findall(texts[asked.pop()]) for name in re.findall(r"[\w/]+", line)}
         asked += named - needed
         needed |= named
     return needed

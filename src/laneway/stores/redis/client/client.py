@@ -4,8 +4,8 @@ Every call of the store may be repeated: it carries ids or a call number, and a 
 repeats what a broken connection or a server that is changing roles got in the way of, whole and at once
 (`retry.py`), and tells the engine only of what lasts. What was sent and not answered is `maybe_done`.
 
-All who call from one loop share one connection (`connection.py`): what they ask is under way at the same time. A thread that
-cannot wait for its loop calls through a loop on a thread of the link's own (`background_loop.py`).
+All who call from one loop share one connection (`connection.py`): what they ask is under way at the same time. A thread
+that cannot wait for its loop calls through a loop on a thread of the link's own (`background_loop.py`).
 """
 
 from __future__ import annotations

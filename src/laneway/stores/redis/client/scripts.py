@@ -1,16 +1,16 @@
 """The store's scripts: Lua in files, put together by what they need.
 
-A file of `lua/` may begin with lines `-- needs: name, folder/name`, names without `.lua`, and `-- gives: one, two`,
-what others may use of its locals; if it does not say, that is the one that has its name. A script is `frame.lua`, then
-all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are sent as they are: the
-server keeps them, so fewer bytes would save nothing, and its errors name lines.
+A file of `lua/` may begin with lines `-- needs: folder/name, folder/name`, names without `.lua`, and one `-- gives: one,
+two`, what others may use of its locals; if it does not say, that is the one that has its name. A script is
+`runtime/frame.lua`, then all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are
+sent as they are: the server keeps them, so fewer bytes would save nothing, and its errors name lines.
 
 Each file between those two stands in a function of its own. Lua makes all functions of a script anew for every call,
 and for each local of the script's that one of them uses it looks through all that any of them uses; for what stands
 outside of the function around it, it does not.
 
 The scripts that are called all the time are a library of functions as well, which a server of Redis 7 or newer makes
-once. That is all the difference: `begin` in `frame.lua` makes it forget the call before.
+once. That is all the difference: `begin` in `runtime/frame.lua` makes it forget the call before.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _HEAD = re.compile(r"-- (needs|gives):(.*)")
 _LINE = re.compile(r"user_(?:script|function): ?(\d+)")
 
 
-FRAME = "frame"
+FRAME = "runtime/frame"
 BIND, BEGIN = "bind()\n", "begin(KEYS, ARGV)\n"
 # What is called all the time, and what of it may be written when the server's memory is full.
 HOT = {"submit": "", "step": "'allow-oom'", "renew": "'allow-oom'"}
 
-# What a move may forbid (`gate` in frame.lua): what brings something new, what changes anything, and what finds nothing
-# to do then. The other verbs read, or look after that themselves.
+# What a move may forbid (`gate` in runtime/frame.lua): what brings something new, what changes anything, and what finds
+# nothing to do then. The other verbs read, or look after that themselves.
 GATED = {
     **dict.fromkeys(("submit", "fire"), "local refused = gate(true) if refused then return refused end "),
     **dict.fromkeys(
@@ -83,7 +83,7 @@ class Script:
         return f"{self.library.name}_{self.name}" if self.library else ""
 
     def place(self, error: str) -> str:
-        """Return `flow.lua:12` for the first line that the server's error names, or nothing."""
+        """Return `rules/flow.lua:12` for the first line that the server's error names, or nothing."""
         found = _LINE.search(error)
         if found is None:
             return ""

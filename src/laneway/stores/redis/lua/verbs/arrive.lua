@@ -1,4 +1,4 @@
--- needs: moving
+-- needs: admin/moving
 -- Be the target of a move: {move, place}. Return how the store stands then. One that is to be emptied first says so.
 
 local move, place = unpack(unpacked(ARGV[2]), 1, 2)

@@ -1,4 +1,4 @@
--- needs: base
+-- needs: runtime/base
 -- Delete some of what the store has, but for its part in a move: {cursor}. Return the next cursor; after "0" nothing is
 -- left, and a target is ready to be filled.
 

@@ -1,4 +1,4 @@
--- needs: leases, acceptance, waking
+-- needs: rules/leases, rules/acceptance, rules/waking
 -- Take over from the dead: {incarnation, gone, limit}. Returns {numbers of the lapsed, lapsed, more}.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: moving, waking
+-- needs: admin/moving, rules/waking
 -- Have no part in a move any more: {move}. Returns "no" if the store has none that can be undone; "empty" if it is a
 -- target, which then belongs to nobody's move, is to be emptied, and has to be told once more with true behind; who was
 -- interrupted in that begins again.

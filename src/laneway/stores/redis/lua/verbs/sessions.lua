@@ -1,4 +1,4 @@
--- needs: base, replies, runs, sessions
+-- needs: runtime/base, runtime/replies, state/runs, state/sessions
 -- Return what is kept of these sessions: each one's book, what an operator set of it, and whether it is paused.
 local rows = {}
 for i, name in ipairs(unpacked(ARGV[2])[1]) do

@@ -1,4 +1,4 @@
--- needs: leases, stepping, lending, waking, moving
+-- needs: rules/leases, rules/stepping, fast/lending, rules/waking, admin/moving
 -- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns {numbers of
 -- the claimed as one text, claimed in groups (replies.lua), refused, due_in, more, now, requests, fires_in, moved}.
 

@@ -1,4 +1,4 @@
--- needs: acceptance, making, plain, waking, takingback
+-- needs: rules/acceptance, state/making, fast/plain, rules/waking, fast/takingback
 -- Accept a batch of submissions, each as acceptance.lua reads it, or stretches of them (plain.lua). Returns their
 -- receipts, or, if all of them are stretches that went straight in, by stretch how many runs were before its first.
 

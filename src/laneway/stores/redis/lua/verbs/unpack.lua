@@ -1,4 +1,4 @@
--- needs: moving, carrying
+-- needs: admin/moving, admin/carrying
 -- Take in pieces that another store had: {move, mark, pieces}; a mark that is false leaves what is remembered. Return
 -- whether the store is the target of this move.
 

@@ -1,4 +1,5 @@
--- needs: base, replies, runs, sessions, lanes, shelves, circuits, present, parked, moving
+-- needs: runtime/base, runtime/replies, state/runs, state/sessions, state/lanes, rules/shelves, rules/circuits
+-- needs: admin/present, admin/parked, admin/moving
 -- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
 
 local id = unpacked(ARGV[2])[1]
