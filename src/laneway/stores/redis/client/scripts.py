@@ -1,9 +1,9 @@
 """The store's scripts: Lua in files, put together by what they need.
 
-A file of `lua/` may begin with lines `-- needs: folder/name, folder/name`, names without `.lua`, and one `-- gives: one,
-two`, what others may use of its locals; if it does not say, that is the one that has its name. A script is
-`runtime/frame.lua`, then all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are
-sent as they are: the server keeps them, so fewer bytes would save nothing, and its errors name lines.
+A file of `lua/` may begin with lines `-- needs: folder/name, folder/name` (without `.lua`) and one line `-- gives: one,
+two`: which of its locals others may use; the one that has its name if it does not say. A script is `runtime/frame.lua`,
+then all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are sent as they are: the
+server keeps them, so fewer bytes would save nothing, and its errors name lines.
 
 Each file between those two stands in a function of its own. Lua makes all functions of a script anew for every call,
 and for each local of the script's that one of them uses it looks through all that any of them uses; for what stands

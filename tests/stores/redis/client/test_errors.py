@@ -11,7 +11,7 @@ from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.client.client import Link
 from laneway.stores.redis.client.errors import code_of, refuse_old
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_tools import COUNT, ECHO, linked, lua
+from tests.stores.redis.tools import COUNT, ECHO, linked, lua
 
 ADDRESS = Address.parse("redis://ann:secret@host:7000/0?namespace=shop")
 

@@ -14,8 +14,8 @@ from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_behind import Behind
-from tests.stores.redis_tools import linked
+from tests.stores.redis.behind import Behind
+from tests.stores.redis.tools import linked
 
 MAIN = Lane("main", limit=3, per_user=1)
 LATER = new_run("later", delay=60)

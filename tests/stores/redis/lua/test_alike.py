@@ -11,7 +11,7 @@ from laneway.errors import StoreError
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 
 MAIN = Lane("main", limit=4, per_user=2)
 WIDE = Lane("main", limit=20, per_user=2)  # in which users are at their caps, and others of theirs are parked

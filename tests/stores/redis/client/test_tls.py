@@ -15,7 +15,7 @@ from laneway.errors import BadURL, StoreUnavailable
 from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import Server
-from tests.stores.redis_tools import ECHO, linked
+from tests.stores.redis.tools import ECHO, linked
 
 
 @pytest.fixture(scope="module")

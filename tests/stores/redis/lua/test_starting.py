@@ -13,7 +13,7 @@ from laneway.core.states import RunState
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 from tests.stores.test_lending import Told
 
 READS = {

@@ -17,7 +17,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, new_run, new_runs
 from laneway.testing.jobs import fire_due, kept_job
 from laneway.testing.leaving import child_of
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 
 DAY = 24 * 3600
 FRAGILE = TaskPolicy(retry=Retry(attempts=1), breaker=Breaker(1, open_for=60))

@@ -9,7 +9,7 @@ from laneway.core.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 
 
 @pytest.fixture

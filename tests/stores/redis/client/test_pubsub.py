@@ -14,7 +14,7 @@ from laneway.stores.redis.client.client import Link
 from laneway.stores.redis.client.pubsub import Hearing
 from laneway.stores.redis.client.topology import Reach
 from laneway.testing.servers import Server, valkey_server
-from tests.stores.redis_tools import linked
+from tests.stores.redis.tools import linked
 
 CHANNEL = "laneway:{default}:said"
 

@@ -20,7 +20,7 @@ from laneway.stores.redis.client.client import Link
 from laneway.stores.redis.client.errors import Refusal
 from laneway.testing.servers import Server, valkey_server
 from laneway.testing.servers.single import wait_until
-from tests.stores.redis_tools import COUNT, ECHO, is_busy, linked, lua, until
+from tests.stores.redis.tools import COUNT, ECHO, is_busy, linked, lua, until
 
 WRITE = lua("return redis.call('SET', KEYS[1] .. ':x', ARGV[1])")
 

@@ -13,7 +13,7 @@ from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_drains, check_invariants, new_run, new_runs
 from laneway.testing.jobs import kept_job
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 
 Damage = Callable[[Behind], Awaitable[Any]]
 

@@ -12,7 +12,7 @@ from laneway.errors import BadURL, StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_tools import COUNT, ECHO, blocked, is_busy, linked, lua, until, with_parameter
+from tests.stores.redis.tools import COUNT, ECHO, blocked, is_busy, linked, lua, until, with_parameter
 
 WRITE = lua("return redis.call('SET', KEYS[1] .. ':x', ARGV[1])")
 

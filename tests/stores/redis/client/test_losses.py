@@ -6,8 +6,8 @@ import pytest
 
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, check_drains
-from tests.stores.redis_behind import Behind
-from tests.stores.test_redis_keys import busy
+from tests.stores.redis.behind import Behind
+from tests.stores.redis.codec.test_keys import busy
 
 # What cannot be told from anything else: what was accepted, said, and set, and who is there.
 TOLD_ONCE = frozenset(

@@ -30,7 +30,7 @@ from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import error
 from laneway.testing.jobs import HOUR, all_fires, all_jobs, decided, fire_due, job_of, kept_job, new_job, standing
 from laneway.testing.servers import Server, valkey_server
-from tests.stores.redis_tools import linked, lua
+from tests.stores.redis.tools import linked, lua
 
 MINUTE = 60
 ONCE = TaskPolicy(retry=Retry(attempts=1))

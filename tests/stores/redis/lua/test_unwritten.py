@@ -20,7 +20,7 @@ from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, all_runs, check_invariants, new_run
-from tests.stores.redis_behind import Behind
+from tests.stores.redis.behind import Behind
 
 LANE = Lane("main", limit=8, per_user=2)
 ROOM, STEPS = 8, 9

@@ -11,8 +11,8 @@ import pytest
 from laneway.errors import StoreError
 from laneway.stores.redis.client.scripts import assembled, script
 from laneway.testing.servers import Server
-from tests.stores.lua_names import code_of, top_level, used
-from tests.stores.redis_tools import linked
+from tests.stores.redis.lua_names import code_of, top_level, used
+from tests.stores.redis.tools import linked
 
 LUA = files("laneway.stores.redis").joinpath("lua")
 VERBS = sorted(Path(str(LUA), "verbs").glob("*.lua"))

@@ -9,7 +9,7 @@ import pytest
 
 from laneway.stores.redis.client.server_info import ServerFacts, server_facts, warnings, what_is_kept
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_tools import linked
+from tests.stores.redis.tools import linked
 
 FINE = ServerFacts(
     product="Valkey",

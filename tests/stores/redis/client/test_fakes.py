@@ -14,7 +14,7 @@ from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.client.client import Link
 from laneway.testing.servers import valkey_server
-from tests.stores.redis_tools import linked
+from tests.stores.redis.tools import linked
 
 Answer = Callable[[bytes], bytes | None]  # to a command; None: the server behind answers
 OLD = b"# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
