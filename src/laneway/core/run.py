@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Protocol, overload
 
 import msgspec
@@ -104,6 +105,11 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Tell whether it is to be due some time after its acceptance."""
         return self.delay > 0 or self.due_at is not None
 
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether every optional field equals its default: it is an id, a task, arguments and a lane."""
+        return _options_of(self) == _DEFAULTS
+
 
 class Alike(Sequence[NewRun]):
     """Submissions of one task to one lane that have ids and arguments and nothing else, in columns.
@@ -153,6 +159,12 @@ class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     then: tuple[NewRun, ...] = ()
     on_failure: tuple[NewRun, ...] = ()
     job: JobTie | None = None
+
+
+# Derived from the fields, so that a field added later makes a run that sets it special everywhere.
+_OPTIONAL = [field for field in msgspec.structs.fields(NewRun) if not field.required]
+_DEFAULTS = tuple(field.default for field in _OPTIONAL)
+_options_of = attrgetter(*(field.name for field in _OPTIONAL))
 
 
 class MessageKind(StrEnum):

@@ -27,7 +27,10 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
     async def open(self) -> None:
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
-        refuse_layout(await self._call("open", LAYOUT, lanes_packed()), self._address.shown)
+        layout = await self._call("open", LAYOUT, lanes_packed())
+        refuse_layout(layout, self._address.shown)
+        if layout < LAYOUT:
+            await self._call("migrate")
         await self._make_functions()
 
     async def close(self) -> None:

@@ -13,7 +13,6 @@ from laneway.stores.redis.codec import encode
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
-from laneway.testing.servers import valkey_server
 from tests.stores.redis.behind import Behind
 from tests.stores.redis.tools import linked
 
@@ -30,7 +29,8 @@ BATCHES: dict[str, Sequence[NewRun]] = {
         new_run("d", user="ann"),
         new_run("with another length of its id"),
     ],
-    "over a thousand": new_runs(1_100, "run", user="ann"),
+    "over a thousand": new_runs(1_100, "run"),
+    "with long arguments": [new_run("a", args={"much": "x" * 2000}), new_run("b")],
     "the same twice": [new_run("a"), new_run("b"), new_run("a")],
     "of a lane that is not there": [new_run("a", lane="nowhere")],
 }
@@ -63,7 +63,7 @@ async def test_a_batch_leaves_the_same_behind_whichever_way_it_goes(
 ) -> None:
     straight = await contents(f"{redis_url}-straight", clock, BATCHES[name])
 
-    monkeypatch.setattr(encode, "is_plain", lambda new: False)
+    monkeypatch.setattr(encode, "batch", lambda news: [encode.submission(new) for new in news])
     around = await contents(f"{redis_url}-around", clock, BATCHES[name])
 
     assert straight == around
@@ -87,36 +87,22 @@ async def test_a_batch_of_which_the_last_is_known_changes_nothing_but_by_the_oth
     batches = [new_run("known")], [*new_runs(2_100, "run"), new_run("known")]  # more than are set in one command
     straight = await contents(f"{redis_url}-straight", clock, *batches)
 
-    monkeypatch.setattr(encode, "is_plain", lambda new: False)
+    monkeypatch.setattr(encode, "batch", lambda news: [encode.submission(new) for new in news])
     around = await contents(f"{redis_url}-around", clock, *batches)
 
     assert straight == around
 
 
-async def test_it_is_the_same_where_ids_cannot_be_set_unless_they_are_known(clock: FakeClock) -> None:
-    batches = new_runs(70, "run"), [*new_runs(3, "more"), new_run("run-00000")]
-    found = []
-    for is_forbidden in (False, True):
-        with valkey_server() as server:
-            knows = server.command("COMMAND", "INFO", "hsetex") != [None]
-            words = ["+@all", "-hsetex"] if is_forbidden and knows else ["+@all"]
-            server.command("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", *words)
-            found.append(await contents(f"redis://ann:pw@127.0.0.1:{server.port}/0?namespace=plain", clock, *batches))
-
-    assert found[0] == found[1]
-
-
 def test_neighbours_that_differ_in_id_and_arguments_only_go_together() -> None:
-    ann = [new_run("a", user="ann"), new_run("b", user="ann")]
+    items = encode.batch([new_run("a"), new_run("b"), LATER, new_run("c"), new_run("d", lane="background")])
 
-    items = encode.batch([*ann, LATER, new_run("c", user="ann"), new_run("d", user="bob")])
+    assert [item[0] for item in items] == [["a", "b"], "later", ["c"], ["d"]]
 
-    assert [item[0] for item in items] == [
-        ["a", "b"],
-        "later",
-        ["c"],
-        ["d"],
-    ]
+
+def test_submissions_that_are_not_plain_go_alone() -> None:
+    items = encode.batch([new_run("a", user="ann"), new_run("b", user="ann"), new_run("c", priority=1)])
+
+    assert [item[0] for item in items] == ["a", "b", "c"]
 
 
 def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:

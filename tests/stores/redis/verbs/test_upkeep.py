@@ -39,7 +39,6 @@ async def busy(store: RedisStore, clock: FakeClock) -> Hand:
     running = await hand.claim(6)
     await hand.fail(running[0])
     await store.submit(new_runs(2, "bob", user="bob", priority=3))
-    # More than stand in the book of a session: the others are in a set.
     await store.submit([new_run("paused"), *new_runs(15, "talk", session="talk", policy=SessionPolicy(cap=100))])
     await store.pause("call", "paused")
     await kept_job(store, clock.now())
@@ -87,12 +86,12 @@ COUNTS: dict[str, tuple[Damage, str]] = {
     "lane pending": (of_lane("main", 7, 0), "lane main: pending is 0"),
     "pace ready": (of_lane("main", 8, [[3, 0, 0]]), "priority 3: ready is 0"),
     "no paces": (of_lane("main", 8, []), "ready is 0"),
-    "no turns": (of_seat("main", "bob", 4, []), "bob in lane main, priority 3: waiting is 0, counted are 2"),
+    "no turns": (of_seat("main", "bob", 3, []), "bob in lane main, priority 3: waiting is 0, counted are 2"),
     "no seats": (gone("seats:background"), "ann in lane background"),
     "session admitted": (of_session(0, []), "session chat: admitted is 0"),
     "session held": (of_session(2, 9), "session chat: held is 9"),
     "session unstarted": (of_session(1, 3), "session chat: unstarted is 1, counted are 0"),
-    "session outside": (of_session(9, [1, 2]), "session chat: outside is 2"),
+    "session outside": (of_session(6, [1, 2]), "session chat: outside is 2"),
     "no sessions": (gone("sessions"), "session chat: admitted is 0"),
     "no aside": (gone("aside:main"), "task other in lane main: runs is 0, counted are 1"),
     "no states": (gone("states"), "the store: pending is 0, counted are"),
@@ -109,8 +108,7 @@ PLACES: dict[str, tuple[Damage, str]] = {
     "no ready": (gone("ready:main"), "it is pending, but in no place"),
     "no due": (gone("due"), "run later: it is pending, but in no place"),
     "no held": (gone("held:talk"), "it is pending, but in no place"),
-    "no heads": (of_session(7, ""), "it is pending, but in no place"),
-    "no line": (of_seat("background", "ann", 3, False), "it is pending, but in no place"),
+    "no parked of a user": (gone("parked:10:background:user:ann"), "it is pending, but in no place"),
     "no parked": (gone("parked:4:main:task:other"), "run unknown: it is pending, but in no place"),
     "due twice": (moved("bob-00000", "due"), "run bob-00000: it is in several places"),
     "due and running": (moved("chat-00001", "due"), "run chat-00001: it is in several places"),

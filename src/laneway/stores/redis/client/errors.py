@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
 from laneway.stores.redis.client.address import CLUSTER, Address
-from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 
 REFUSAL = "LANEWAY "
 OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}
@@ -27,10 +27,10 @@ class Refusal(Exception):
 
 
 def refuse_layout(layout: int, where: str) -> None:
-    """Raise StoreTooNew or NotAStore for a store in another layout than this laneway's."""
+    """Raise StoreTooNew or NotAStore for a store whose layout this laneway can neither use nor migrate."""
     if layout > LAYOUT:
         raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
-    if layout < LAYOUT:
+    if layout < OLDEST_LAYOUT:
         # Nothing that was released has written it, so nothing reads it.
         raise NotAStore(
             f"{where} is written in layout {layout}, by a laneway from before its first release;"

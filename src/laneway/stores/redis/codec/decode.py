@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
@@ -34,7 +34,7 @@ def receipt(packed: list[Any]) -> Receipt:
 
 
 def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
-    """Return the receipts of a batch; the answer has them, or of stretches that went straight in their first places."""
+    """Return the receipts of a batch; the answer has them, or of groups that went straight in their first places."""
     if not answer or type(answer[0]) is not int:
         return [receipt(packed) for packed in answer]
     found: list[Receipt] = []
@@ -118,44 +118,6 @@ def claimed(number: int, packed: list[Any]) -> Claimed:
         run.state, run.prepared = state or None, prepared or None
         run.ties = _ties(ties) if ties else None
     return run
-
-
-_SHARED, _OWN = 10, 5  # how many values a group has; a run that stands alone has more
-
-
-def handed(numbers: list[int], groups: list[list[Any]]) -> list[Claimed]:
-    """Return what a worker is handed, in groups (`replies.lua`): of runs that are alike, what they have in common once.
-
-    Behind it stand values of their own, one run's after the other's: whose each is if that is not common, then id, when
-    it was accepted, when it is due, arguments.
-    """
-    found: list[Claimed] = []
-    for group in groups:
-        if len(group) == _SHARED:
-            task, lane, user, session, priority, *lease, own = group
-            whose = [repeat(value) for value in (lane, user or None, session or None, priority)]
-            found += _alike(numbers[len(found) :], own[::4], repeat(task), own[3::4], lease, whose)
-        elif len(group) == _OWN:
-            *lease, own = group
-            users, sessions = ([name or None for name in own[at::9]] for at in (2, 3))
-            names = own[1::9], users, sessions, own[4::9]
-            found += _alike(numbers[len(found) :], own[5::9], own[::9], own[8::9], lease, names)
-        else:
-            found.append(claimed(numbers[len(found)], group))
-    return found
-
-
-def _alike(
-    numbers: Iterable[int],
-    ids: Iterable[str],
-    tasks: Iterable[str],
-    args: Iterable[str],
-    lease: list[Any],
-    whose: Iterable[Iterable[Any]],
-) -> Iterator[Claimed]:
-    # The shortest of them ends it: these numbers are those of all that come behind, too.
-    fence, attempt, crashes, worker = map(repeat, lease)
-    return map(Claimed, numbers, ids, tasks, args, fence, attempt, crashes, *whose, worker)
 
 
 def requests(packed: list[list[Any]]) -> list[Requested]:

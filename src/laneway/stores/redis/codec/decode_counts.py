@@ -52,10 +52,10 @@ def seat_of(packed: Sequence[Any]) -> Seat:
 def turns_of(packed: Sequence[Any]) -> list[tuple[int, Turn]]:
     """Return the turns of the user whose seat this is, with their priorities, for which somebody waits.
 
-    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, False, (5, 17, 2, 7, 3, 0)))]
+    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, (5, 17, 2, 7, 3, 0)))]
     [(5, 17, 2)]
     """
-    flat = packed[4] or ()  # an empty list of Lua's is packed as an empty table
+    flat = packed[3] or ()  # an empty list of Lua's is packed as an empty table
     rows = zip(*[iter(flat)] * 3, strict=True)
     return [(priority, Turn(last, waiting)) for priority, last, waiting in rows if waiting]
 
@@ -67,10 +67,9 @@ def rule_of(packed: Any) -> Rule:
 
 def session_book(packed: Sequence[Any]) -> SessionBook:
     """Return the book of a session that is not idle."""
-    admitted, unstarted, held, _, back, joined, front, *_ = packed
+    admitted, unstarted, held, back, joined, front, *_ = packed
     book = SessionBook(admitted, unstarted, held, back, joined, front)
-    # Behind these stand the first that it holds, which holding.lua reads, and whose they are.
-    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[9:17]
+    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[6:14]
     book.windows = [Window(task, some(user), number, until) for task, user, number, until in windows]
     book.given, book.ruled = rule_of(given), rule_of(ruled)
     book.judge()

@@ -6,7 +6,6 @@ What most have not is left out or stands in a table of its own at the end (`more
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -24,7 +23,6 @@ from laneway.core.states import Move
 from laneway.core.step import Result, Saved, Step
 
 _encode = msgspec.json.Encoder().encode
-_id = attrgetter("id")
 _SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it
 
 
@@ -34,38 +32,25 @@ def _text(value: object) -> str:
 
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
-    """Return submissions as `verbs/submit.lua` takes them: neighbours that could go straight in are put together."""
+    """Return submissions as `verbs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
     if isinstance(news, Alike) and len(set(news.ids)) == len(news) > 0:
-        return [[news.ids, news.args, news.task, news.lane, None, 0]]
-    ids, args = list(map(_id, news)), list[str]()
-    is_single = len(set(ids)) < len(ids)  # one that comes twice must find itself
+        return [[news.ids, news.args, news.task, news.lane]]
+    is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
+    ids, args = list[str](), list[str]()
     items: list[list[Any]] = []
-    task = lane = user = priority = None
+    task = lane = None  # those of the newest group
     for new in news:
-        if is_single or not is_plain(new):
+        if is_single or not new.is_plain:
             task = None
             items.append(submission(new))
             continue
-        if new.task != task or new.lane != lane or new.user != user or new.priority != priority:
-            task, lane, user, priority = new.task, new.lane, new.user, new.priority
+        if new.task != task or new.lane != lane:
+            task, lane = new.task, new.lane
             ids, args = [], []
-            items.append([ids, args, task, lane, user, priority])
+            items.append([ids, args, task, lane])
         ids.append(new.id)
         args.append(new.args)
     return items
-
-
-def is_plain(new: NewRun) -> bool:
-    """Tell whether the submission asks for nothing but to be run."""
-    return (
-        new.session is None
-        and new.key is None
-        and not new.delay
-        and new.ties is None
-        and new.due_at is None
-        and new.retry_of is None
-        and not new.inside
-    )
 
 
 def submission(new: NewRun) -> list[Any]:

@@ -15,7 +15,8 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-LAYOUT = 5  # the numbered form of all this
+LAYOUT = 6  # the numbered form of all this
+OLDEST_LAYOUT = 5  # that `verbs/migrate.lua` brings to it
 
 
 class Goes(StrEnum):
@@ -45,11 +46,14 @@ KEYS = (
     # The store
     Key("meta", "hash", "verbs/open", _NEVER, "layout, and when the store was made"),
     Key(
-        "moving",
+        "move",
         "hash",
         "admin/moving",
         _SETTLED,
         "the part in a move: phase, its id, the other store, how far it came",
+    ),
+    Key(
+        "moving", "hash", "verbs/migrate", _NEVER, "what a laneway of an older layout is told: that the store has moved"
     ),
     Key(
         "counters",
@@ -91,9 +95,9 @@ KEYS = (
     Key(
         "held:<session>",
         "zset",
-        "rules/holding",
+        "rules/shelves",
         _SETTLED,
-        "runs that wait to be admitted, by place, with their priorities; the first: in `sessions`",
+        "runs that wait to be admitted, by place",
     ),
     Key(
         "later:<session>",
@@ -124,10 +128,10 @@ KEYS = (
     Key("ruled", "hash", "rules/ruling", _SETTLED, "lane -> what an operator set of it, packed"),
     Key("counts:<lane>", "hash", "rules/acceptance", _NEVER, "what became of submissions and runs -> how often"),
     Key("working", "set", "state/lanes", _SETTLED, "lanes that have something in the ready order"),
-    Key("seats:<lane>", "hash", "state/lanes", _SETTLED, "user -> counts, the first that are parked, turns, packed"),
+    Key("seats:<lane>", "hash", "state/lanes", _SETTLED, "user -> counts and turns, packed"),
     Key("caps:<lane>", "hash", "state/lanes", _SETTLED, "user -> cap that holds; 0 while the user is paused"),
     Key("set_caps", "hash", "rules/ruling", _SETTLED, "lane and user -> cap that an operator set"),
-    Key("sessions", "hash", "state/rosters", _SETTLED, "session -> its book, packed"),
+    Key("sessions", "hash", "state/sessions", _SETTLED, "session -> its book, packed"),
     Key("session_rules", "hash", "rules/ruling", _SETTLED, "session -> what an operator set of it, packed"),
     Key("paused_sessions", "set", "rules/ruling", _SETTLED, "sessions that are paused"),
     Key("paused_users", "set", "rules/ruling", _SETTLED, "users who are paused"),

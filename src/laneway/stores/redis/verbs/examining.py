@@ -31,7 +31,7 @@ class Examining(Reading, Calling):
             kept=what_is_kept(facts),
             warnings=warnings(facts),
             sizes=_sizes(facts),
-            findings=look(Picture(await self._call("check"))) if deep else None,
+            findings=look(Picture(await self._call("check"))) if deep and layout == LAYOUT else None,
             runs=await self.count(),
             workers=await self.workers(),
             newest_at=newest_at or None,

@@ -52,7 +52,6 @@ def _circuit(piece: CircuitIn) -> list[Any]:
 def _session(piece: SessionIn) -> list[Any]:
     facts = msgspec.structs.asdict(piece)
     del facts["name"]
-    facts["unstarted_then"] = facts.pop("unstarted")
     facts["given"] = encode.rule(piece.given)
     facts["windows"] = [[one.task, _or_false(one.user), one.number, one.until] for one in piece.windows]
     return ["session", piece.name, facts]

@@ -47,11 +47,6 @@ class Record:
         self.wait = wait_of(rare["wait"]) if "wait" in rare else None
         self.lapsed = "lapsed" in rare
 
-    def is_parked(self, session: SessionBook) -> bool:
-        """Tell whether the record is older than the run's admission: it was parked behind its user (`lua/runs.lua`)."""
-        is_held = self.shelf == HELD and self.state == RunState.PENDING and not self.fence
-        return is_held and session.unstarted == self.number
-
 
 class Picture:
     """What a script found, at one moment."""
@@ -68,9 +63,6 @@ class Picture:
         self.lanes: dict[str, LaneBook] = {name: lane_book(name, packed) for name, packed in pairs(lanes)}
         self._fill(seats, caps)
         self.sessions = {name: session_book(packed) for name, packed in pairs(sessions)}
-        for run in self.records.values():
-            if run is not None and run.session in self.sessions and run.is_parked(self.sessions[run.session]):
-                run.shelf = PARKED
         self.gates = {(lane, TASK + name) for lane, name in aside} | {(lane, BREAKER + key) for lane, key in broken}
         self.circuits = {key: circuit_of(packed) for key, packed in pairs(circuits)}
         self.open, self.working, self.workers = set(open_), set(working), set(workers)

@@ -12,7 +12,7 @@ from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepRep
 from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
 from laneway.stores.redis.codec import encode
-from laneway.stores.redis.codec.decode import claimed, handed, requests
+from laneway.stores.redis.codec.decode import claimed, requests
 from laneway.stores.redis.verbs.base import Calling, unpack
 
 
@@ -60,7 +60,7 @@ class Working(Calling):
 
 
 def _hearer(wake: Callable[[], None]) -> Callable[[bytes], None]:
-    """Return what wakes a worker, and hands over the answer that a wake-up brings (`lending.lua`)."""
+    """Return what wakes a worker, and hands over the answer that a wake-up brings (`fast/claim_ahead.lua`)."""
     if not isinstance(wake, Standby):
         return lambda _: wake()
 
@@ -81,9 +81,9 @@ def lent_reply(said: bytes) -> LentReply | None:
 
 
 def _reply(reply: list[Any]) -> StepReply:
-    numbers, groups, refused, due_in, more, now, requested, fires_in, moved = reply
+    numbers, runs, refused, due_in, more, now, requested, fires_in, moved = reply
     return StepReply(
-        handed([int(number) for number in numbers.split()], groups),
+        list(map(claimed, map(int, numbers), runs)),
         [(number, fence) for number, fence in refused],
         None if due_in is False else due_in,
         more,

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs, state/making, state/logs, state/memos, state/lanes
 -- needs: rules/turns, state/sessions, rules/shelves, state/inboxes, rules/circuits, rules/ruling, state/jobbook
--- needs: state/fires, rules/holding
+-- needs: state/fires
 -- Carrying things from one store to another, in the form of verbs/move_pack.py: runs as tables by name, whatever their
 -- records look like; what there is not is false.
 
@@ -103,17 +103,12 @@ function carrying.pack_place(run)
   if not shelf or TERMINAL[run.state] or run.state == 'running' then
     return nil
   end
-  local rank, owner, gate = nil, run.lane, false
-  if shelf == 'parked' then
-    gate = shelves.gate_of(run)
-  elseif shelf == 'held' then
+  local owner = run.lane
+  if shelf == 'held' or shelf == 'due' then
     owner = run.session
-    rank = holding.place_of(run)
-  elseif shelf == 'due' then
-    rank, owner = run.due_at, run.session
   end
-  rank = rank or shelves.rank_of(run)
-  return {run.number, shelf, rank, run.kind, owner, gate, run.state == 'paused'}
+  local gate = shelf == 'parked' and shelves.gate_of(run)
+  return {run.number, shelf, shelves.rank_of(run), run.kind, owner, gate, run.state == 'paused'}
 end
 
 -- Unpacking ---------------------------------------------------------------------------------------------------------
@@ -302,12 +297,12 @@ function unpack_piece.place(number, shelf, rank, kind, gate)
     if run.state == 'paused' then
       shelves.note_later(run, false)
     end
-    holding.put(run, rank)
+    shelves.put_held(run, rank)
   elseif shelf == 'due' then
     shelves.put_due(run)
   else
     if shelf == 'ready' then
-      shelves.put_ready(lanes.get(run.lane), run.number, kind, rank)
+      shelves.put_ready(run.lane, run.number, kind, rank)
     else
       shelves.put_parked(run, gate, rank)
     end

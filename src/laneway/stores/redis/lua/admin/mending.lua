@@ -18,7 +18,7 @@ local function take_out(number, place)
     workers.move(place[2], {field}, false)
   elseif BESIDE[shelf] then
     call_later('SREM', shelf .. '_runs', field)
-  elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' and not shelves.drop_from_book(place, number) then
+  elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' then
     cached_zset.at(key_of(place)):remove(number)
   end
 end
@@ -33,8 +33,8 @@ local function strand(run)
   run.shelf, run.holder, run.worker, run.lapsed = false, false, false, nil
   run.kind = run.fence > 0 and AGAIN or FRESH
   local book = run.session and run.fence == 0 and sessions.find(run.session)
-  if book and base.remove_from(book.admitted, run.number) and book.unstarted_then == run.number then
-    book.unstarted_then = 0  -- it joins once more, and would wait for itself
+  if book and base.remove_from(book.admitted, run.number) and book.unstarted == run.number then
+    book.unstarted = 0  -- it joins once more, and would wait for itself
   end
   shelves.put_due(run)
   spot(run, 'due')

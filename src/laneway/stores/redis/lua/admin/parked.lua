@@ -8,25 +8,6 @@ function parked_sets.key(lane, gate)
   return PREFIX .. 'parked:' .. #lane .. ':' .. lane .. ':' .. gate
 end
 
--- Return the runs that stand in a session's book, which is given as it is kept: the first that it holds.
-function parked_sets.heads_in(text)
-  local _, _, _, taken, _, _, _, heads = unpack(unpacked(text), 1, 8)
-  local found = {}
-  for member in gmatch(sub(heads, taken + 1), '(%d+) %-?%d+ ') do
-    found[#found + 1] = tonumber(member)
-  end
-  return found
-end
-
--- Return them of all sessions, by name.
-function parked_sets.heads()
-  local books, found = call('HGETALL', PREFIX .. 'sessions'), {}
-  for i = 1, #books, 2 do
-    found[books[i]] = parked_sets.heads_in(books[i + 1])
-  end
-  return found
-end
-
 -- Go through the gates of tasks, breakers and paused sessions that have parked sets: call `visit(lane, gate, name)`,
 -- the name being a task, the key of a circuit, or a session. Gates of users are told by the seats.
 function parked_sets.each(visit)

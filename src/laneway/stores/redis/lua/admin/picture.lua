@@ -1,4 +1,4 @@
--- needs: runtime/base, runtime/replies, admin/places, state/runs, state/sessions
+-- needs: runtime/base, runtime/replies, admin/places
 -- gives: picture, due_jobs
 -- Everything that must agree, as it stands at one moment; verbs/check.py reads it.
 
@@ -66,7 +66,7 @@ local function picture()
   end
   return replies.list({
     pack(places.all), places.records(), pack(totals), pack(places.deep), pack(counted), pack(places.orphans),
-    replies.hash('lanes'), of_lanes('seats'), caps(), replies.hash('sessions', sessions.shown), gates('aside'),
+    replies.hash('lanes'), of_lanes('seats'), caps(), replies.hash('sessions'), gates('aside'),
     gates('broken'), replies.hash('circuits'), replies.members('open'), replies.members('working'),
     pack(call('HKEYS', PREFIX .. 'workers')), busy(),
     pack(call('ZRANGE', PREFIX .. 'deadlines', 0, -1, 'WITHSCORES')), pack(due_jobs()),

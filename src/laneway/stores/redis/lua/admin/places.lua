@@ -28,34 +28,21 @@ local function members_of(key)
   return call('ZRANGE', key, 0, -1)
 end
 
-local function joined(one, other)
-  for i = 1, #other do
-    one[#one + 1] = other[i]
-  end
-  return one
-end
-
 -- Find the places by what is kept of lanes, sessions and incarnations.
 local function list()
   for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
     note('ready', lane, false, members_of(PREFIX .. 'ready:' .. lane))
     local seats = call('HGETALL', PREFIX .. 'seats:' .. lane)
     for i = 1, #seats, 2 do
-      local _, parked, _, line = unpack(unpacked(seats[i + 1]), 1, 4)
-      if parked > 0 or line then  -- the count may be what is wrong
-        local gate, numbers = 'user:' .. seats[i], {}
-        for at = 2, line and #line or 0, 3 do
-          numbers[#numbers + 1] = tonumber(line[at])
-        end
-        note('parked', lane, gate, joined(numbers, members_of(parked_sets.key(lane, gate))))
-      end
+      local gate = 'user:' .. seats[i]  -- whatever the seat says: its count may be what is wrong
+      note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
     end
   end
   parked_sets.each(function(lane, gate)
     note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
   end)
-  for session, numbers in pairs(parked_sets.heads()) do
-    note('held', session, false, joined(numbers, members_of(PREFIX .. 'held:' .. session)))
+  for _, session in ipairs(call('HKEYS', PREFIX .. 'sessions')) do
+    note('held', session, false, members_of(PREFIX .. 'held:' .. session))
   end
   note('due', '', false, members_of(PREFIX .. 'due'))
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do

@@ -1,4 +1,4 @@
--- needs: admin/mending, rules/flow, rules/holding
+-- needs: admin/mending, rules/flow
 -- Setting the counts of lanes, users and sessions by what they count; this restates core/audit.py.
 
 local recounting = {}
@@ -146,7 +146,7 @@ end
 
 local function agrees(book, found)
   return #book.admitted == #found.admitted and #book.outside == #found.outside and #book.asking == #found.asking
-    and (sessions.unstarted(book) > 0) == (found.unstarted > 0) and book.held == found.held and book.back == found.back
+    and (book.unstarted > 0) == (found.unstarted > 0) and book.held == found.held and book.back == found.back
 end
 
 -- Set a session's lists by where its runs are; those that agree keep the order of admission.
@@ -155,12 +155,11 @@ local function list_again(name, book, found)
     table.sort(found[list])
     book[list] = found[list]
   end
-  book.unstarted_then, book.held, book.back = found.unstarted, found.held, found.back
+  book.unstarted, book.held, book.back = found.unstarted, found.held, found.back
   local key = PREFIX .. 'held:' .. name
   local first, last = call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
-  book.front = min(book.front, holding.place_at(first[2] or 0))
-  book.joined = max(book.joined, holding.place_at(last[2] or 0))
-  book.held_of = sessions.NOBODY
+  book.front = min(book.front, tonumber(first[2] or 0))
+  book.joined = max(book.joined, tonumber(last[2] or 0))
 end
 
 local function set_sessions()

@@ -1,4 +1,4 @@
--- needs: runtime/base, state/records, state/inboxes, rules/waking
+-- needs: runtime/base, state/records, state/inboxes
 -- Taking back the runs of a submission that fails while it is written, as it does at a key of another type: a server
 -- undoes nothing of a script. Without this a refused run would be there, and be executed once its shelf is mended.
 --
@@ -6,7 +6,7 @@
 
 local takingback = {}
 
--- Forget what is written of a run, which came as that item of its batch: by itself, or in a stretch.
+-- Forget what is written of a run, which came as that item of its batch: by itself, or in a group.
 local function forget(id, field, item)
   for _, hash in ipairs({'runs', 'args', 'ties', 'follows'}) do
     redis.pcall('HDEL', PREFIX .. hash, field)
@@ -43,10 +43,10 @@ local function free_key(wire)
   end
 end
 
--- Forget what is written of the runs of a batch, as submit.lua has it, that have greater numbers than that: those of
--- this call. One that was started already for who lends a step stays, and all if only that step has failed.
+-- Forget what is written of the runs of a batch, as verbs/submit.lua has it, that have greater numbers than that: those
+-- of this call.
 function takingback.forget(batch, number)
-  for _, item in ipairs(waking.are_written and {} or batch) do
+  for _, item in ipairs(batch) do
     for _, id in ipairs(type(item[1]) == 'table' and item[1] or {item[1]}) do
       take_back(id, number, item)
     end

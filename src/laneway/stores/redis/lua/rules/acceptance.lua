@@ -161,8 +161,7 @@ local function accepted(new, lane, decision, session)
   end
   inboxes.remember(new, run)
   if session and decision.window then
-    table.insert(
-      sessions.own_list(session, 'windows'), {new.task, new.user or false, run.number, NOW + new.arrival.max_wait})
+    table.insert(session.windows, {new.task, new.user or false, run.number, NOW + new.arrival.max_wait})
   end
   local head = #(decision.supersedes or {}) > 0
   local before = place(new, run, due_at, ahead, decision.window, head)

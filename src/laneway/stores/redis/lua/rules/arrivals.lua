@@ -97,7 +97,7 @@ end
 
 local function by_cap(book, new)
   local opens, cap = new.arrival.debounce > 0, book.rule.cap or 1
-  if sessions.queued_at_most(book) < cap or sessions.queued(book) < cap then
+  if sessions.queued(book) < cap then
     return {window = opens}
   end
   -- What runs have left behind, and jobs, is outside the cap: no message displaces it, and it keeps none out.

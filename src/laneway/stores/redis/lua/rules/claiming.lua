@@ -1,5 +1,5 @@
--- needs: runtime/base, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits, rules/shelves
--- needs: rules/flow, fast/alike
+-- needs: runtime/base, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits, rules/shelves, rules/flow
+-- needs: state/workers, fast/alike
 -- Which pending run may start: the claim. This restates core/flow.py, where the rules and invariants are explained.
 
 local claiming = {}
@@ -8,7 +8,7 @@ local claiming = {}
 local function park(book, number, of, kind, rank)
   local user, seat = of.user, lanes.seat(book, of.user)
   turns.leave(book, of, kind)
-  shelves.park(book.name, user, seat, number, of.priority, without(kind, BACK), rank)
+  shelves.park(book.name, user, seat, number, without(kind, BACK), rank)
   bring_back(book, user, seat)
 end
 
@@ -28,7 +28,7 @@ end
 local function set_aside(book, run, rank, tasks, gates)
   local key
   if tasks[run.task] then
-    if run.user and turns.must_park(book, run.user, lanes.seat(book, run.user), run.priority, run.kind) then
+    if turns.must_park(book, run, run.kind) then
       return false
     end
     key = circuits.holds(run.task, run.user)
@@ -52,82 +52,63 @@ local function set_aside(book, run, rank, tasks, gates)
 end
 
 -- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
-local function start(book, of, seat, kind, rank)
-  turns.start(book, of.priority, seat, kind, rank, 1)
-  if seat and seat.parked > 0 and kind % 4 >= BACK
-    and not (book.uncapped and book.per_user and seat.active >= book.per_user) then
-    bring_back(book, of.user, seat)
+local function start(book, of, kind, rank)
+  turns.start(book, of, kind, rank)
+  if of.user and has(kind, BACK) then
+    bring_back(book, of.user, lanes.seat(book, of.user))
   end
-  if of.session and kind % 2 < AGAIN then
+  if of.session and not has(kind, AGAIN) then
     local session = sessions.get(of.session)
-    session.unstarted_then = 0
-    if session.held > 0 and #session.admitted < sessions.limit(session) then
+    session.unstarted = 0
+    if session.held > 0 then
       admit(of.session, session)
     end
   end
 end
 
--- Start a run that was taken from its shelf and has to be looked at, or put it where it has to wait; tell which.
-local function start_run(book, run, rank, asker, gates, started)
-  run.shelf = false
-  if has(run.kind, ASIDE) then
-    turns.set_back(book, run)
+-- Start a run that was taken from its shelf, or put it where it has to wait; tell which. Adds it to what was `started`.
+local function start_run(book, number, rank, asker, started)
+  local field = base.digits(number)
+  local is, of, kind, text = runs.glance(field)
+  local after = asker.free[of.task] and alike.start_of(asker.worker, is, text)
+  local run
+  if not after then
+    run = runs.get(number)
+    run.shelf = false
+    if has(run.kind, ASIDE) then
+      turns.set_back(book, run)
+    end
+    if not asker.free[run.task] and set_aside(book, run, rank, asker.tasks, asker.gates) then
+      return false
+    end
+    of, kind = run, run.kind
   end
-  local kind, user = run.kind, run.user
-  if not asker.free[run.task] and set_aside(book, run, rank, asker.tasks, gates) then
+  if turns.must_park(book, of, kind) then
+    park(book, number, of, kind, rank)
     return false
   end
-  local seat = user and lanes.seat(book, user)
-  if seat and turns.must_park(book, user, seat, run.priority, kind) then
-    park(book, run.number, run, kind, rank)
-    return false
+  start(book, of, kind, rank)
+  local place = #started.fields + 1
+  started.fields[place] = field
+  if run then
+    run.kind, started.runs[place], started.fences[place] = AGAIN, run, run.fence + 1
+  else
+    started.handed[place], started.fences[place] = alike.start(field, text, is, of, after), after.fence
+    started.lent[#started.lent + 1] = field
   end
-  start(book, run, seat, kind, rank)
-  local place = alike.group(started, '')
-  started.fields[place] = base.digits(run.number)
-  alike.fence(started, place, run.fence + 1)
-  run.kind, started.runs[place] = AGAIN, run
   return true
 end
 
--- Read ahead what is going to be started: what comes in the ready order, and the first of those that users who have
--- room keep in line. Of those whose sessions are to hear of it, the sessions too.
-local function read_ahead(book, count)
-  local fields, numbers = shelves.ready(book.name):coming(count)
-  local lone, lone_of, kinds = {}, runs.lone, runs.kinds or {}
-  for i = 1, min(#numbers, count) do
-    local number = numbers[i]
-    local field = lone_of[number]
-    if field then
-      lone[#lone + 1] = field
-    elseif kinds[number] == FRESH then  -- whose session, if it has one, has just let it in
-      lone[#lone + 1] = base.digits(number)
-    else
-      fields[#fields + 1] = base.digits(number)
-    end
-  end
-  local cap = lanes.common_cap(book)
-  for user, seat in pairs(lanes.seats(book).kept) do
-    local line = seat and seat.line
-    if line then
-      local room = (cap or lanes.cap(book, user) or #line) - seat.active - (seat.out > 0 and 1 or 0)
-      for at = 2, min(#line, 3 * room), 3 do
-        local list = line[at + 1] >= LEAST_LONE and lone or fields
-        list[#list + 1] = line[at]
-      end
-    end
-  end
-  runs.offer(lone)
+-- Read at once what comes next in the ready order, and the sessions that are to hear of these starts.
+local function read_ahead(order, count)
+  local fields, names = {}, {}
+  order:coming(count, fields)
   runs.offer(fields)
-  local named, known, glance = {}, sessions.load({}), runs.glance
   for i = 1, #fields do
-    local _, of = glance(fields[i])
-    local session = of.session
-    if session and not known[session] then
-      named[#named + 1] = session
-    end
+    local _, of = runs.glance(fields[i])
+    names[#names + 1] = of and of.session or nil
   end
-  sessions.load(named)
+  sessions.load(names)
 end
 
 local function claim_from(lane, share, asker, started, moves)
@@ -136,48 +117,18 @@ local function claim_from(lane, share, asker, started, moves)
   if #fields >= goal then
     return moves
   end
-  local gates = claiming.opened(lane, asker.tasks)
-  if next(gates) == nil and next(shelves.gated('aside', lane)) == nil then
-    local before
-    repeat  -- page by page
-      before = #fields
-      alike.start(asker.worker, book, goal - before, asker.free, started)
-    until #fields == before or #fields >= goal
-    if #fields >= goal or shelves.ready(lane):is_empty() then
-      return moves
-    end
-  end
-  read_ahead(book, goal - #fields)
-  local order, take, lent = shelves.ready(lane), shelves.taking(lane, asker.tasks, gates), {}
-  local start_of, start_as, start_straight = alike.starter(asker.worker, book, asker.free, started)
-  local started_so, straight = 0, take == order.take
+  local order = shelves.ready(lane)
+  asker.gates, started.lent = claiming.opened(lane, asker.tasks), {}
+  local take = shelves.taking(lane, asker.tasks, asker.gates)
+  read_ahead(order, goal - #fields)
   while #fields < goal and moves > 0 do
-    if straight then
-      started_so = started_so + start_straight(order, goal - #fields, lent)
-      if #fields >= goal then
-        break
-      end
-    end
     local number, rank = take(order)
     if not number then
       break
     end
-    local field = base.digits(number)
-    local text, is, of, kind, after = start_of(number, field)
-    local seat = text and of.user and lanes.seat(book, of.user)
-    if not text then
-      moves = moves - (start_run(book, runs.get(number), rank, asker, gates, started) and 0 or 1)
-    elseif seat and turns.must_park(book, of.user, seat, of.priority, kind) then
-      park(book, number, of, kind, rank)
-      moves = moves - 1
-    else
-      start(book, of, seat, kind, rank)
-      lent[#lent + 1] = field
-      start_as(number, field, text, is, of, after)
-    end
+    moves = moves - (start_run(book, number, rank, asker, started) and 0 or 1)
   end
-  book.active, book.pending = book.active + started_so, book.pending - started_so
-  alike.lend(asker.worker, lane, lent)
+  workers.lend(asker.worker, lane, started.lent)
   return moves
 end
 
@@ -209,9 +160,8 @@ end
 -- paused). What may not start is parked. `spare` is how many the worker may take of lanes that have a limit per worker.
 -- Each lane gets an equal share first, beginning with another lane each call; what is left over then goes to whoever
 -- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
--- lists, by place: numbers as texts (`fields`), and `runs` that are yet to be told of it, or `handed`, as the worker
--- gets it, of those of which all is done (alike.lua); `groups` are those of `replies.add_grouped`, and `fences` the
--- places from which on a fence holds, each with that fence behind it.
+-- lists, by place: numbers as texts (`fields`), `fences`, and either `runs` that are yet to be told of it, or `handed`,
+-- as the worker gets it, of those of which all is done (fast/alike.lua).
 function claiming.claim(worker, names, room, tasks, spare)
   local count = #names
   local first, in_turn = first_lane(worker.call, count), {}
@@ -225,7 +175,7 @@ function claiming.claim(worker, names, room, tasks, spare)
     end
   end
   local asker, moves = {worker = worker, tasks = tasks, free = free}, MOST_MOVES
-  local started, taken = {fields = {}, fences = {}, handed = {}, groups = {}, runs = {}}, {}
+  local started, taken = {fields = {}, fences = {}, handed = {}, runs = {}}, {}
   for i, lane in ipairs(in_turn) do
     local share = math.ceil((room - #started.fields) / (count - i + 1))
     if spare[lane] then

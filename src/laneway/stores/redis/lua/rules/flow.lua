@@ -1,59 +1,35 @@
--- needs: runtime/base, state/records, runtime/cached_zset, state/runs, state/lanes, rules/turns, state/sessions
--- needs: rules/circuits, rules/shelves, rules/holding
--- gives: flow, bring_back, bring_first, admit
+-- needs: runtime/base, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits, rules/shelves
+-- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
 -- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
 
 local flow = {}
-local put, pull, LONE_TICKET = cached_zset.put, shelves.pull, shelves.LONE_TICKET
 
--- Let the first of the user's parked runs into the order: the gate is open, and none of them is there.
-local function bring_first(book, user, seat)
-  local line, kinds = seat.line, runs.kinds
-  if not line or not kinds or line[3] < LEAST_LONE then
-    local number, priority, kind, field = shelves.unpark(book.name, user, seat)
-    seat.out = OUT + priority
-    shelves.put_ready(book, number, kind, turns.enter(book, priority, BACK, nil), field)
-    return
-  end
-  -- What most are is done straight away, as `shelves.unpark` does it, `turns.enter`, and `shelves.put_ready`.
-  local field, priority, count = line[2], (line[3] - LONE_TICKET) / 2, seat.parked
-  local number, pace = field + 0, book.paces[priority]
-  seat.parked, seat.out = count - 1, OUT + priority
-  if count > 1 then
-    pull(line, 1)
-  else
-    seat.line = false
-  end
-  if not pace or pace.ready == 0 then
-    pace = turns.pace(book, priority)
-  end
-  pace.ready = pace.ready + 1
-  runs.lone[number] = field
-  put(book.order_ or shelves.ready_of(book), pace.v + 1 - HEAD_START * priority, number)
-end
-
--- Do so if the gate is open and none of them is there.
+-- Let the first of the user's parked runs into the order, if the gate is open and none of them is there.
 local function bring_back(book, user, seat)
   if seat.out > 0 or seat.parked == 0 then
     return
   end
-  local cap = book.uncapped and book.per_user or lanes.cap(book, user)
-  if not cap or seat.active < cap then
-    bring_first(book, user, seat)
+  local cap = lanes.cap(book, user)
+  if cap and seat.active >= cap then
+    return
   end
+  local number = shelves.unpark(book.name, user, seat)
+  local _, of, kind = runs.glance(base.digits(number))
+  kind = with(kind, BACK)
+  seat.out = OUT + of.priority
+  shelves.put_ready(book.name, number, kind, turns.enter(book, of, kind))
 end
 
 -- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
 local function enter_lane(number, of, kind)
-  local book, user, priority = lanes.get(of.lane), of.user, of.priority
+  local book, user = lanes.get(of.lane), of.user
   local seat = user and lanes.seat(book, user)
   if seat and kind == FRESH and seat.parked > 0 then
     -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-    local rank = turns.enter_parked(book, priority, seat)
-    shelves.park(book.name, user, seat, number, priority, kind, rank)
+    shelves.park(of.lane, user, seat, number, kind, turns.enter(book, of, kind, 0))
   else
-    shelves.put_ready(book, number, kind, turns.enter(book, priority, kind, seat))
+    shelves.put_ready(of.lane, number, kind, turns.enter(book, of, kind))
   end
 end
 
@@ -69,9 +45,8 @@ end
 -- Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits.
 local function admit(session, book)
   while book.held > 0 and sessions.admits(book) do
-    local number, field = holding.take(session, book)
-    local is, of = runs.glance(field)
-    local kind = is.kind
+    local number = shelves.held(session):take()
+    local is, of, kind = runs.glance(base.digits(number))
     local again = has(kind, AGAIN)
     sessions.call_in(book, number, again)
     if is.state == 'paused' then
@@ -103,7 +78,7 @@ function flow.join(run, arrival, head)
     return nil
   end
   local ahead = not head and #book.admitted + book.held or nil
-  holding.put(run, head and sessions.place_at_head(book) or sessions.place(book))
+  shelves.put_held(run, head and sessions.place_at_head(book) or sessions.place(book))
   admit(run.session, book)
   return ahead
 end
@@ -113,7 +88,7 @@ function flow.rejoin(run)
   run.kind = AGAIN
   local book = run.session and sessions.get(run.session)
   if book and base.index_of(book.outside, run.number) then
-    holding.put(run, sessions.place_in_front(book))
+    shelves.put_held(run, sessions.place_in_front(book))
     admit(run.session, book)
   else
     enter(run)
@@ -136,7 +111,7 @@ function flow.wait(run, asks)
   if run.session then
     if asks then
       local book = sessions.get(run.session)
-      table.insert(sessions.own_list(book, 'asking'), run.number)
+      table.insert(book.asking, run.number)
     end
     flow.step_out(run)
   end
@@ -167,7 +142,7 @@ function flow.is_admitted(run)
   end
   local book = sessions.get(run.session)
   sessions.empty_if_idle(run.session, book)
-  return book.unstarted_then == run.number
+  return book.unstarted == run.number
 end
 
 -- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
@@ -196,83 +171,37 @@ function flow.ended(of, number)
   end
 end
 
--- Let the next of a session in that had this run alone; `roster` is its book.
-local function let_in_next(book, seat, of, number, roster)
-  local held, admitted = roster.held, roster.admitted
-  if not roster.simple or held == 0 or roster.back > 0 or admitted[1] ~= number or admitted[2] then
-    flow.ended(of, number)
-    return
-  end
-  local other, field, priority = holding.take(of.session, roster)
-  admitted[1], roster.unstarted_then, roster.held = other, other, held - 1
-  if roster.held_of ~= (of.key or records.key_of(of)) then
-    local is, other_of = runs.glance(field)
-    if is.state ~= 'pending' then
-      runs.get(other).shelf = false
-    else
-      enter_lane(other, other_of, FRESH)
-    end
-  elseif seat and seat.parked > 0 then
-    shelves.park_lone(book.name, of.user, seat, field, priority, turns.enter_parked(book, priority, seat))
-  else
-    shelves.put_ready(book, other, FRESH, turns.enter(book, priority, FRESH, seat))
-  end
-end
-
-local SCALE, LEAST, NEXT = holding.SCALE, holding.LEAST, holding.NEXT
-local park_lone, put_ready, enter_parked, enter_turn = shelves.park_lone, shelves.put_ready, turns.enter_parked, turns.enter
-
--- Do both for runs that have ended, one after the other: `owners` tell whose they were, `fields` their numbers as texts,
--- from one place to another; where there is no owner, there is nothing to do. How many they were of each lane is added to
--- `by_lane`, for who frees the lanes' slots. What most ends are is done straight away: the session had this run alone, and
--- admits the next, of the same user. `rosters` are the books of sessions that were loaded.
-function flow.finish(owners, fields, first, last, rosters, by_lane)
-  local find, next_head, digits, lane, book, seats, cap = find, NEXT, base.known_digits(), nil, nil, nil, nil
-  for i = first, last do
+-- Read at once what the ends of these runs lead to: `owners` tell whose they were.
+function flow.read_ahead(owners)
+  local users, names, fields = {}, {}, {}
+  for i = 1, #owners do
     local of = owners[i]
-    if of then
-      if of.lane ~= lane then
-        lane, book = of.lane, lanes.get(of.lane)
-        seats, cap, by_lane[lane] = lanes.seats(book).kept, lanes.common_cap(book), by_lane[lane] or 0
-      end
-      by_lane[lane] = by_lane[lane] + 1
-      local user, session = of.user, of.session
-      local seat = user and (seats[user] or lanes.seat(book, user))
-      if seat then
-        local active = seat.active - 1
-        seat.active = active
-        if seat.out == 0 and seat.parked > 0 then
-          if cap and active < cap then
-            bring_first(book, user, seat)
-          else
-            bring_back(book, user, seat)
-          end
-        end
-      end
-      local roster = session and (rosters[session] or sessions.get(session))
-      if roster then
-        local admitted = roster.admitted
-        if not roster.quick or admitted[1] ~= fields[i] + 0 or roster.held_of ~= of.key or not seat then
-          let_in_next(book, seat, of, fields[i] + 0, roster)
-        else
-          local heads = roster.heads
-          local _, taken, field, score = find(heads, next_head, roster.taken + 1)  -- as `holding.take` does
-          local other, priority = field + 0, score % SCALE - LEAST
-          admitted[1], roster.unstarted_then, roster.held, roster.taken = other, other, roster.held - 1, taken
-          roster.listed = false
-          if seat.parked > 0 then
-            park_lone(lane, user, seat, field, priority, enter_parked(book, priority, seat))
-          else
-            put_ready(book, other, FRESH, enter_turn(book, priority, FRESH, seat))
-            digits[other] = field
-          end
-          if taken == #heads then
-            holding.forget(roster)
-          end
-        end
+    if of.user then
+      users[of.lane] = users[of.lane] or {}
+      table.insert(users[of.lane], of.user)
+    end
+    names[#names + 1] = of.session or nil
+  end
+  sessions.load(names)
+  for lane, list in pairs(users) do
+    local seats, ends = lanes.seats(lanes.get(lane)), {}
+    seats:load(list)
+    for i = 1, #list do
+      ends[list[i]] = (ends[list[i]] or 0) + 1
+    end
+    for user, count in pairs(ends) do
+      if seats:get(user).parked > 0 then
+        shelves.parked(lane, 'user:' .. user):coming(count, fields)
       end
     end
   end
+  for i = 1, #names do
+    local book = sessions.find(names[i])
+    if book and book.held > 0 then
+      shelves.held(names[i]):coming(1, fields)
+    end
+  end
+  runs.offer(fields)
 end
 
 -- Count a run as held no more that was taken from behind its session, pending or paused.
@@ -287,7 +216,7 @@ local function withdraw_from_lane(book, run, shelf)
   local user = run.user
   local seat, back = user and lanes.seat(book, user), has(run.kind, BACK)
   if not has(run.kind, AGAIN) then
-    turns.wait_no_more(book, run.priority, seat, 1)
+    turns.wait_no_more(book, run)
   end
   if shelf == 'ready' then
     turns.leave(book, run, run.kind)
@@ -336,7 +265,7 @@ end
 function flow.throttle(session, throttled)
   local book = sessions.get(session)
   if book.throttled ~= throttled then
-    sessions.throttle(book, throttled)
+    book.throttled = throttled
     admit(session, book)
   end
 end

@@ -223,11 +223,11 @@ function leases.requests(worker)
   return found
 end
 
--- Return runs as whoever settles them for the dead is handed them: their numbers and the runs, packed.
+-- Return runs as whoever settles them for the dead is handed them: their numbers, and the runs; both packed.
 function leases.handed(list)
   local numbers, found = {}, {}
   for i = 1, #list do
     numbers[i], found[i] = list[i].number, runs.handed(list[i])
   end
-  return pack(numbers) .. replies.list(found)
+  return pack(numbers), replies.list(found)
 end

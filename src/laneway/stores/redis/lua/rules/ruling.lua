@@ -121,7 +121,7 @@ function ruling.set_session(name, rule, throttled)
   if book then
     sessions.rule(book, set)
     if throttled ~= nil then
-      sessions.throttle(book, throttled)
+      book.throttled = throttled
     end
     flow.let_go_on(name, {})
   end

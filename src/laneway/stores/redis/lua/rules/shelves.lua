@@ -1,17 +1,13 @@
 -- needs: runtime/base, runtime/cached_zset, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits
--- needs: rules/holding
--- gives: shelves, BREAKER, LEAST_LONE
--- Shelves: where pending runs are, each in an order of its own; see core/shelves.py.
+-- gives: shelves, BREAKER
+-- Shelves: where pending runs are, each in a sorted set of its own; see core/shelves.py.
 --
 --   due                       runs of the future, by due time
---   held:<session>            runs of a session that wait to be admitted, by place (holding.lua)
+--   held:<session>            runs of a session that wait to be admitted, by place
 --   ready:<lane>              runs that may start, by rank
 --   parked:<n>:<lane>:<gate>  runs a claim could not start, by rank (n: the length of the lane's name)
--- The runs that a user keeps from starting stand in the user's seat (`line`) while they are few: rank, number as text,
--- what it is brought back by (`ticket`), the next rank; the first of them first, the others as they come. Else all of them
--- are parked under the gate `user:<user>`.
 -- Sets `aside:<lane>` and `broken:<lane>` name the tasks and the keys of circuits that have parked sets there, sets
--- `aside_lanes` and `broken_lanes` the lanes of which there is such a set.
+-- `aside_lanes` and `broken_lanes` the lanes of which there is such a set. Users' parked sets are counted by their seats.
 -- Sorted sets `later:<session>`: its runs that were never started and have not joined, by due time; `deadlines`: runs
 -- that wait for an answer, by the last instant for one.
 -- `run.shelf` is false when it is on none. A run that is paused while it is held stays on that shelf.
@@ -30,7 +26,7 @@ function shelves.gate_of(run)
   return has(run.kind, ASIDE) and TASK .. run.task or 'user:' .. run.user
 end
 
-local function parked(lane, gate)
+function shelves.parked(lane, gate)
   return cached_zset.at('parked:' .. #lane .. ':' .. lane .. ':' .. gate)
 end
 
@@ -53,37 +49,35 @@ function shelves.ready(lane)
   return cached_zset.at('ready:' .. lane)
 end
 
--- Return the same by the lane's book, which keeps it.
-function shelves.ready_of(book)
-  local order = cached_zset.at('ready:' .. book.name)
-  book.order_ = order
-  return order
+function shelves.held(session)
+  return cached_zset.at('held:' .. session)
 end
 
-local put = cached_zset.put
+-- Put a run into the ready order of its lane.
+function shelves.put_ready(lane, number, kind, rank)
+  shelves.ready(lane):put(rank, number)
+  runs.place(number, 'ready', kind)
+end
 
--- Put a run into the ready order of its lane. If its start lets nobody into its session, its number is given as text,
--- too.
-function shelves.put_ready(book, number, kind, rank, field)
-  put(book.order_ or shelves.ready_of(book), rank, number)
-  local kinds = runs.kinds
-  if not kinds then
-    runs.place(number, false, kind, field)
-  elseif field then
-    runs.lone[number] = field
-  else
-    kinds[number] = kind
-  end
+-- Put a run behind its session, which counts it already, at that place.
+function shelves.put_held(run, place)
+  run.shelf = 'held'
+  shelves.held(run.session):put(place, run.number)
+end
+
+-- Return all runs that a session holds back, in order.
+function shelves.all_held(session)
+  return runs.all_of(shelves.held(session):all())
 end
 
 function shelves.put_parked(run, gate, rank)
   run.shelf = 'parked'
-  parked(run.lane, gate):put(rank, run.number)
+  shelves.parked(run.lane, gate):put(rank, run.number)
   note_gate(run.lane, gate, true)
 end
 
 function shelves.take_parked(lane, gate)
-  local order = parked(lane, gate)
+  local order = shelves.parked(lane, gate)
   local number, rank = order:take()
   runs.get(number).shelf = false
   if order:is_empty() then
@@ -92,144 +86,27 @@ function shelves.take_parked(lane, gate)
   return number, rank
 end
 
--- The same for those that their user keeps from starting ---------------------------------------------------------------
-
-local MOST_IN_LINE = 8
--- The ticket is twice the run's priority, one more if it was started before: -200 to 201.
-local LONE_TICKET = 1000  -- is added to that of a run whose start lets nobody into its session
-local LEAST_LONE = 500  -- no ticket is as much without it, nor less with it
-
-local function leave_line(lane, user, seat)
-  local line, order = seat.line, parked(lane, 'user:' .. user)
-  for at = 1, line and #line or 0, 3 do
-    order:put(line[at], line[at + 1] + 0)
-  end
-  seat.line = false
-  return order
+-- Put a run behind its user, whose seat counts it then.
+function shelves.park(lane, user, seat, number, kind, rank)
+  seat.parked = seat.parked + 1
+  shelves.parked(lane, 'user:' .. user):put(rank, number)
+  runs.place(number, 'parked', kind)
 end
 
--- Put a run behind its user, by its number as text; `seat` counts it.
-local function put_in_line(lane, user, seat, field, rank, ticket)
-  local line, count = seat.line, seat.parked
-  seat.parked = count + 1
-  if count == 0 then
-    seat.line = {rank, field, ticket}
-  elseif line and count < MOST_IN_LINE then
-    local at, first = 3 * count + 1, line[1]
-    if rank < first or (rank == first and field + 0 < line[2] + 0) then
-      line[at], line[at + 1], line[at + 2] = first, line[2], line[3]
-      at = 1
-    end
-    line[at], line[at + 1], line[at + 2] = rank, field, ticket
-  else
-    leave_line(lane, user, seat):put(rank, field + 0)
-  end
-end
-
--- Take out of a line what stands at that place, one of several. The table keeps its size for what comes next.
-local function pull(line, place)
-  local last = #line - 2
-  if place == 1 and last == 4 then
-    line[1], line[2], line[3], line[6], line[5], line[4] = line[4], line[5], line[6], nil, nil, nil
-    return
-  elseif place == 1 and last > 4 then  -- the next by rank takes its place
-    local rank = line[4]
-    place = 4
-    for at = 7, last, 3 do
-      local other = line[at]
-      if other < rank or (other == rank and line[at + 1] + 0 < line[place + 1] + 0) then
-        place, rank = at, other
-      end
-    end
-    line[1], line[2], line[3] = rank, line[place + 1], line[place + 2]
-  end
-  if place < last then
-    line[place], line[place + 1], line[place + 2] = line[last], line[last + 1], line[last + 2]
-  end
-  line[last + 2], line[last + 1], line[last] = nil, nil, nil
-end
-
-shelves.pull, shelves.LONE_TICKET = pull, LONE_TICKET
-
--- Park a run behind its user.
-function shelves.park(lane, user, seat, number, priority, kind, rank)
-  runs.place(number, true, kind)
-  put_in_line(lane, user, seat, base.digits(number), rank, 2 * priority + kind % 2)
-end
-
--- Do so with one that its session has just admitted, as the only one it lets in; its number is given as text.
-function shelves.park_lone(lane, user, seat, field, priority, rank)
-  if not runs.kinds then
-    runs.park(field)
-  end
-  local line, count = seat.line, seat.parked
-  if not line or count >= MOST_IN_LINE or rank <= line[1] then
-    put_in_line(lane, user, seat, field, rank, LONE_TICKET + 2 * priority)
-    return
-  end
-  local at = 3 * count
-  line[at + 1], line[at + 2], line[at + 3], seat.parked = rank, field, LONE_TICKET + 2 * priority, count + 1
-end
-
--- Take the first run that is parked behind a user; return its number, its priority, its kind as one that is back, and, if
--- its start lets nobody into its session, its number as text.
+-- Take the first run that is parked behind a user; return its number.
 function shelves.unpark(lane, user, seat)
-  local line, count = seat.line, seat.parked
-  seat.parked = count - 1
-  if not line then
-    local run = runs.get(parked(lane, 'user:' .. user):take())
-    return run.number, run.priority, BACK + run.kind % 2
-  end
-  local field, ticket = line[2], line[3]
-  if count > 1 then
-    pull(line, 1)
-  else
-    seat.line = false
-  end
-  if ticket >= LEAST_LONE then
-    return field + 0, (ticket - LONE_TICKET) / 2, BACK, field
-  end
-  local again = ticket % 2
-  return field + 0, (ticket - again) / 2, BACK + again * AGAIN
+  seat.parked = seat.parked - 1
+  return (shelves.parked(lane, 'user:' .. user):take())
 end
 
--- Let the start of a run be looked at by its session.
-function sessions.expect_start(number)
-  local run = runs.get(number)
-  local line = run and run.shelf == 'parked' and run.user and lanes.seat(lanes.get(run.lane), run.user).line
-  for at = 3, line and #line or 0, 3 do
-    if line[at - 1] == base.digits(number) and line[at] >= LEAST_LONE then
-      line[at] = line[at] - LONE_TICKET
-    end
-  end
-end
-
--- Take a run out of the line of its user, if it stands there; tell if so. Whoever does this counts it.
-local function step_out_of_line(lane, user, number)
-  local seat = lanes.seat(lanes.get(lane), user)
-  local line, field = seat.line, base.digits(number)
-  for at = 1, line and #line or 0, 3 do
-    if line[at + 1] == field then
-      pull(line, at)
-      seat.line = line[1] and line or false
-      return true
-    end
-  end
-  return false
-end
-
--- Return the rank of a run that is ready or parked, as it is kept.
+-- Return the rank, place or due time by which a run stands on its shelf.
 function shelves.rank_of(run)
-  if run.shelf == 'parked' and run.user and not (has(run.kind, STILL) or has(run.kind, ASIDE)) then
-    local seat = lanes.seat(lanes.get(run.lane), run.user)
-    for place = 1, seat.line and #seat.line or 0, 3 do
-      if seat.line[place + 1] == base.digits(run.number) then
-        return seat.line[place]
-      end
-    end
+  local key
+  if run.shelf == 'parked' then
+    key = 'parked:' .. #run.lane .. ':' .. run.lane .. ':' .. shelves.gate_of(run)
+  else
+    key = run.shelf == 'due' and 'due' or run.shelf .. ':' .. (run.shelf == 'held' and run.session or run.lane)
   end
-  local key = run.shelf == 'ready' and 'ready:' .. run.lane
-    or 'parked:' .. #run.lane .. ':' .. run.lane .. ':' .. shelves.gate_of(run)
   return tonumber(call('ZSCORE', PREFIX .. key, base.member(run.number)) or 0)
 end
 
@@ -299,14 +176,10 @@ end
 function shelves.remove(run)
   local shelf = run.shelf
   if shelf == 'held' then
-    holding.leave(run.session, sessions.get(run.session)):remove(run.number)
-  elseif shelf == 'parked' and not (has(run.kind, STILL) or has(run.kind, ASIDE)) then
-    if not step_out_of_line(run.lane, run.user, run.number) then
-      parked(run.lane, 'user:' .. run.user):remove(run.number)
-    end
+    shelves.held(run.session):remove(run.number)
   elseif shelf == 'parked' then
     local gate = shelves.gate_of(run)
-    local order = parked(run.lane, gate)
+    local order = shelves.parked(run.lane, gate)
     order:remove(run.number)
     if order:is_empty() then
       note_gate(run.lane, gate, false)
@@ -318,20 +191,6 @@ function shelves.remove(run)
     shelves.note_later(run, false)
   end
   run.shelf = false
-end
-
--- Take a run out of a seat or the book of a session, if it stands there; tell if so. A place is as places.lua has it.
-function shelves.drop_from_book(place, number)
-  local shelf, owner, user = place[1], place[2], place[3] and match(place[3], '^user:(.*)$')
-  if shelf == 'parked' and user then
-    return step_out_of_line(owner, user, number)
-  end
-  local book = shelf == 'held' and sessions.find(owner)
-  if not book or not holding.score_of(book, number) then
-    return false
-  end
-  holding.leave(owner, book):remove(number)
-  return true
 end
 
 -- Return what takes, call by call, the first run of the lane's ready order and of the parked sets of `tasks` and
@@ -352,7 +211,7 @@ function shelves.taking(lane, tasks, gates)
     local rank, number = order:first()
     local found
     local function look(gate)
-      local other_rank, other = parked(lane, gate):first()
+      local other_rank, other = shelves.parked(lane, gate):first()
       if other and (not number or other_rank < rank or (other_rank == rank and other < number)) then
         rank, number, found = other_rank, other, gate
       end

@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/runs, state/logs, state/lanes, state/sessions, rules/circuits, rules/shelves, rules/flow
--- needs: state/memos, state/inboxes, rules/endings, state/workers, rules/waking, rules/holding
+-- needs: state/memos, state/inboxes, rules/endings, state/workers, rules/waking
 -- gives: steering, PAUSED
 -- Control of runs: what a cancel, a pause, a resume, a drop and an answer do; restates core/control.py and what the
 -- memory store does with it (stores/memory/steering.py).
@@ -22,11 +22,10 @@ local PAUSED, RESUMED = {'"paused"', '{}'}, {'"resumed"', '{}'}
 function steering.queued(session)
   local book, found = sessions.find(session), {}
   if book then
-    local unstarted = sessions.unstarted(book)
-    if unstarted > 0 then
-      found[1] = runs.get(unstarted)
+    if book.unstarted > 0 then
+      found[1] = runs.get(book.unstarted)
     end
-    for _, run in ipairs(book.held > 0 and holding.all(session) or {}) do
+    for _, run in ipairs(book.held > 0 and shelves.all_held(session) or {}) do
       if run.fence == 0 then
         found[#found + 1] = run
       end
@@ -128,8 +127,6 @@ function steering.apply(run, change)
       if shelf == 'due' then
         shelves.note_later(run, true)
       end
-    else
-      sessions.get(run.session).held_of = sessions.NOBODY
     end
     flow.set_down(run, shelf)
   elseif change.state == 'pending' then

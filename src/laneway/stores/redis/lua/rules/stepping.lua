@@ -3,8 +3,7 @@
 -- A step that is new to the store, which a worker makes or has lent (lending.lua).
 
 local stepping = {}
-local ANSWER = '\153'  -- what stands before an answer of nine values
-local NOTHING = {fields = {}, fences = {}, handed = {}, groups = {}, runs = {}}
+local NOTHING = {fields = {}, fences = {}, handed = {}, runs = {}}
 
 local function claim(worker, room)
   local tasks, spare = workers.tasks(worker.id), {}
@@ -37,33 +36,19 @@ local function fires_in(now)
   return soonest and max(0, soonest - now) or false
 end
 
--- Return an answer as verbs/step.lua gives it: numbers are a text, a space between them; `handed` and `groups` are what
--- was claimed, as `replies.add_grouped` takes it. `to` is where the store's content goes if it is being moved, else false.
-function stepping.answer(worker, to, numbers, handed, groups, refused, due_in, more, now)
-  local parts = {ANSWER, pack(numbers)}
-  replies.add_grouped(parts, handed, groups)
-  parts[#parts + 1] = pack(refused, due_in, more, now, leases.requests(worker), fires_in(now), to)
-  return table.concat(parts)
+-- Return an answer as verbs/step.lua gives it; `fields` are numbers as texts, `handed` the runs, packed. `to` is where the
+-- store's content goes if it is being moved, else false.
+function stepping.answer(worker, to, fields, handed, refused, due_in, more, now)
+  return replies.list({
+    pack(fields), replies.list(handed), pack(refused), pack(due_in), pack(more), pack(now),
+    pack(leases.requests(worker)), pack(fires_in(now)), pack(to),
+  })
 end
 
--- What a step is answered is kept until the next one: a repeat gets it again. It is packed, because nobody else asks.
-function stepping.to_keep(numbers, fences, refused, due_in, more, messages)
-  return pack({numbers, fences, refused, due_in, more, NOW, messages})
-end
-
--- Return what was kept so: numbers as texts, fences, refused, due_in, more, now, messages.
+-- Return what was answered to the worker's newest step, which is kept for a repeat: numbers as texts, fences, refused,
+-- due_in, more, now, messages.
 function stepping.kept(worker)
-  local text, spans, refused, due_in, more, now, messages =
-    unpack(worker.reply and unpacked(worker.reply) or {'', {}, {}, false, false, 0, {}}, 1, 7)
-  local fields, fences, span = {}, {}, -1
-  for field in gmatch(text, '%d+') do
-    local place = #fields + 1
-    if spans[span + 2] == place then
-      span = span + 2
-    end
-    fields[place], fences[place] = field, spans[span + 1]
-  end
-  return fields, fences, refused, due_in, more, now, messages
+  return unpack(worker.reply and unpacked(worker.reply) or {{}, {}, {}, false, false, 0, {}}, 1, 7)
 end
 
 -- Do the step, as verbs/step.lua takes it, and return the answer. Whoever calls this wakes others then, and flushes.
@@ -80,7 +65,7 @@ function stepping.take(worker, step, to)
   end
   local handed, count, messages = started.handed, #started.fields, {}
   for place, run in pairs(started.runs) do
-    messages[place] = run.messages
+    messages[started.fields[place]] = run.messages
     runs.set_state(run, 'running')
     run.worker, run.started_at, run.fence = worker.id, NOW, run.fence + 1
     workers.hand(run, worker.id)
@@ -93,10 +78,9 @@ function stepping.take(worker, step, to)
 
   local next_due = waking.next_due()
   local due_in = next_due and max(0, next_due - NOW) or false
-  local numbers = table.concat(started.fields, ' ')
-  local reply = stepping.answer(worker, to, numbers, handed, started.groups, refused, due_in, more, NOW)
+  local reply = stepping.answer(worker, to, started.fields, handed, refused, due_in, more, NOW)
   worker.call, worker.short, worker.lent = step[2], step[9], false
-  worker.reply = stepping.to_keep(numbers, started.fences, refused, due_in, more, messages)
+  worker.reply = pack({started.fields, started.fences, refused, due_in, more, NOW, messages})
   local rests = step[6] and not more and count < step[5]
   local lends = rests and step[10] and count == 0 and #refused == 0
   waking.rest(worker, rests, next_due, lends and step[5])

@@ -85,8 +85,6 @@ local function pace_of(book, priority)
   return pace
 end
 
-turns.pace = pace_of
-
 -- Give so many first-time runs, which stand behind one another, their tags; return the first one's. A turn that was just
 -- taken is never ahead of those that wait. `seat` is their user's, if they have one.
 local function first_tag(pace, seat, priority, count)
@@ -97,53 +95,32 @@ local function first_tag(pace, seat, priority, count)
     return tag
   end
   local list = seat.turns
-  local at = turn_at(list, priority)
-  if not at then
-    at = #list + 1
-    list[at], list[at + 1], list[at + 2] = priority, v + count, count
-    return v + 1
-  end
-  local last, waiting, tag = list[at + 1], list[at + 2], v
-  if last > v then
-    tag = last < v + waiting and last or v + waiting
-  end
-  list[at + 1], list[at + 2] = tag + count, waiting + count
-  return tag + 1
+  local at = turn_at(list, priority) or #list + 1
+  local last, waiting = list[at + 1] or 0, list[at + 2] or 0
+  local tag = max(v, min(last, v + waiting)) + 1
+  list[at], list[at + 1], list[at + 2] = priority, tag + count - 1, waiting + count
+  return tag
 end
 
--- Give a run of that kind its place in the ready order; return its rank. `seat` is its user's, if it has one.
-function turns.enter(book, priority, kind, seat)
+-- Give a run of that kind its place in the ready order, or, with 0, in its user's parked set; return its rank. `of` tells
+-- whose it is.
+function turns.enter(book, of, kind, ready)
+  local priority = of.priority
   local pace = pace_of(book, priority)
-  pace.ready = pace.ready + 1
-  local tag = kind == FRESH and first_tag(pace, seat, priority, 1) or pace.v + 1
+  pace.ready = pace.ready + (ready or 1)
+  local tag = pace.v + 1
+  if kind == FRESH then
+    tag = first_tag(pace, of.user and lanes.seat(book, of.user), priority, 1)
+  end
   return tag - HEAD_START * priority
 end
 
--- Give so many first-time runs of a user their places in the ready order; return the first one's rank, from which on
--- they are consecutive.
-function turns.enter_fresh(book, user, priority, count)
+-- Give so many first-time runs of nobody their places in the ready order; return the first one's rank, from which on they
+-- are consecutive.
+function turns.enter_fresh(book, priority, count)
   local pace = pace_of(book, priority)
   pace.ready = pace.ready + count
-  return first_tag(pace, user and lanes.seat(book, user), priority, count) - HEAD_START * priority
-end
-
--- Give a first-time run its place in its user's parked set; return its rank.
-function turns.enter_parked(book, priority, seat)
-  local pace, list = book.paces[priority], seat.turns
-  if not pace or pace.ready == 0 then
-    pace = pace_of(book, priority)
-  end
-  for at = 1, #list, 3 do
-    if list[at] == priority then
-      local tag, last, waiting = pace.v, list[at + 1], list[at + 2]
-      if last > tag then
-        tag = last < tag + waiting and last or tag + waiting
-      end
-      list[at + 1], list[at + 2] = tag + 1, waiting + 1
-      return tag + 1 - HEAD_START * priority
-    end
-  end
-  return first_tag(pace, seat, priority, 1) - HEAD_START * priority
+  return first_tag(pace, nil, priority, count) - HEAD_START * priority
 end
 
 -- Take a run out of the ready order, for whatever reason: one of that kind, `of` tells whose it is.
@@ -166,65 +143,49 @@ function turns.set_back(book, run)
   pace.ready = pace.ready + 1
 end
 
--- Count so many first-time runs as not waiting any more.
-local function wait_no_more(book, priority, seat, count)
-  if not seat then
-    local pace = book.paces[priority]
-    pace.waiting = pace.waiting - count
+-- Count a first-time run as not waiting any more.
+function turns.wait_no_more(book, of)
+  if not of.user then
+    local pace = book.paces[of.priority]
+    pace.waiting = pace.waiting - 1
     if pace.waiting == 0 then
       pace.last = 0
     end
     return
   end
-  local list = seat.turns
-  for at = 1, #list, 3 do
-    if list[at] == priority then
-      list[at + 2] = list[at + 2] - count
-      return
-    end
+  local list = lanes.seat(book, of.user).turns
+  local at = turn_at(list, of.priority)
+  if at then
+    list[at + 2] = list[at + 2] - 1
   end
 end
 
-turns.wait_no_more = wait_no_more
-
--- Take so many runs of that priority out of the ready order, the last of them at that rank.
-local function take_out(book, priority, rank, count)
-  local pace, tag = book.paces[priority], rank + HEAD_START * priority
-  pace.ready = pace.ready - count
-  if tag > pace.v then
-    pace.v = tag
+-- Move a run that came as `kind` from the ready order, where it stood at that rank, to active; `of` tells whose it is.
+function turns.start(book, of, kind, rank)
+  local pace, tag = book.paces[of.priority], rank + HEAD_START * of.priority
+  pace.ready = pace.ready - 1
+  pace.v = max(pace.v, tag)
+  book.active, book.pending = book.active + 1, book.pending - 1
+  if not has(kind, AGAIN) then
+    turns.wait_no_more(book, of)
   end
-end
-
--- Move so many runs that are alike from the ready order to active: they have that priority and their user that seat, if
--- they have one. `rank` is the last's.
-function turns.start(book, priority, seat, kind, rank, count)
-  take_out(book, priority, rank, count)
-  book.active, book.pending = book.active + count, book.pending - count
-  if kind % 2 < AGAIN then
-    wait_no_more(book, priority, seat, count)
-  end
-  if seat then
-    seat.active = seat.active + count
-    if kind % 4 >= BACK then
+  if of.user then
+    local seat = lanes.seat(book, of.user)
+    seat.active = seat.active + 1
+    if has(kind, BACK) then
       seat.out = 0
     end
   end
 end
 
--- Do the same for one run that came back and was never started, but for the lane's counts of what is active and pending.
-function turns.start_back(book, priority, seat, rank)
-  take_out(book, priority, rank, 1)
-  seat.active, seat.out = seat.active + 1, 0
-  wait_no_more(book, priority, seat, 1)
-end
-
--- Tell whether its user keeps a run of that priority and kind from starting: at the cap, or with runs that were parked
--- before it.
-function turns.must_park(book, user, seat, priority, kind)
-  local cap = book.uncapped and book.per_user or lanes.cap(book, user)
+-- Tell whether its user keeps a run of that kind from starting: at the cap, or with runs that were parked before it.
+function turns.must_park(book, of, kind)
+  if not of.user then
+    return false
+  end
+  local cap, seat = lanes.cap(book, of.user), lanes.seat(book, of.user)
   if cap and seat.active >= cap then
     return true
   end
-  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + priority)
+  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + of.priority)
 end

@@ -12,7 +12,7 @@ local woken = {}  -- by incarnation, what it is told
 local kept_resting = cached_hash.at('resting')
 
 base.at_begin(function()
-  woken, waking.newcomer, waking.are_written = {}, nil, false
+  woken = {}
 end)
 
 -- Race: a server that has lost its last moment (a power cut, a fail-over) may believe that a worker rests which has gone
@@ -201,47 +201,15 @@ function waking.wake(lends)
   return lender and lender[1], lender and lender[4]
 end
 
--- Tell whether somebody rests who has lent the next step, which this script may do.
-function waking.may_lend()
-  if not waking.lend then
-    return false
-  end
-  for _, rest in pairs(kept_resting:all()) do
-    if rest[3] then
-      return true
-    end
-  end
-  return false
-end
-
--- Return who is the first to be woken if it has lent its next step and is there, and its room.
-function waking.first_lender()
-  local first = resting()[1]
-  if first and first[4] and is_there(first[1]) then
-    return first[1], first[4]
-  end
-  return nil
-end
-
--- Wake as `wake` does, do the step of one that has lent its own, and flush; the last thing that a script does. A
--- `newcomer` (plain.lua) is started if nothing else is to be done in that step.
-function waking.wake_or_lend()
-  local newcomer = waking.newcomer
-  if newcomer then
-    if waking.start(newcomer) then
-      base.flush()
-      return
-    end
-    newcomer.put()
-  end
-  local lender, room = waking.wake(waking.lend ~= nil)
-  if lender then
-    if base.is_blind then
-      base.flush()
-      base.begin_again()
-      waking.are_written = true  -- the runs that this call has made
-    end
-    waking.lend(lender, room)
+-- Wake as `wake` does, and claim ahead for one that is idle; the last thing that a submission does. It writes what it has
+-- accepted first, and then calls `written`: what fails behind that is the step alone.
+function waking.wake_or_claim_ahead(written)
+  local idle, room = waking.wake(waking.claim_ahead ~= nil)
+  if idle then
+    base.flush()
+    written()
+    base.begin_again()
+    waking.claim_ahead(idle, room)
   end
   base.flush()
 end

@@ -38,11 +38,8 @@ function base.flush()
   end
 end
 
--- Something is to be written that this call cannot read before.
-base.is_blind = false
-
 base.at_begin(function()
-  once, later, base.said, base.is_blind = {}, {}, false, false
+  once, later, base.said = {}, {}, false
 end)
 
 -- Forget what was read and written: what comes now is as another call, at the same instant.
@@ -76,12 +73,16 @@ function base.send(command, key, list)
 end
 
 local LONG = string.rep(' ', 65)
+local MANY = 64  -- fields and values that are set at once, from which on it is worth while to make a hash quick to search
 
--- Make a hash quick to search by what is set in it, a list of fields and values. A server searches a small hash from its
--- beginning, until it was once given a value that is longer than this; it is written over by the same command.
-function base.quicken(sets)
+-- Set fields of a hash, a list of fields and values. A server keeps a small hash as one string and searches it from its
+-- beginning for every field, until it was once given a value that is longer than this; the same command writes over it.
+function base.send_fields(key, sets)
   local at = #sets
-  sets[at + 1], sets[at + 2], sets[at + 3], sets[at + 4] = sets[1], LONG, sets[1], sets[2]
+  if at > MANY then
+    sets[at + 1], sets[at + 2], sets[at + 3], sets[at + 4] = sets[1], LONG, sets[1], sets[2]
+  end
+  base.send('HSET', key, sets)
 end
 
 -- Refuse what brings new runs when the server's memory is full, before anything is decided: Redis looks only at the
@@ -319,11 +320,6 @@ function base.digits(number)
   return text
 end
 
--- Return what `base.digits` knows already, to be told more.
-function base.known_digits()
-  return digits
-end
-
 -- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
 function base.member(number)
   local text = members[number]
@@ -332,23 +328,6 @@ function base.member(number)
     members[number] = text
   end
   return text
-end
-
--- Return, of a page of members and ranks in turns, from that place on, up to `count` numbers as texts.
-function base.fields_of(page, at, count)
-  local fields, digits, least, most = {}, 1, 0, 10
-  for nth = 1, min(count, (#page - at + 1) / 2) do
-    local member = page[at]
-    local number = member + 0  -- Lua reads it as a number, without a call
-    if number >= most or number < least then
-      digits, least, most = 1, 0, 10
-      while number >= most do
-        digits, least, most = digits + 1, most, 10 * most
-      end
-    end
-    fields[nth], at = sub(member, -digits), at + 2
-  end
-  return fields
 end
 
 -- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.

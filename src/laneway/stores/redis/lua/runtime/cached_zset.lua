@@ -1,10 +1,10 @@
 -- needs: runtime/base
--- Orders: sorted sets of runs by rank, over which a script takes and puts, and which it writes at the end.
+-- Sorted sets of runs by rank: a script takes from them and puts into them; they are written at the end of the call.
 
 local cached_zset = {}
 local FIRST_PAGE, PAGE = 4, 256  -- most want the first alone; who goes on wants more and more
 local NONE = {}  -- never written to
-local Order = {
+local CachedZset = {
   page = NONE,  -- what was read of the sorted set: members and ranks, in turns
   at = 1,  -- the first of the page that is not looked at yet
   read = 0,  -- how many of the set were read
@@ -17,9 +17,8 @@ local Order = {
   gone_count = 0,
   wanted = false,  -- how many to read at first, if somebody has said so
   front = 0,  -- how many of the set were taken out from its front, before all others
-  is_passed = false,  -- nothing of the set is left, as far as it was asked
 }
-Order.__index = Order
+CachedZset.__index = CachedZset
 local kept_orders = {}
 
 base.at_begin(function()
@@ -33,7 +32,7 @@ function cached_zset.at(name)
     order = setmetatable({
       key = PREFIX .. name,
       rest = not base.is_absent(name),  -- there may be more in the set
-    }, Order)
+    }, CachedZset)
     kept_orders[name] = order
     kept_orders[#kept_orders + 1] = order
   end
@@ -68,7 +67,7 @@ local function add_to(lists, steps, rank, number)
   end
 end
 
-function Order:put(rank, number)
+function CachedZset:put(rank, number)
   local left, lists = self.left, self.lists
   self.left = left + 1
   if lists then
@@ -80,10 +79,8 @@ function Order:put(rank, number)
   end
 end
 
-cached_zset.put = Order.put  -- for those who are in a hurry
-
 -- Put what has come into lists: who only puts needs none.
-function Order:arrange()
+function CachedZset:arrange()
   local ranks, numbers, steps, lists = self.ranks, self.numbers, {}, {}
   for i = 1, #ranks do
     add_to(lists, steps, ranks[i], numbers[i])
@@ -93,7 +90,7 @@ function Order:arrange()
 end
 
 -- Return the rank of the first that was put, and the list in which it stands; nil if there is none.
-function Order:first_put()
+function CachedZset:first_put()
   if self.left == 0 then
     return nil
   end
@@ -113,7 +110,7 @@ function Order:first_put()
 end
 
 -- Take the first that was put, of which `first_put` has told.
-function Order:take_put(rank, list)
+function CachedZset:take_put(rank, list)
   local at = list.at
   self.left = self.left - 1
   if at < list.last then
@@ -124,7 +121,7 @@ function Order:take_put(rank, list)
 end
 
 -- Return ranks and numbers of what was put and is there still, as it comes.
-function Order:puts()
+function CachedZset:puts()
   if not self.lists then
     return self.ranks, self.numbers
   end
@@ -138,7 +135,7 @@ function Order:puts()
 end
 
 -- Return the same in order.
-function Order:sorted()
+function CachedZset:sorted()
   local places, ranks, numbers, old_ranks, old_numbers = {}, {}, {}, self:puts()
   for i = 1, #old_ranks do
     places[i] = i
@@ -154,7 +151,7 @@ function Order:sorted()
 end
 
 -- Make the page begin with a member that is still there, and return it; read on where it has ended.
-function Order:settle()
+function CachedZset:settle()
   while true do
     local member = self.page[self.at]
     if not member then
@@ -173,54 +170,24 @@ function Order:settle()
   end
 end
 
--- Return the numbers, as texts, of up to `count` of those that were read and not taken yet, and the numbers of those that
--- were put, for who wants to read ahead.
-function Order:coming(count)
-  local found = {}
+-- Add to `fields` the numbers, as texts, of up to `count` of those that come next, for who wants to read ahead.
+function CachedZset:coming(count, fields)
   self.wanted = max(self.wanted or 1, min(count, PAGE))
   if self:settle() then
     local page, last = self.page, min(#self.page, self.at + 2 * count - 2)
     for i = self.at, last, 2 do
-      found[#found + 1] = match(page[i], '[1-9]%d*')
+      fields[#fields + 1] = match(page[i], '[1-9]%d*')
     end
   end
   local _, numbers = self:puts()
-  return found, numbers
-end
-
--- Return members and ranks, in turns, up to `count` of them from the front, and where in the list they begin, for
--- `drop_front`; nil if there are none, or something was put or taken.
-function Order:front_page(count)
-  self.wanted = self.wanted or max(FIRST_PAGE, min(count, PAGE))
-  if self.left == 0 and self.gone_count == 0 and self:settle() then
-    return self.page, self.at
+  for i = 1, min(#numbers, count) do
+    fields[#fields + 1] = base.digits(numbers[i])
   end
-  return nil
-end
-
--- Take out the first so many of those.
-function Order:drop_front(count)
-  self.front, self.passed, self.at = self.front + count, self.passed + count, self.at + 2 * count
-end
-
--- Take all of a page of up to `count` from the front; return members and ranks, in turns. Nil if something was put or
--- taken otherwise: then they are to be taken one by one.
-function Order:take_page(count)
-  if self.read > 0 or self.left > 0 or self.gone_count > 0 then
-    return nil
-  end
-  self.wanted = count
-  if not self:settle() then
-    return nil
-  end
-  local page = self.page
-  self:drop_front(#page / 2)
-  return page
 end
 
 -- Return the rank and the number of the first, and, if it was put by this call, the list of `take_put`; nil if there is
 -- none.
-function Order:first()
+function CachedZset:first()
   local rank, list = self:first_put()
   local member = self.page[self.at]
   if self.gone_count > 0 or (not member and self.rest) then
@@ -237,32 +204,8 @@ function Order:first()
   return other_rank, other, nil
 end
 
--- Tell whether nothing of the set is left to be looked at; once so, always so.
-function Order:has_passed()
-  self.is_passed = not self.rest and not self.page[self.at]
-  return self.is_passed
-end
-
 -- Take the first; return its number and its rank.
-function Order:take()
-  local left = self.left
-  if left > 0 and (self.is_passed or self:has_passed()) then
-    local lists, steps = self.lists or self:arrange(), self.steps
-    local last = #steps
-    local rank = steps[last]
-    local list = lists[rank]
-    if not list.sorted then
-      rank, list = self:first_put()
-    end
-    local at = list.at
-    self.left = left - 1
-    if at < list.last then
-      list.at = at + 1
-    else
-      lists[rank], steps[last] = nil, nil
-    end
-    return list[at], rank
-  end
+function CachedZset:take()
   local rank, number, list = self:first()
   if list then
     self:take_put(rank, list)
@@ -273,17 +216,16 @@ function Order:take()
 end
 
 -- Take the first of the set, of which `first` has told.
-function Order:take_member()
+function CachedZset:take_member()
   if self.passed == self.front then
-    self:drop_front(1)
+    self.front, self.passed, self.at = self.front + 1, self.passed + 1, self.at + 2
   else
     self:forget(self.page[self.at])
     self.at, self.passed = self.at + 2, self.passed + 1
   end
-  self.is_passed = not self.rest and not self.page[self.at]
 end
 
-function Order:forget(member)
+function CachedZset:forget(member)
   if self.gone == NONE then
     self.gone = {}
   end
@@ -292,7 +234,7 @@ function Order:forget(member)
 end
 
 -- Take a run out, wherever it stands.
-function Order:remove(number)
+function CachedZset:remove(number)
   local ranks, numbers = self:puts()
   local at = base.index_of(numbers, number)
   if at then
@@ -304,16 +246,16 @@ function Order:remove(number)
   end
 end
 
-function Order:size()
+function CachedZset:size()
   return call('ZCARD', self.key) - self.front - self.gone_count + self.left
 end
 
-function Order:is_empty()
+function CachedZset:is_empty()
   return self.left == 0 and self:settle() == nil
 end
 
 -- Go through the numbers in order, until `visit` returns true.
-function Order:each(visit)
+function CachedZset:each(visit)
   local place, first, ranks, numbers = 1, self.front, self:sorted()
   while true do
     local page = call('ZRANGE', self.key, first, first + PAGE - 1, 'WITHSCORES')
@@ -342,7 +284,7 @@ function Order:each(visit)
 end
 
 -- Return the numbers of all, in order.
-function Order:all()
+function CachedZset:all()
   local found = {}
   self:each(function(number)
     found[#found + 1] = number

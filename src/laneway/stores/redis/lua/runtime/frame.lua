@@ -36,7 +36,7 @@ end
 -- Return what the store's part in a move makes of a call, nil if nothing: a refusal of one that brings something new, or
 -- that changes anything.
 local function gate(brings)
-  local found = call('HMGET', PREFIX .. 'moving', 'phase', 'place')
+  local found = call('HMGET', PREFIX .. 'move', 'phase', 'place')
   local phase = found[1]
   if not phase or phase == 'arrived' or (phase == 'shut' and not brings) then
     return nil

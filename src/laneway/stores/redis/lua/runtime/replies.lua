@@ -14,42 +14,16 @@ local function header(count)
     count % 256)
 end
 
--- Return the packed list of values that are packed already; `count` says how many they are if some stand together.
-function replies.list(parts, count)
-  return header(count or #parts) .. table.concat(parts)
+-- Return the packed list of values that are packed already.
+function replies.list(parts)
+  return header(#parts) .. table.concat(parts)
 end
 
--- Add what is handed to a worker, a packed list, to texts that are going to be joined. `texts` stand in groups {first
--- place, front, width}: those of one are `width` packed values each, and stand in one list behind what they have in
--- common, the front. Where there is no width each is packed as a whole.
---
--- Nothing is joined here only to be joined again: every byte of a text is hashed.
-function replies.add_grouped(parts, texts, groups)
-  local at, count = #parts + 1, 0
-  local place = at
-  for i = 1, #groups do
-    local first, front, width = unpack(groups[i], 1, 3)
-    local last = groups[i + 1] and groups[i + 1][1] - 1 or #texts
-    if width then
-      parts[at + 1], parts[at + 2] = front, header(width * (last - first + 1))
-      at, count = at + 2, count + 1
-    else
-      count = count + last - first + 1
-    end
-    at = at + 1
-    parts[at] = table.concat(texts, '', first, last)
-  end
-  parts[place] = header(count)
-end
-
--- Return a hash of packed values as a packed list: a field, its value, the next field. `shown` says what to show of one.
-function replies.hash(name, shown)
+-- Return a hash of packed values as a packed list: a field, its value, the next field.
+function replies.hash(name)
   local found = call('HGETALL', PREFIX .. name)
   for i = 1, #found, 2 do
     found[i] = pack(found[i])
-    if shown then
-      found[i + 1] = shown(found[i + 1])
-    end
   end
   return replies.list(found)
 end

@@ -1,11 +1,10 @@
--- needs: runtime/base, runtime/cached_hash, state/records
+-- needs: runtime/base, runtime/cached_hash
 -- Lanes: what holds of each, its counts, and the seats of its users. turns.lua orders its runs by them.
 --
 -- Hash `lanes`: name -> what holds of it and its counts. Set `working`: the lanes that have something in the ready
--- order. Hash `seats:<lane>`: user -> {active, parked, out, line, turns}, all that a claim wants to know of a user: the
--- line is that of the runs that are parked behind the user, if they are few (shelves.lua); `turns` are priority, last tag
--- and how many wait, the next priority; where none waits, the tag says nothing. Hash `caps:<lane>` by user, as plain
--- numbers: of users who have another cap than the lane's, 0 for one who is paused.
+-- order. Hash `seats:<lane>`: user -> {active, parked, out, turns}, all that a claim wants to know of a user; `turns` are
+-- priority, last tag and how many wait, the next priority; where none waits, the tag says nothing. Hash `caps:<lane>` by
+-- user, as plain numbers: of users who have another cap than the lane's, 0 for one who is paused.
 
 local lanes = {}
 
@@ -79,10 +78,8 @@ base.at_end(function()
 end)
 
 local function make_seat()
-  return {active = 0, parked = 0, out = 0, line = false, turns = {}, was = false}
+  return {active = 0, parked = 0, out = 0, turns = {}}
 end
-
-local ints = records.ints
 
 -- Forget the turns for which nobody waits: they say nothing. Others are kept from one wait to the next.
 function lanes.drop_turns(seat)
@@ -97,33 +94,6 @@ function lanes.drop_turns(seat)
 end
 
 local MOST_TURNS = 4  -- before those for which nobody waits are dropped
-local heads = records.heads
-
--- Lines and turns are packed value by value, as `pack` would: what most of them are is known, and that is quicker.
-local function packed_line(line)
-  local count = line and #line
-  if count == 3 then
-    return '\147' .. ints[line[1]] .. heads[#line[2]] .. line[2] .. ints[line[3]]
-  elseif count == 6 then
-    return '\150' .. ints[line[1]] .. heads[#line[2]] .. line[2] .. ints[line[3]]
-      .. ints[line[4]] .. heads[#line[5]] .. line[5] .. ints[line[6]]
-  end
-  return pack(line)
-end
-
-local function packed_turns(list)
-  local count = #list
-  if count == 3 then
-    return '\147' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]]
-  elseif count == 6 then
-    return '\150' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]] .. ints[list[4]] .. ints[list[5]] .. ints[list[6]]
-  elseif count == 9 then
-    return '\153' .. ints[list[1]] .. ints[list[2]] .. ints[list[3]] .. ints[list[4]] .. ints[list[5]] .. ints[list[6]]
-      .. ints[list[7]] .. ints[list[8]] .. ints[list[9]]
-  end
-  return pack(list)
-end
-
 local function write_seat(seat)
   local is_empty = seat.active == 0 and seat.parked == 0 and seat.out == 0
   if is_empty or #seat.turns > 3 * MOST_TURNS then
@@ -132,28 +102,24 @@ local function write_seat(seat)
   if is_empty and #seat.turns == 0 then
     return nil
   end
-  return '\149' .. ints[seat.active] .. ints[seat.parked] .. ints[seat.out] .. packed_line(seat.line)
-    .. packed_turns(seat.turns)
+  return {seat.active, seat.parked, seat.out, seat.turns}
 end
 
-local function read_seat(text)
-  local _, active, parked, out, line, turns = unpack_limit(text, 5, 1)
-  return {active = active, parked = parked, out = out, line = line, turns = turns, was = false}
+local function read_seat(packed)
+  return {active = packed[1], parked = packed[2], out = packed[3], turns = packed[4]}
 end
 
 function lanes.seats(book)
   local seats = book.seats_
   if not seats then
-    seats = cached_hash.one('seats:' .. book.name, make_seat)
-    seats.to_text, seats.of_text, book.seats_ = write_seat, read_seat, seats
-    seats:remember()
+    seats = cached_hash.one('seats:' .. book.name, make_seat, write_seat, read_seat)
+    book.seats_ = seats
   end
   return seats
 end
 
 function lanes.seat(book, user)
-  local seats = book.seats_ or lanes.seats(book)
-  return seats.kept[user] or seats:get(user)
+  return lanes.seats(book):get(user)
 end
 
 function lanes.ready(book)
@@ -175,7 +141,6 @@ function lanes.cap(book, user)
     caps[book.name] = known
   end
   if not known then
-    book.uncapped = true  -- nobody has a cap of their own: who is in a hurry need not ask
     return book.per_user
   end
   if known[user] == nil then
@@ -184,20 +149,11 @@ function lanes.cap(book, user)
   return known[user] or book.per_user
 end
 
--- Return the cap that all users of a lane have; nil if some have their own, false if there is none.
-function lanes.common_cap(book)
-  lanes.cap(book, '')
-  if book.uncapped then
-    return book.per_user
-  end
-  return nil
-end
-
 -- Set a user's own cap in a lane, as it is judged now; false takes it back.
 function lanes.set_cap(book, user, cap)
   if not caps[book.name] then
     caps[book.name] = {}
   end
-  caps[book.name][user], book.uncapped = cap, nil
+  caps[book.name][user] = cap
   base.set_text('caps:' .. book.name, user, cap and base.digits(cap))
 end

@@ -16,14 +16,10 @@ function making.last()
   return last_number
 end
 
--- Keep arguments that are too long for records: a list of numbers and texts, in turns.
-function making.keep_long(list)
-  if #list > 0 then
-    base.count('counters', 'long_args', #list / 2)
-    for i = 1, #list, 2 do
-      base.set_text('args', list[i], list[i + 1])
-    end
-  end
+-- Keep arguments that are too long for a record, given by its run's number as text.
+function making.keep_long(field, args)
+  base.count('counters', 'long_args', 1)
+  base.set_text('args', field, args)
 end
 
 -- Write what is kept of every run, and count it as there.
@@ -34,7 +30,7 @@ local function keep(run, id, args)
   runs.add(field, run)
   base.set_text('ids', id, field)
   if records.is_long(args) then
-    making.keep_long({field, args})
+    making.keep_long(field, args)
   end
   return field
 end

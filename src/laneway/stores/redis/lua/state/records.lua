@@ -1,5 +1,5 @@
 -- needs: runtime/base
--- The records of runs: what is kept of each, as text and as a table. Their ranks are kept by the orders they stand in.
+-- The records of runs: what is kept of each, as text and as a table. Its rank is the score in the sorted set it stands in.
 --
 -- Hash `runs`: number -> a packed array in three parts, of what changes together; codec/decode.py has the same.
 --
@@ -58,40 +58,21 @@ local function rare_of(run)
   return rare or false
 end
 
--- What whole numbers are packed as that come again and again: counts, places, ranks.
-local ints_kept, MOST_INTS = 0, 20000
-records.ints = setmetatable({}, {__index = function(ints, number)
-  local text = pack(number)
-  ints[number], ints_kept = text, ints_kept + 1
-  return text
-end})
-
 local INLINE = 1000  -- bytes of arguments or of a result that stand in the record
-records.INLINE = INLINE
 local short, shorts = {[false] = pack(false)}, 0  -- what values are packed as: most runs have the same ones
 local states, leads, known = {}, {}, 0  -- what states say, by text; what stands before them, by length
 local whoses, owners = {}, 0  -- what texts say of whose runs are
-local looked, looked_of, looks = {}, {}, 0  -- the same two by the texts of both, of runs that were never started
-local MOST_KEPT, MOST_OWNERS, MOST_LOOKS = 1000, 1000, 5000  -- of these, before they are forgotten: instants never come again
+local MOST_KEPT = 1000  -- of each of these, before they are forgotten: instants never come again
 
 base.at_begin(function()
-  if ints_kept > MOST_INTS then
-    for number in pairs(records.ints) do
-      records.ints[number] = nil
-    end
-    ints_kept = 0
-  end
   if shorts > MOST_KEPT then
     short, shorts = {[false] = pack(false)}, 0
   end
   if known > MOST_KEPT then
     states, leads, known = {}, {}, 0
   end
-  if owners > MOST_OWNERS then
+  if owners > MOST_KEPT then
     whoses, owners = {}, 0
-  end
-  if looks > MOST_LOOKS then
-    looked, looked_of, looks = {}, {}, 0
   end
 end)
 
@@ -131,7 +112,6 @@ end
 -- The lengths ---------------------------------------------------------------------------------------------------------
 
 local FIRST = 13  -- bytes before the first part
-records.FIRST = FIRST + 1  -- where it begins
 
 local function size(length)
   return char(0xce, 0, math.floor(length / 65536) % 256, math.floor(length / 256) % 256, length % 256)
@@ -146,24 +126,6 @@ local function lead(state, whose)
     leads[key], known = text, known + 1
   end
   return text
-end
-
--- Return what stands before the second part of a record, which is of that length, by what a state becomes: `after.text`.
-function records.before(after, whose)
-  local fronts = after.fronts
-  local text = fronts[whose]
-  if not text then
-    text = lead(#after.text, whose) .. after.text
-    fronts[whose] = text
-  end
-  return text
-end
-
--- Return all of a record before its last part, and where that begins.
-function records.own_at(text)
-  local a, b, c = byte(text, 6, 8)
-  local at = a * 65536 + b * 256 + c
-  return sub(text, 1, at), at + 1
 end
 
 local function first_two(text)
@@ -202,8 +164,7 @@ function records.alone(is)
   return setmetatable(run, Run)
 end
 
--- Return what a text says of whose a run is; as above. `fresh` is what stands before the id of one that is new and
--- ready (`records.fresh`).
+-- Return what a text says of whose a run is; as above.
 function records.whose_of(text)
   local found = whoses[text]
   if not found then
@@ -212,23 +173,6 @@ function records.whose_of(text)
     whoses[text], owners = found, owners + 1
   end
   return found
-end
-
--- Return what runs of the same lane and user have in common, packed; `of` tells whose one is.
-function records.key_of(of)
-  local key = of.key
-  if not key then
-    local lane, user = of.lane, of.user
-    key = pack(user and #lane .. ':' .. lane .. user or ':' .. lane)
-    of.key = key
-  end
-  return key
-end
-
--- Return what a record's first two parts say, and the text of the second.
-function records.parts_of(text)
-  local state, whose = first_two(text)
-  return records.state_of(state), records.whose_of(whose), whose
 end
 
 -- Return what stands before the last part of a record.
@@ -242,15 +186,6 @@ end
 
 -- The last part -------------------------------------------------------------------------------------------------------
 
--- What stands before a packed text, by its length.
-records.heads = setmetatable({}, {__index = function(heads, length)
-  local head = sub(pack(string.rep(' ', length)), 1, -length - 1)
-  if length <= INLINE then
-    heads[length] = head
-  end
-  return head
-end})
-
 -- Tell whether a text is too long to stand in the record.
 function records.is_long(text)
   return #text > INLINE
@@ -261,9 +196,9 @@ function records.tail(args, whole)
   return (whole or #args <= INLINE) and pack(args) .. '\194' or '\194\194'
 end
 
--- Return a tail with a result: there was none, which is one byte.
+-- Return a tail, or a record, with a result, if there is one: there was none, which is one byte.
 function records.with_result(tail, value)
-  return sub(tail, 1, -2) .. pack(value)
+  return value and sub(tail, 1, -2) .. pack(value) or tail
 end
 
 -- Tell of a tail, or a record, whether the arguments are kept elsewhere. They are an object, so they end with a brace.
@@ -337,31 +272,23 @@ end
 
 -- Return what a record says of its run's state, and whose it is.
 function records.look(text)
-  local a, b, c = byte(text, 6, 8)
-  local front = sub(text, 1, a * 65536 + b * 256 + c)
-  local is = looked[front]
-  if is then
-    return is, looked_of[front]
-  end
   local state, whose = first_two(text)
-  local of
-  is, of = records.state_of(state), records.whose_of(whose)
-  if is.fence == 0 and not is.rare then  -- others have instants in them
-    looked[front], looked_of[front], looks = is, of, looks + 1
-  end
-  return is, of
+  return records.state_of(state), records.whose_of(whose)
 end
 
--- Return the tables of what `records.look` has found of runs that were never started: states, and whose they are, by
--- all that stands before the last part of a record.
-function records.looked()
-  return looked, looked_of
-end
-
--- Return a record of a run that has nothing rare and is moved to that shelf, as that kind; what it says is known.
-function records.moved(text, is, of, shelf, kind)
-  local state = moved_text(is, kind, shelf)
+-- Return a record with another state text in place of its own; `is` and `of` are what it says.
+function records.with_state(text, is, of, state)
   return lead(#state, of.size) .. state .. sub(text, FIRST + 1 + is.size)
+end
+
+-- Return what stands in a record behind its state, and has no result yet.
+function records.behind_state(text, is)
+  return sub(text, FIRST + 1 + is.size)
+end
+
+-- Return the record of a run that has nothing rare and is moved to that shelf, as that kind.
+function records.moved(text, is, of, shelf, kind)
+  return records.with_state(text, is, of, moved_text(is, kind, shelf))
 end
 
 function records.write(run)
@@ -392,16 +319,13 @@ function records.new(number, new, lane, due_at)
   return run
 end
 
--- Return what stands, in records of runs that are new and in the ready order of their lane, before the id, and
+-- Return what stands, in records of runs that are new, plain and in the ready order of their lane, before the id, and
 -- behind it.
-function records.fresh(task, lane, user, priority)
-  local whose, now = whose_text(task, lane, user, false, priority), packed(NOW)
-  local of = records.whose_of(whose)
-  if not of.fresh then
-    of.fresh = records.front(records.state_text({
-      state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
-      ended_at = false, seq = 0, log = {},
-    }), whose)
-  end
-  return of.fresh, now .. now
+function records.fresh(task, lane)
+  local whose, now = whose_text(task, lane, false, false, 0), packed(NOW)
+  local state = records.state_text({
+    state = 'pending', kind = 0, shelf = 'ready', fence = 0, attempt = 1, crashes = 0, started_at = false,
+    ended_at = false, seq = 0, log = {},
+  })
+  return records.front(state, whose), now .. now
 end

@@ -1,136 +1,60 @@
--- needs: runtime/base, runtime/cached_hash, state/records, state/sessions
+-- needs: runtime/base, runtime/cached_hash, state/records
 -- gives: runs, TERMINAL, BESIDE
--- Runs, by acceptance number: hash `runs`, number -> record (records.lua).
---
--- A record that says `held`, of a run that was never started and that its session has admitted, is older than that: the
--- run is parked behind its user (`runs.park`). Only who reads records as they are kept has to know.
+-- Runs, by acceptance number: hash `runs`, number -> record (state/records.lua).
 
 local runs = {}
 local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
 
 local kept_runs = cached_hash.at('runs')
 
--- Most that are moved from one shelf to another are never looked at: where they are put is noted here, by number, until
--- somebody reads them, or this call ends. Those that are parked are told by a kind that is less by PARKED.
-local kinds_of = {}
-local PARKED = 1000
-local any_read = false  -- somebody has read a run, and may have to be told
-
--- Those that came back and whose start lets nobody into their sessions stand here instead: by number, that as text.
-local lone_of = {}
-local CAME_BACK = 2  -- their kind
-
--- The same tables for those who are in a hurry; `kinds` as long as nobody has read a run: then it is `runs.place` that
--- notes.
-runs.kinds, runs.lone = nil, lone_of
-
--- What the records say whose texts were looked at, by number as text: state, and whose it is.
-local states_of, owners_of = {}, {}
+-- Most runs that are moved from one shelf to another need not be read: where they are put is noted here, by number as
+-- text, until somebody reads them or the call ends.
+local shelves_of, kinds_of = {}, {}
 
 base.at_begin(function()
-  kinds_of, lone_of, any_read, runs.kinds = {}, {}, false, nil
-  runs.lone = lone_of
-  states_of, owners_of = {}, {}
+  shelves_of, kinds_of = {}, {}
 end)
-
-local function noted(number)
-  local kind = kinds_of[number]
-  if not kind then
-    return 'ready', CAME_BACK
-  elseif kind < 0 then
-    return 'parked', kind + PARKED
-  end
-  return 'ready', kind
-end
 
 kept_runs.to_text = records.write
 
 function kept_runs.of_text(text, field)
   local run = records.read(text, field)
-  local number = run.number
-  any_read, runs.kinds = true, nil
-  if kinds_of[number] or lone_of[number] then
-    run.shelf, run.kind = noted(number)
-    kinds_of[number], lone_of[number] = nil, nil
-  elseif run.shelf == 'held' and run.state == 'pending' and run.is.fence == 0 then
-    local book = sessions.find(run.session)
-    if book and book.unstarted_then == number then
-      run.shelf = 'parked'
-    end
+  if shelves_of[field] then
+    run.shelf, run.kind = shelves_of[field], kinds_of[field]
+    shelves_of[field], kinds_of[field] = nil, nil
   end
   return run
 end
 
-local function look(field, text)
-  local is, of = records.look(text)
-  states_of[field], owners_of[field] = is, of
-  return is, of
-end
-
--- Write where those are that nobody has read.
+-- Write where the runs were put that nobody has read.
 function kept_runs:complete()
-  local fields, numbers, rewritten, offered = {}, {}, self.rewritten, self.offered
-  for number in pairs(kinds_of) do
-    fields[#fields + 1], numbers[#numbers + 1] = base.digits(number), number
-  end
-  for number, field in pairs(lone_of) do
-    fields[#fields + 1], numbers[#numbers + 1] = field, number
-  end
-  if #fields == 0 then
-    return
+  local fields = {}
+  for field in pairs(shelves_of) do
+    fields[#fields + 1] = field
   end
   self:offer(fields)
   for i = 1, #fields do
     local field = fields[i]
-    local is = states_of[field] or (offered[field] and look(field, offered[field]))
-    if is and not is.rare then
-      rewritten[field] = records.moved(offered[field], is, owners_of[field], noted(numbers[i]))
-    else
+    local text = self.offered[field]
+    local is, of = records.look(text)
+    if is.rare then
       self:find(field)
+    else
+      self.rewritten[field] = records.moved(text, is, of, shelves_of[field], kinds_of[field])
     end
   end
 end
 
--- Note that a run was put into the ready order of its lane (`parked`: behind its user), as that kind; `lone` is its
--- number as text if its start lets nobody into its session.
-function runs.place(number, parked, kind, lone)
-  local field = any_read and base.digits(number)
-  local run = field and (kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field)))
-  if run then
-    run.shelf, run.kind = parked and 'parked' or 'ready', kind
-    return
-  elseif not kept_runs.key then
-    kept_runs:touch()
-  end
-  kinds_of[number], lone_of[number] = not lone and (parked and kind - PARKED or kind) or nil, lone
-end
-
--- Note that a run that was held and never started was parked behind its user, and that its session's book has it as
--- admitted: its record, which nobody has to read, stays as it is. It is given by its number as text.
-function runs.park(field)
-  local run = any_read and kept_runs.kept[field]
-  if run then
-    run.shelf = 'parked'
-  end
-end
-
--- Tell whether a run was ever started, whatever its session's book says.
-function sessions.has_started(number)
+-- Note that a run was put on a shelf, as that kind.
+function runs.place(number, shelf, kind)
   local field = base.digits(number)
-  if kept_runs.rewritten[field] then
-    return true  -- nobody else's text is written as it is
+  local run = kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field))
+  if run then
+    run.shelf, run.kind = shelf, kind
+  else
+    kept_runs:touch()
+    shelves_of[field], kinds_of[field] = shelf, kind
   end
-  local run = kept_runs.kept[field]
-  if run ~= nil then
-    return run and run.fence > 0
-  end
-  local is = states_of[field]
-  if not is then
-    kept_runs:offer({field})
-    local text = kept_runs.offered[field]
-    is = text and look(field, text)
-  end
-  return is ~= nil and is.fence > 0
 end
 
 -- Read the records of these as texts, by their numbers as texts, unless they were read: they will be asked for.
@@ -138,29 +62,26 @@ function runs.offer(fields)
   kept_runs:offer(fields)
 end
 
--- Return what is known of a run by its number as text: its state, and whose it is.
+-- Return what is known of a run, given by its number as text: its state, whose it is, its kind, and its record if nobody
+-- has read or changed it in this call. Who has read it gets the run itself instead of the first two.
 function runs.glance(field)
-  local is = states_of[field]
-  if is and not any_read then
-    return is, owners_of[field]
-  end
   local run = kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field))
   if run then
-    return run, run
+    return run, run, run.kind
   end
-  local offered = kept_runs.offered
-  if not offered[field] then
-    kept_runs:offer({field})
+  kept_runs:offer({field})
+  local text = kept_runs.offered[field]
+  if not text then
+    return nil
   end
-  return look(field, offered[field])
+  local is, of = records.look(text)
+  return is, of, kinds_of[field] or is.kind, text
 end
 
--- Return what is known of runs that nobody may have read, by their numbers as texts: tables of records that are to be
--- written, of such as were read, and of runs made of these; by their numbers, as what kinds they were put where they are;
--- and, of those that were looked at, by their numbers as texts, their states, and whose they are.
-function runs.unread()
-  kept_runs:touch()
-  return kept_runs.rewritten, kept_runs.offered, kept_runs.kept, kinds_of, states_of, owners_of
+-- Let this be the record of a run that nobody has read, by its number as text.
+function runs.rewrite(field, text)
+  shelves_of[field], kinds_of[field] = nil, nil
+  kept_runs.rewritten[field] = text
 end
 
 -- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
@@ -191,14 +112,6 @@ function runs.all_of(numbers)
     found[#found + 1] = runs.get(numbers[i])
   end
   return found
-end
-
--- Return the records of these as texts, nil for one that this call has read, and three tables, by number as text: to put
--- other texts into that are written in their place, to leave those in that are to be read after all, and those read.
-function runs.texts(fields)
-  local texts = kept_runs:untouched(fields)
-  runs.kinds = not any_read and kinds_of or nil
-  return texts, kept_runs.rewritten, kept_runs.offered, kept_runs.kept
 end
 
 -- Return the run's arguments, JSON text.
@@ -232,16 +145,23 @@ function runs.shown(run)
   }
 end
 
+-- Return a run that has nothing rare as a worker gets it: what stands in its record behind its state, and its lease.
+function runs.handed_text(text, told)
+  return HANDED .. text .. told
+end
+
 -- Return a run as a worker gets it (`claimed` in codec/decode.py), packed: most have nothing of what stands at the end.
 function runs.handed(run)
   local tail = run.tail
   if records.has_no_args(tail) then
     tail = records.tail(runs.args(run), true)
   end
-  local text = run.whose .. records.last(run, tail) .. pack(run.fence, run.attempt, run.crashes, run.worker)
+  local text = run.whose .. records.last(run, tail)
+  local told = pack(run.fence, run.attempt, run.crashes, run.worker)
   if not run.marked then
-    return HANDED .. text
+    return runs.handed_text(text, told)
   end
+  text = text .. told
   local number = base.digits(run.number)
   return '\220\0\21' .. text .. pack(
     run.lapsed or false, run.saved and base.text('saved', number) or false, run.timed_out or false, run.messages or 0,
@@ -272,21 +192,8 @@ function runs.deadline(run)
   return till
 end
 
--- Add a run that was never written by its record, under its number as text. Whoever does this puts it somewhere.
-function runs.bring(field, text)
-  kept_runs:touch()
-  kept_runs.offered[field] = text
-end
-
--- Add one that nobody asks for in this call.
-function runs.write(field, text)
-  kept_runs:touch()
-  kept_runs.rewritten[field] = text
-end
-
 -- Add a run that was never written, under its number as text.
 function runs.add(field, run)
-  any_read, runs.kinds = true, nil
   kept_runs:add(field, run)
 end
 

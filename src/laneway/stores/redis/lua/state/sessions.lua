@@ -1,85 +1,169 @@
--- needs: runtime/base, state/rosters
+-- needs: runtime/base, runtime/cached_hash
+-- gives: sessions, kept_sessions
 -- Admission to a session: an ordered series of runs, at most `max_concurrent` of them active. This restates
 -- core/sessions.py, where the rules are explained; names are the same.
+--
+-- Hash `sessions`: name -> its book, while it is not idle. What operators have set is kept apart, also of idle ones:
+-- hash `session_rules` (packed rules) and set `paused_sessions`.
+-- A rule is a table of what is given: max_concurrent, cap, drop, while_waiting, pass_on_retry.
 
-local sessions = rosters  -- which has their books
-local own_list, over = sessions.own_list, sessions.over
+local sessions = {}
 
-local function remove(book, name, number)
-  local at = base.index_of(book[name], number)
-  if at then
-    table.remove(own_list(book, name), at)
+local RULE = {'max_concurrent', 'cap', 'drop', 'while_waiting', 'pass_on_retry'}
+local DEFAULT_RULE = {max_concurrent = 1, cap = 10, drop = 'old', while_waiting = 'cancel', pass_on_retry = false}
+
+local function over(rule, other)
+  local result = {}
+  for _, name in ipairs(RULE) do
+    if rule[name] ~= nil then
+      result[name] = rule[name]
+    else
+      result[name] = other[name]
+    end
   end
-  return at ~= nil
+  return result
 end
 
--- Return the run that is admitted and has not started, 0 if there is none. A start that lets nobody in is not written to
--- the book (claiming.lua), so its record tells.
-function sessions.unstarted(book)
-  local number = book.unstarted_then
-  if number > 0 and sessions.has_started(number) then
-    book.unstarted_then, number = 0, 0
-  end
-  return number
+sessions.over = over
+
+function sessions.is_idle(book)
+  return #book.admitted == 0 and book.held == 0 and #book.outside == 0 and #book.windows == 0
 end
 
--- Let the start of the run that is admitted be looked at, if that may let in others now.
-local function look_at_start(book)
-  if book.unstarted_then > 0 and sessions.limit(book) > 1 then
-    sessions.expect_start(book.unstarted_then)
+-- A rule is worked out name by name, when it is asked: most who read a book want one or none.
+local Rule = {__index = function(rule, name)
+  local value = rule.ruled_[name]
+  if value == nil then
+    value = rule.given_[name]
   end
+  if value == nil then
+    value = DEFAULT_RULE[name]
+  end
+  return value
+end}
+
+-- Say what holds: what an operator set, else what a message gave last, else the default.
+function sessions.judge(book)
+  book.rule = setmetatable({ruled_ = book.ruled, given_ = book.given}, Rule)
+end
+
+local any_ruled  -- something is set of some session
+
+base.at_begin(function()
+  any_ruled = nil
+end)
+
+local function make(name)
+  if any_ruled == nil then
+    any_ruled = call('EXISTS', PREFIX .. 'session_rules', PREFIX .. 'paused_sessions') > 0
+  end
+  local ruled, paused = {}, false
+  if any_ruled then
+    local text = call('HGET', PREFIX .. 'session_rules', name)
+    ruled = text and unpacked(text) or {}
+    paused = call('SISMEMBER', PREFIX .. 'paused_sessions', name) == 1
+  end
+  local book = {
+    admitted = {},  -- runs that hold a place, by admission
+    unstarted = 0,  -- the one of them that has not started, if any
+    held = 0,
+    back = 0,  -- of the held, those that were started before: they are the first
+    joined = 0,  -- the last place given
+    front = 0,  -- the first place given to one that came back
+    outside = {},  -- runs that were started and stepped out
+    asking = {},  -- of all these, the ones that wait for an answer
+    windows = {},  -- {task, user, number, until}
+    given = {},  -- by messages
+    ruled = ruled,  -- by an operator
+    throttled = false,
+    paused = paused,
+    alone = false,  -- the next must wait until nothing is admitted: it interrupted them
+  }
+  sessions.judge(book)
+  return book
+end
+
+local function write(book)
+  if sessions.is_idle(book) then
+    return nil
+  end
+  return {
+    book.admitted, book.unstarted, book.held, book.back, book.joined, book.front, book.outside, book.asking,
+    book.windows, book.given, book.ruled, book.throttled, book.paused, book.alone,
+  }
+end
+
+local function read(packed)
+  local book = {
+    admitted = packed[1], unstarted = packed[2], held = packed[3], back = packed[4], joined = packed[5],
+    front = packed[6], outside = packed[7], asking = packed[8], windows = packed[9], given = packed[10],
+    ruled = packed[11], throttled = packed[12], paused = packed[13], alone = packed[14],
+  }
+  sessions.judge(book)
+  return book
+end
+
+local kept_sessions = cached_hash.at('sessions', make, write, read)
+
+-- Return the book of a session, a new one if it is idle.
+function sessions.get(name)
+  return kept_sessions:get(name)
+end
+
+-- Read the books of several at once, because they will be asked for.
+function sessions.load(names)
+  kept_sessions:load(names)
+end
+
+-- Return the book of a session that is not idle, else nil.
+function sessions.find(name)
+  return kept_sessions:find(name)
+end
+
+function sessions.put(name, book)
+  kept_sessions:put(name, book)
+end
+
+-- Forget a session that is idle.
+function sessions.empty_if_idle(name, book)
+  if sessions.is_idle(book) then
+    kept_sessions:drop(name)
+  end
+end
+
+function sessions.limit(book)
+  return book.throttled and 1 or book.rule.max_concurrent or 1
 end
 
 -- How many runs have joined and were never started.
 function sessions.queued(book)
-  return book.held - book.back + (sessions.unstarted(book) > 0 and 1 or 0)
-end
-
--- The same without a look at who has started: at most one more.
-function sessions.queued_at_most(book)
-  return book.held - book.back + (book.unstarted_then > 0 and 1 or 0)
+  return book.held - book.back + (book.unstarted > 0 and 1 or 0)
 end
 
 -- The runs that were started and have not ended: those that stepped out, then by admission.
 function sessions.active(book)
-  local active, unstarted = {}, sessions.unstarted(book)
-  for _, number in ipairs(book.outside) do
-    active[#active + 1] = number
-  end
+  local active = {unpack(book.outside)}
   for _, number in ipairs(book.admitted) do
-    if number ~= unstarted then
+    if number ~= book.unstarted then
       active[#active + 1] = number
     end
   end
   return active
 end
 
--- Lower the session to one run at a time, or not any more.
-function sessions.throttle(book, throttled)
-  book.throttled = throttled
-  look_at_start(book)
-end
-
 -- Set what an operator says of the session.
 function sessions.rule(book, ruled)
   book.ruled = ruled
   sessions.judge(book)
-  look_at_start(book)
 end
 
 -- Take note of what a message says of the session; what it does not say stays.
 function sessions.take(book, arrival)
-  if arrival.throttled ~= nil and arrival.throttled ~= book.throttled then
-    sessions.throttle(book, arrival.throttled)
+  if arrival.throttled ~= nil then
+    book.throttled = arrival.throttled
   end
-  for name, value in pairs(arrival.rule or {}) do
-    if book.given[name] ~= value then
-      book.given = over(arrival.rule, book.given)
-      sessions.judge(book)
-      look_at_start(book)
-      return
-    end
-  end
+  book.given = over(arrival.rule or {}, book.given)
+  sessions.judge(book)
 end
 
 -- Tell whether the next in order may be admitted now.
@@ -88,7 +172,7 @@ function sessions.admits(book)
   if book.paused or (admitted > 0 and (book.alone or admitted >= sessions.limit(book))) then
     return false
   end
-  return book.back > 0 or sessions.unstarted(book) == 0
+  return book.back > 0 or book.unstarted == 0
 end
 
 function sessions.place(book)
@@ -110,10 +194,7 @@ function sessions.place_in_front(book)
 end
 
 local function begin(book, number)
-  book.unstarted_then = number
-  if book.alone then
-    book.alone = false
-  end
+  book.unstarted, book.alone = number, false
 end
 
 function sessions.admit(book, number)
@@ -127,7 +208,7 @@ function sessions.call_in(book, number, again)
   book.admitted[#book.admitted + 1] = number
   if again then
     book.back = book.back - 1
-    remove(book, 'outside', number)
+    base.remove_from(book.outside, number)
   else
     begin(book, number)
   end
@@ -135,7 +216,7 @@ end
 
 function sessions.step_out(book, number)
   base.remove_from(book.admitted, number)
-  table.insert(own_list(book, 'outside'), number)
+  table.insert(book.outside, number)
 end
 
 function sessions.leave(book, back)
@@ -145,20 +226,17 @@ end
 
 -- Count a run as ended, whether it holds a place or not.
 function sessions.ended(book, number)
-  local admitted = book.admitted
-  if admitted[1] == number and #admitted == 1 then
-    admitted[1] = nil
-  elseif not base.remove_from(admitted, number) then
-    remove(book, 'outside', number)
+  if not base.remove_from(book.admitted, number) then
+    base.remove_from(book.outside, number)
   end
-  if number == book.unstarted_then then
-    book.unstarted_then = 0
+  if number == book.unstarted then
+    book.unstarted = 0
   end
-  remove(book, 'asking', number)
+  base.remove_from(book.asking, number)
 end
 
 function sessions.hear(book, number)
-  remove(book, 'asking', number)
+  base.remove_from(book.asking, number)
 end
 
 -- Return the window that takes messages of this task and user, if one is open.
@@ -175,7 +253,7 @@ end
 function sessions.close(book, number)
   for at = #book.windows, 1, -1 do
     if book.windows[at][3] == number then
-      table.remove(own_list(book, 'windows'), at)
+      table.remove(book.windows, at)
     end
   end
 end

@@ -1,4 +1,4 @@
--- needs: runtime/base, runtime/cached_hash
+-- needs: runtime/base, runtime/cached_hash, state/runs
 -- Incarnations: who is alive, judged by renewal; see core/liveness.py.
 --
 -- Hash `workers`: incarnation -> its packed state; beside it, as given at registering: hashes `worker_infos` (JSON) and
@@ -153,6 +153,13 @@ function workers.count(id, lane, more)
     busy[id] = of
   end
   of[lane] = (of[lane] or 0) + more
+end
+
+-- Note that a worker has the leases of these runs of a lane, which are started: their numbers as texts.
+function workers.lend(worker, lane, fields)
+  runs.count_started(#fields)
+  workers.move_all(worker.id, fields, true)
+  workers.count(worker.id, lane, #fields)
 end
 
 -- Give the run's lease to a worker, or to nobody; `lapsed` if it is one of the dead from now on.

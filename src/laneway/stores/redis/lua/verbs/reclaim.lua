@@ -51,7 +51,7 @@ for _, worker in ipairs(workers.all()) do
   end
 end
 
-local lapsed = leases.handed(lapsed_of(heir.id))
+local numbers, lapsed = leases.handed(lapsed_of(heir.id))
 waking.wake()
 base.flush()
-return replies.list({lapsed, pack(more)}, 3)
+return replies.list({numbers, lapsed, pack(more)})

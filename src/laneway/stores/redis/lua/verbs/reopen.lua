@@ -13,11 +13,11 @@ elseif found[2] ~= move or found[1] == 'arrived' then
   return pack('no')
 elseif found[1] == 'arriving' and not is_empty then
   -- Race: a mover that is still about must not fill it again.
-  call_later('HSET', 'moving', 'move', given_up, 'clearing', '1')
+  call_later('HSET', 'move', 'move', given_up, 'clearing', '1')
   base.flush()
   return pack('empty')
 end
-call_later('DEL', 'moving')
+call_later('DEL', 'move')
 for _, worker in ipairs(workers.all()) do
   waking.nudge(worker.id)
 end
