@@ -24,7 +24,7 @@ import msgspec
 from bench.growth import DONE, new_run
 from laneway.core.policy import Lane, SessionPolicy
 from laneway.core.run import Claimed, NewRun
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.testing.hand import Hand
 from laneway.testing.servers import ValkeyServer, valkey_server
 from laneway.testing.servers.binaries import server_binary

@@ -309,7 +309,7 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
 
 def _redis_store(url: str, clock: Clock) -> Store:
     try:
-        from laneway.stores.redis import RedisStore
+        from laneway.stores.redis.store import RedisStore
     except ModuleNotFoundError as error:
         if error.name != "hiredis":
             raise

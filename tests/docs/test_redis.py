@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laneway import Scheduler
-from laneway.stores.redis.address import Address
+from laneway.stores.redis.client.address import Address
 from laneway.testing.servers import ValkeyServer, valkey_server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "redis.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, 
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.filled_store import furnish, shown

@@ -12,7 +12,7 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 from tests.model.machine import StoreFactory, compare_with_memory

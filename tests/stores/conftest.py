@@ -13,7 +13,7 @@ import pytest
 
 from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.redis import RedisStore
+from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase

@@ -17,8 +17,8 @@ import pytest
 
 from laneway.core.run import Receipt
 from laneway.errors import StoreUnavailable
-from laneway.stores.redis import RedisStore
-from laneway.stores.redis.scripts import script
+from laneway.stores.redis.client.scripts import script
+from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import valkey_server
 from tests.support.invariants import check_invariants

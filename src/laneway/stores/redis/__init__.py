@@ -1,5 +1,1 @@
 """The Redis store: many machines share the work, at the lowest latency. Redis 6.2 or Valkey 7.2, and newer."""
-
-from laneway.stores.redis.store import RedisStore
-
-__all__ = ["RedisStore"]

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laneway.core.run import NewRun, Receipt
-from laneway.stores.redis import packing
-from laneway.stores.redis.examining import Examining
-from laneway.stores.redis.explaining import Explaining
-from laneway.stores.redis.keys import LAYOUT
-from laneway.stores.redis.moving import Moves, lanes_packed
-from laneway.stores.redis.records import receipts
-from laneway.stores.redis.steering import Steering
-from laneway.stores.redis.trouble import refuse_layout
-from laneway.stores.redis.upkeep import Upkeep
-from laneway.stores.redis.working import Working
+from laneway.stores.redis.client.errors import refuse_layout
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec.decode import receipts
+from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.verbs.admin import Explaining
+from laneway.stores.redis.verbs.control import Steering
+from laneway.stores.redis.verbs.examining import Examining
+from laneway.stores.redis.verbs.moving import Moves, lanes_packed
+from laneway.stores.redis.verbs.upkeep import Upkeep
+from laneway.stores.redis.verbs.workers import Working
 
 
 class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
@@ -27,7 +27,10 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
     async def open(self) -> None:
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
-        refuse_layout(await self._call("open", LAYOUT, lanes_packed()), self._address.shown)
+        layout = await self._call("open", LAYOUT, lanes_packed())
+        refuse_layout(layout, self._address.shown)
+        if layout < LAYOUT:
+            await self._call("migrate")
         await self._make_functions()
 
     async def close(self) -> None:
@@ -36,7 +39,7 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
-        items = packing.batch(batch)
+        items = encode.batch(batch)
         return receipts(items, await self._call("submit", *items))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:

@@ -1,4 +1,4 @@
--- needs: base, jobbook, waking
+-- needs: runtime/base, state/jobbook, rules/waking
 -- Keep a new job: {id, what is kept of it, its spec}. Answers the job.
 
 base.refuse_full()

@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Answer a question: {call, id, answer, name}. Returns the run; refuses with `not_waiting`, `several_questions` or
 -- `other_question`.
 

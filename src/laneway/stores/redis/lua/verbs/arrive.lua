@@ -1,4 +1,4 @@
--- needs: moving
+-- needs: admin/moving
 -- Be the target of a move: {move, place}. Return how the store stands then. One that is to be emptied first says so.
 
 local move, place = unpack(unpacked(ARGV[2]), 1, 2)
@@ -7,6 +7,6 @@ if found[2] == move or found[1] == 'shut' then
   return pack(found)
 end
 moving.stand('arriving', move, place)
-call_later('HSET', 'moving', 'clearing', '1')
+call_later('HSET', 'move', 'clearing', '1')
 base.flush()
 return pack({'arriving', move, place, false, '1'})

@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Cancel a run: {call, id, abandon}. Returns the run.
 
 return control.steer(function(run, args)

@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Cancel runs that fit, of numbers greater than `after` and up to `till`, at most `limit`: {call, wanted, after, till,
 -- limit}; `wanted` is a table of state, task, lane, user, session. Looks at some thousand numbers; whoever calls goes
 -- on behind them. What this call has changed before counts as changed, and what was accepted since its first part is

@@ -1,4 +1,4 @@
--- needs: base, jobbook, waking
+-- needs: runtime/base, state/jobbook, rules/waking
 -- Write a job that somebody changed, at the version it was read: {id, what is kept of it, its spec}. Answers the job,
 -- false if it is gone or has another version.
 

@@ -1,3 +1,3 @@
--- needs: picture
+-- needs: admin/picture
 -- Return everything that must agree.
 return picture()

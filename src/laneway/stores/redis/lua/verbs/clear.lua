@@ -1,9 +1,9 @@
--- needs: base
+-- needs: runtime/base
 -- Delete some of what the store has, but for its part in a move: {cursor}. Return the next cursor; after "0" nothing is
 -- left, and a target is ready to be filled.
 
 local cursor = unpacked(ARGV[2])[1]
-local KEPT = {[PREFIX .. 'moving'] = true, [PREFIX .. 'meta'] = true}
+local KEPT = {[PREFIX .. 'move'] = true, [PREFIX .. 'moving'] = true, [PREFIX .. 'meta'] = true}
 local pattern = string.gsub(PREFIX, '([%*%?%[%]\\])', '\\%1') .. '*'
 local page = call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 1000)
 for _, key in ipairs(page[2]) do
@@ -11,7 +11,7 @@ for _, key in ipairs(page[2]) do
     call('UNLINK', key)
   end
 end
-if page[1] == '0' and call('EXISTS', PREFIX .. 'moving') == 1 then
-  call('HDEL', PREFIX .. 'moving', 'clearing')
+if page[1] == '0' and call('EXISTS', PREFIX .. 'move') == 1 then
+  call('HDEL', PREFIX .. 'move', 'clearing')
 end
 return pack(page[1])

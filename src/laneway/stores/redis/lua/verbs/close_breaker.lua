@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Close a circuit: {key}.
 
 base.allow_full()

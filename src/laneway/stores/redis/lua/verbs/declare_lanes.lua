@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Take note of what is declared of lanes: {{name, {limit, per_user, worker_limit, max_pending, when_full}}, ...}.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: base, replies, parked
+-- needs: runtime/base, runtime/replies, admin/parked
 -- Return how many runs are in each state, and of the pending ones how many are ready, parked and of the future; the
 -- rest is held.
 local ready, set_aside = 0, 0

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Refuse a task's new runs, or not any more: {task, disabled}. Enabling it closes its circuit.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: base, jobbook
+-- needs: runtime/base, state/jobbook
 -- Read jobs that are due, by when and id: {limit, at, id}, the last two being what they are behind. Answers
 -- {now, jobs, when the first is due that is not due yet, by how much now is behind the latest time}. It writes nothing.
 

@@ -1,4 +1,4 @@
--- needs: base, runs
+-- needs: runtime/base, state/runs
 -- Return the layout (false: no store is here), the latest instant at which anything was written (false: nothing was),
 -- and how far the clock was set back between two of the newest thousand acceptances, at most.
 

@@ -1,4 +1,5 @@
--- needs: base, runs, fires, jobbook, jobs, steering, acceptance, waking
+-- needs: runtime/base, state/runs, state/fires, state/jobbook, rules/jobs, rules/steering, rules/acceptance
+-- needs: rules/waking
 -- Write firings, each if its job is at that version: {job, version, state, runs, records}, of which version and state
 -- may be false, and runs are as acceptance.lua reads them. Answers {won, receipts} for each; a receipt is false if the
 -- run was there before.

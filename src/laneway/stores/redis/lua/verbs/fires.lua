@@ -1,4 +1,4 @@
--- needs: base
+-- needs: runtime/base
 -- Read records of a job, newest first: {id, limit, before}, `before` false or the number behind the newest. It writes
 -- nothing.
 

@@ -1,4 +1,4 @@
--- needs: moving, workers
+-- needs: admin/moving, state/workers
 -- Let nothing change any more: {move}. Return how many leases are left, 0 once it is frozen; false if the store is not
 -- the source of this move.
 

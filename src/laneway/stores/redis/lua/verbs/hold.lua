@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Pause or resume a lane, user, session or task: {what, name, held}.
 
 base.allow_full()

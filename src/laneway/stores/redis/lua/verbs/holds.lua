@@ -1,4 +1,4 @@
--- needs: base, ledgers, workers
+-- needs: runtime/base, runtime/cached_hash, state/workers
 -- Count what there is: runs, jobs, keys, what operators set, circuits, live incarnations.
 
 local settings, live = 0, 0
@@ -8,7 +8,7 @@ end
 for _, name in ipairs({'paused_sessions', 'paused_users', 'paused_tasks', 'disabled'}) do
   settings = settings + call('SCARD', PREFIX .. name)
 end
-local lanes = ledgers.at('lanes'):all()
+local lanes = cached_hash.at('lanes'):all()
 for name, lane in pairs(lanes) do
   if lane[6] and call('HEXISTS', PREFIX .. 'ruled', name) == 0 then
     settings = settings + 1

@@ -1,4 +1,4 @@
--- needs: base, jobbook
+-- needs: runtime/base, state/jobbook
 -- Read jobs by name, then id: {after, its id, limit, named, owner, task, source, on}; what is false does not matter,
 -- `on` is 0 then, else 1 for those that fire and 2 for the others. Answers {jobs, name, id}: the last two say where to
 -- go on, and are missing at the end. A job whose id was asked for comes on top. It writes nothing.

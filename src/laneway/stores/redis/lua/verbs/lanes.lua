@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return the lanes' books, the names of those that an operator set, what is declared, and what they have counted.
 local counts = {}
 for i, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do

@@ -1,4 +1,4 @@
--- needs: workers, acceptance, waking
+-- needs: state/workers, rules/acceptance, rules/waking
 -- Say good-bye: {incarnation}. What it still holds can be reclaimed at once.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- List the runs of a lane that were there before it came to drop the oldest: {lane, after}. Looks at some thousand
 -- numbers behind `after`. Returns behind which number to go on, false at the end.
 

@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return chunks of a run's log, those that hold events behind a number and some that follow; where to go on (false:
 -- these are all); and its result.
 --

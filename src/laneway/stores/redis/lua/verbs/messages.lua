@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return the messages that a run took, in the order they came.
 local id = unpacked(ARGV[2])[1]
 local number = replies.find(id)

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Make the namespace a store if it is none: {layout, lanes}, the default lanes as for declare_lanes. Returns the layout
 -- that is there. It writes nothing to one that is a store already, unless it was emptied: {layout, lanes, true}.
 

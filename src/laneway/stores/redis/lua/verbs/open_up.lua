@@ -1,4 +1,4 @@
--- needs: moving
+-- needs: admin/moving
 -- Be an ordinary store: {move}. Return whether it is the target of this move.
 
 local move = unpacked(ARGV[2])[1]

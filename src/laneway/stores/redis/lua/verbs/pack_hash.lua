@@ -1,4 +1,3 @@
--- needs: base, replies, runs, sessions
+-- needs: runtime/base, runtime/replies
 -- Return a hash of packed values: {name}.
-local name = unpacked(ARGV[2])[1]
-return name == 'sessions' and replies.hash(name, sessions.shown) or replies.hash(name)
+return replies.hash(unpacked(ARGV[2])[1])

@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return keys of runs that are gone, from the nth on: {first, limit}. Answers {keys, last}: each {field, entry}, and
 -- false if these were the last.
 

@@ -1,4 +1,4 @@
--- needs: carrying, replies
+-- needs: admin/carrying, runtime/replies
 -- Return where the runs behind a number are: {after, limit}. Answers {places, last}: `last` is false if these were the
 -- last. It looks at `limit` runs, most of which may be nowhere, because they have ended.
 

@@ -1,4 +1,4 @@
--- needs: carrying, replies
+-- needs: admin/carrying, runtime/replies
 -- Return runs behind a number, with all that belongs to them: {after, limit}. Answers {runs, last}: `last` is false if
 -- these were the last. A page with long logs is shorter.
 

@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return what is kept of the store as a whole: counters, lanes and their counts, and what operators have set.
 
 local counts = {}

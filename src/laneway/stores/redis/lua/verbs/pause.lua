@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Pause a run: {call, id}. Returns the run.
 
 return control.steer(function(run)

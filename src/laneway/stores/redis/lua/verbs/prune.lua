@@ -1,4 +1,4 @@
--- needs: base
+-- needs: runtime/base
 -- Delete runs that ended longer ago than their state is kept, with all that belongs to them, those that ended first
 -- first. Return how many.
 --

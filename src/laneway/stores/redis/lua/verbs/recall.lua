@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return a run's memos, in no order, and what it waits for, or waited for last.
 local id = unpacked(ARGV[2])[1]
 local number, record = replies.find(id)

@@ -1,4 +1,4 @@
--- needs: leases, acceptance, waking
+-- needs: rules/leases, rules/acceptance, rules/waking
 -- Take over from the dead: {incarnation, gone, limit}. Returns {numbers of the lapsed, lapsed, more}.
 
 base.allow_full()
@@ -51,7 +51,7 @@ for _, worker in ipairs(workers.all()) do
   end
 end
 
-local lapsed = leases.handed(lapsed_of(heir.id))
+local numbers, lapsed = leases.handed(lapsed_of(heir.id))
 waking.wake()
 base.flush()
-return replies.list({lapsed, pack(more)}, 3)
+return replies.list({numbers, lapsed, pack(more)})

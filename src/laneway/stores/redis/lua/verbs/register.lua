@@ -1,4 +1,4 @@
--- needs: workers
+-- needs: state/workers
 -- Make an incarnation known: {id, lease, info, tasks}.
 
 base.allow_full()

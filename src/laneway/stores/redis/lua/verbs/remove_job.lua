@@ -1,4 +1,4 @@
--- needs: base, jobbook
+-- needs: runtime/base, state/jobbook
 -- Forget a job and its records: {id}. Answers whether it was there.
 
 local job = jobbook.find(unpacked(ARGV[2])[1])

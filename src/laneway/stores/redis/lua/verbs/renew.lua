@@ -1,4 +1,4 @@
--- needs: leases
+-- needs: rules/leases
 -- Keep an incarnation alive: {incarnation}. Returns {now, leases, requests}, a lease being {number, fence}.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: moving, waking
+-- needs: admin/moving, rules/waking
 -- Have no part in a move any more: {move}. Returns "no" if the store has none that can be undone; "empty" if it is a
 -- target, which then belongs to nobody's move, is to be emptied, and has to be told once more with true behind; who was
 -- interrupted in that begins again.
@@ -13,11 +13,11 @@ elseif found[2] ~= move or found[1] == 'arrived' then
   return pack('no')
 elseif found[1] == 'arriving' and not is_empty then
   -- Race: a mover that is still about must not fill it again.
-  call_later('HSET', 'moving', 'move', given_up, 'clearing', '1')
+  call_later('HSET', 'move', 'move', given_up, 'clearing', '1')
   base.flush()
   return pack('empty')
 end
-call_later('DEL', 'moving')
+call_later('DEL', 'move')
 for _, worker in ipairs(workers.all()) do
   waking.nudge(worker.id)
 end

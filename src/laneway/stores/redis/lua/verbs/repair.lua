@@ -1,4 +1,4 @@
--- needs: picture, mending, recounting, waking
+-- needs: admin/picture, admin/mending, admin/recounting, rules/waking
 -- Return everything that must agree as it is, and set right what does not, in the same step.
 base.allow_full()
 local before = picture()

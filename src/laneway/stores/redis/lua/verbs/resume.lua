@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Resume a run: {call, id}. Returns the run.
 
 return control.steer(function(run)

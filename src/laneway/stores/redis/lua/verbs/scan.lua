@@ -1,4 +1,4 @@
--- needs: base, runs, replies
+-- needs: runtime/base, state/runs, runtime/replies
 -- Return runs that fit, newest accepted first, and where to go on, false at the end.
 --
 -- Arguments: only numbers smaller than this (false: all), how many, and what they must be (state, task, lane, user,

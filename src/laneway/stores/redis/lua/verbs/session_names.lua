@@ -1,4 +1,4 @@
--- needs: base
+-- needs: runtime/base
 -- Return the names of sessions that are not idle or of which something is set, and that begin so; some may come twice.
 local prefix, names = unpacked(ARGV[2])[1], {}
 for _, found in ipairs({

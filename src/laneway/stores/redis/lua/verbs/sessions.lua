@@ -1,10 +1,10 @@
--- needs: base, replies, runs, sessions
+-- needs: runtime/base, runtime/replies
 -- Return what is kept of these sessions: each one's book, what an operator set of it, and whether it is paused.
 local rows = {}
 for i, name in ipairs(unpacked(ARGV[2])[1]) do
   local text = call('HGET', PREFIX .. 'sessions', name)
   rows[i] = replies.list({
-    text and sessions.shown(text) or pack(false),
+    text or pack(false),
     call('HGET', PREFIX .. 'session_rules', name) or pack(false),
     pack(call('SISMEMBER', PREFIX .. 'paused_sessions', name) == 1),
   })

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Set a user's cap in a lane: {user, lane, cap}; without one, let the lane's hold again.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Set a lane as its operator: {name, values}; without values, let what is declared hold again.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: ruling
+-- needs: rules/ruling
 -- Set what is given of a session's rule: {name, rule, throttled}.
 
 base.allow_full()

@@ -1,4 +1,4 @@
--- needs: moving, waking
+-- needs: admin/moving, rules/waking
 -- Be the source of a move: {move, place}. Return how the store stands then.
 
 base.allow_full()

@@ -1,6 +1,6 @@
--- needs: leases, stepping, lending, waking, moving
+-- needs: rules/leases, rules/stepping, fast/claim_ahead, rules/waking, admin/moving
 -- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns {numbers of
--- the claimed as one text, claimed in groups (replies.lua), refused, due_in, more, now, requests, fires_in, moved}.
+-- the claimed as texts, claimed, refused, due_in, more, now, requests, fires_in, moved}.
 
 base.allow_full()
 local step = unpacked(ARGV[2])
@@ -30,17 +30,17 @@ end
 if step[2] <= worker.call then
   local fields, fences, refused, due_in, more, now, messages = stepping.kept(worker)
   if worker.lent and step[2] < worker.call then
-    return stepping.answer(worker, to, '', {}, {}, {}, due_in, false, now)
+    return stepping.answer(worker, to, {}, {}, {}, due_in, false, now)
   end
   local kept, held = {}, {}
   for i, field in ipairs(fields) do
     local run = leases.find(worker, tonumber(field), fences[i])
     if run then
-      run.messages = messages[i]
+      run.messages = messages[field]
       kept[#kept + 1], held[#held + 1] = field, runs.handed(run)
     end
   end
-  return stepping.answer(worker, to, table.concat(kept, ' '), held, {{1}}, refused, due_in, more, now)
+  return stepping.answer(worker, to, kept, held, refused, due_in, more, now)
 end
 
 -- Of a store that nobody may change any more, nothing that this step says is written.
@@ -54,7 +54,7 @@ if phase == 'frozen' then
       refused[#refused + 1] = {one[1], one[2]}
     end
   end
-  return stepping.answer(worker, to, '', {}, {}, refused, false, false, NOW)
+  return stepping.answer(worker, to, {}, {}, refused, false, false, NOW)
 elseif phase then
   step[5], step[6] = 0, false
 end

@@ -1,4 +1,4 @@
--- needs: control
+-- needs: rules/control
 -- Stop a session: {call, name, all, abandon}. Returns {cancelled, dropped}, ids in the order of acceptance.
 
 base.allow_full()

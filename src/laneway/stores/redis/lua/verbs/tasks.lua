@@ -1,4 +1,4 @@
--- needs: base, replies, present, parked
+-- needs: runtime/base, runtime/replies, admin/present, admin/parked
 -- Return the time, the incarnations, the heartbeat, the tasks that are paused and disabled, what is parked, and the
 -- circuits.
 return replies.list({

@@ -1,4 +1,4 @@
--- needs: base, runs, logs
+-- needs: runtime/base, state/runs, state/logs
 -- Put a trimmed log in the place of a run's log. Return whether that was done: somebody else may have done it before.
 --
 -- Arguments: the run's number and the chunks: first number, text, the next first number. What a run that has ended has

@@ -1,4 +1,4 @@
--- needs: moving, carrying
+-- needs: admin/moving, admin/carrying
 -- Take in pieces that another store had: {move, mark, pieces}; a mark that is false leaves what is remembered. Return
 -- whether the store is the target of this move.
 
@@ -9,7 +9,7 @@ if found[1] ~= 'arriving' or found[2] ~= move or found[5] then
 end
 carrying.unpack(pieces)
 if mark then
-  call_later('HSET', 'moving', 'mark', mark)
+  call_later('HSET', 'move', 'mark', mark)
 end
 base.flush()
 return pack(true)

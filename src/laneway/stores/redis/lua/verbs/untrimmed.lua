@@ -1,4 +1,4 @@
--- needs: base
+-- needs: runtime/base
 -- Return the ids of runs that ended longer ago than this and have deltas in their logs, those that ended first first.
 local older_than, limit = unpack(unpacked(ARGV[2]), 1, 2)
 local members = call(

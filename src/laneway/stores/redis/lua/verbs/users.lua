@@ -1,4 +1,4 @@
--- needs: base, replies
+-- needs: runtime/base, runtime/replies
 -- Return the seats of all users by lane, what is set of users, and who is paused; of one user, if one is given.
 local user = unpacked(ARGV[2])[1]
 

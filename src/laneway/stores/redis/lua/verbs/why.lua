@@ -1,4 +1,5 @@
--- needs: base, replies, runs, sessions, lanes, shelves, circuits, present, parked, moving
+-- needs: runtime/base, runtime/replies, state/runs, state/lanes, rules/shelves, rules/circuits
+-- needs: admin/present, admin/parked, admin/moving
 -- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
 
 local id = unpacked(ARGV[2])[1]
@@ -45,11 +46,11 @@ local function in_session()
   if not text then
     return pack(false)
   end
-  local held = parked_sets.heads_in(text)
+  local held = {}
   for _, member in ipairs(call('ZRANGE', PREFIX .. 'held:' .. run.session, 0, -1)) do
     held[#held + 1] = tonumber(member)
   end
-  return replies.list({sessions.shown(text), pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
+  return replies.list({text, pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
 end
 
 -- The circuits that let nothing start: key, until when, the id of the probe.

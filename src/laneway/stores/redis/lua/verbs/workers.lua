@@ -1,3 +1,3 @@
--- needs: base, present
+-- needs: runtime/base, admin/present
 -- Return the incarnations.
 return present.all()

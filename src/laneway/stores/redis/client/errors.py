@@ -1,0 +1,148 @@
+"""What a server's errors mean, in laneway's words: one line each, and never a password."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
+from laneway.stores.redis.client.address import CLUSTER, Address
+from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
+
+REFUSAL = "LANEWAY "
+OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}
+KEEPS = "noeviction"
+AGAIN = frozenset({"LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "BUSY", "ASK", "READONLY", "MOVED"})
+
+# What redis.call raises inside a script is wrapped by servers before 7.0.
+_INSIDE = re.compile(r"\b(OOM|WRONGTYPE|READONLY|NOPERM|MISCONF|NOREPLICAS|MASTERDOWN|LOADING) ")
+
+
+class Refusal(Exception):
+    """A script said no, by `redis.error_reply("LANEWAY ...")`; `text` is what follows."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def refuse_layout(layout: int, where: str) -> None:
+    """Raise StoreTooNew or NotAStore for a store whose layout this laneway can neither use nor migrate."""
+    if layout > LAYOUT:
+        raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
+    if layout < OLDEST_LAYOUT:
+        # Nothing that was released has written it, so nothing reads it.
+        raise NotAStore(
+            f"{where} is written in layout {layout}, by a laneway from before its first release;"
+            " take another namespace, or delete its keys"
+        )
+
+
+def code_of(said: str) -> str:
+    """Return the word that tells what kind of error it is.
+
+    >>> code_of("ERR Error running script (call to f_0): @user_script:1: -OOM command not allowed")
+    'OOM'
+    """
+    code = said.partition(" ")[0]
+    inside = _INSIDE.search(said) if code == "ERR" else None
+    return inside[1] if inside else code
+
+
+def meant(said: str, address: Address, place: str = "", *, maybe_done: bool = False) -> LanewayError | Refusal:
+    """Return the error to raise for what the server said; `place` is where in a script it happened."""
+    if said.startswith(REFUSAL):
+        return Refusal(said.removeprefix(REFUSAL))
+    code, at = code_of(said), address.shown
+    if code in _LOGIN or "without any password" in said or "invalid password" in said:
+        return BadURL(f"{at} {_login(code, address)}")
+    if code == "MOVED" and address.kind != CLUSTER:
+        return BadURL(f"{at} is a node of a cluster; write redis+cluster:// instead")
+    if code == "WRONGTYPE":
+        return NotAStore(
+            f"{at}: a key of another type is in the way; those that begin with {address.prefix}: are laneway's"
+        )
+    if code == "NOPERM":
+        return StoreError(f"{at}: this user may not do what laneway does ({_short(said)})")
+    for sign, text in _DATABASE:
+        if sign in said:
+            return BadURL(f"{at}: {text.format(db=address.db)}")
+    known = _UNAVAILABLE.get(code)
+    if known is not None:
+        return StoreUnavailable(f"{at} {known}", maybe_done=maybe_done)
+    if "max number of clients" in said or code == "DENIED":
+        return StoreUnavailable(f"{at} takes no more connections ({_short(said)})", maybe_done=maybe_done)
+    where = f" at {place}" if place else ""
+    return StoreError(f"{at} could not do a call{where}: {_short(said)}")
+
+
+def refuse_old(about: Mapping[str, str], address: Address) -> None:
+    """Raise StoreError if laneway needs a newer server than `INFO` tells of."""
+    product, version = product_of(about)
+    if is_too_old(product, version):
+        raise StoreError(f"{address.shown} is {product} {version}, which is too old; laneway needs {needed()}")
+
+
+def is_too_old(product: str, version: str) -> bool:
+    """Tell whether laneway needs a newer one; a version that cannot be read is taken."""
+    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return bool(found) and found < OLDEST[product]
+
+
+def has_functions(about: Mapping[str, str]) -> bool:
+    """Tell whether the server keeps libraries of functions; Valkey tells which Redis it is like."""
+    return int(about.get("redis_version", "0").partition(".")[0]) >= 7
+
+
+def needed() -> str:
+    """Say which servers are new enough."""
+    return " or ".join(f"{name} {'.'.join(map(str, oldest))}" for name, oldest in OLDEST.items())
+
+
+def eviction(about: Mapping[str, str]) -> str:
+    """Say what is wrong if the server would rather delete keys than refuse new ones; nothing if it would not."""
+    policy = about.get("maxmemory_policy", KEEPS)
+    if policy == KEEPS:
+        return ""
+    return f"when its memory is full, the server deletes runs (maxmemory-policy {policy}); set {KEEPS}"
+
+
+def product_of(about: Mapping[str, str]) -> tuple[str, str]:
+    """Return what server it is and of which version; Valkey also says which Redis it is like."""
+    if "valkey_version" in about:
+        return "Valkey", about["valkey_version"]
+    return "Redis", about.get("redis_version", "")
+
+
+_LOGIN = {"NOAUTH", "WRONGPASS", "NOPASS"}
+_DATABASE = (
+    ("DB index is out of range", "there is no database {db}; the server has fewer (16 unless it is told otherwise)"),
+    ("invalid DB index", "there is no database {db}"),
+    ("SELECT is not allowed in cluster mode", "a cluster has database 0 only, not {db}"),
+    ("cluster support disabled", "this server is no cluster; write redis:// instead of redis+cluster://"),
+)
+_UNAVAILABLE = {
+    "OOM": "is out of memory (maxmemory): it takes no new runs until some are done or it gets more",
+    "READONLY": "is a replica, which cannot be written to",
+    "MISCONF": "refuses to write because it cannot save its data to disk; its log says why",
+    "NOREPLICAS": "refuses to write because it has too few replicas",
+    "LOADING": "is still loading its data",
+    "MASTERDOWN": "is a replica that has lost its master",
+    "CLUSTERDOWN": "is a cluster of which a part is down",
+    "TRYAGAIN": "is moving our keys to another node",
+    "ASK": "is moving our keys to another node",
+    "MOVED": "says that our keys are on a node that says the opposite",
+    "BUSY": "is busy with somebody's script",
+}
+
+
+def _login(code: str, address: Address) -> str:
+    if address.password is None:
+        return "wants a user or password: redis://user:password@host"
+    more = "" if code == "WRONGPASS" else "; it may want none, or a user too"
+    return f"refuses this user and password{more}"
+
+
+def _short(said: str) -> str:
+    line = " ".join(said.split())
+    return line if len(line) <= 300 else f"{line[:300]}..."

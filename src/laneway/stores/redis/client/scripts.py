@@ -1,0 +1,191 @@
+"""The store's scripts: Lua in files, put together by what they need.
+
+A file of `lua/` may begin with lines `-- needs: folder/name, folder/name` (without `.lua`) and one line `-- gives: one,
+two`: which of its locals others may use; the one that has its name if it does not say. A script is `runtime/frame.lua`,
+then all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are sent as they are: the
+server keeps them, so fewer bytes would save nothing, and its errors name lines.
+
+Each file between those two stands in a function of its own. Lua makes all functions of a script anew for every call,
+and for each local of the script's that one of them uses it looks through all that any of them uses; for what stands
+outside of the function around it, it does not.
+
+The scripts that are called all the time are a library of functions as well, which a server of Redis 7 or newer makes
+once. That is all the difference: `begin` in `runtime/frame.lua` makes it forget the call before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from laneway.errors import StoreError
+
+_LUA = files("laneway.stores.redis").joinpath("lua")
+_HEAD = re.compile(r"-- (needs|gives):(.*)")
+_LINE = re.compile(r"user_(?:script|function): ?(\d+)")
+
+
+FRAME = "runtime/frame"
+BIND, BEGIN = "bind()\n", "begin(KEYS, ARGV)\n"
+# What is called all the time, and what of it may be written when the server's memory is full.
+HOT = {"submit": "", "step": "'allow-oom'", "renew": "'allow-oom'"}
+
+# What a move may forbid (`gate` in runtime/frame.lua): what brings something new, what changes anything, and what finds
+# nothing to do then. The other verbs read, or look after that themselves.
+GATED = {
+    **dict.fromkeys(("submit", "fire"), "local refused = gate(true) if refused then return refused end "),
+    **dict.fromkeys(
+        (
+            *("answer", "cancel", "cancel_where", "pause", "resume", "stop", "disable", "hold", "close_breaker"),
+            *("declare_lanes", "set_lane", "set_cap", "set_session", "list_lane", "repair"),
+            *("add_job", "change_job", "remove_job", "restart_time"),
+        ),
+        "local refused = gate(false) if refused then return refused end ",
+    ),
+    "prune": "if gate(false) then return pack(0) end ",
+    "untrimmed": "if gate(false) then return pack({}) end ",
+    "trim": "if gate(false) then return pack(false) end ",
+}
+
+Parts = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The functions of the hot verbs as the server gets them."""
+
+    name: str
+    text: str
+    parts: Parts = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as the server gets it. `sha` is what the server knows it by, `parts` where each file begins in it.
+
+    `library` is the one in which it is the function `function`, if it is in one.
+    """
+
+    name: str
+    text: str
+    sha: str
+    parts: Parts = field(repr=False)
+    library: Library | None = None
+
+    @property
+    def function(self) -> str:
+        """The name of its function in the library."""
+        return f"{self.library.name}_{self.name}" if self.library else ""
+
+    def place(self, error: str) -> str:
+        """Return `rules/flow.lua:12` for the first line that the server's error names, or nothing."""
+        found = _LINE.search(error)
+        if found is None:
+            return ""
+        line = int(found[1])
+        parts = self.library.parts if self.library and "user_function" in error else self.parts
+        first, file = max((part for part in parts if part[0] <= line), default=(1, self.name))
+        return f"{file}.lua:{line - first + 1}"
+
+
+@cache
+def script(name: str) -> Script:
+    """Return the script of `lua/verbs/<name>.lua`."""
+    made = assembled(f"verbs/{name}", _LUA, name, gate_of(name))
+    return replace(made, library=library()) if name in HOT else made
+
+
+@cache
+def library() -> Library:
+    """Return the library of the hot verbs. Its name tells it from that of every other version."""
+    done: set[str] = set()
+    verbs = [f"verbs/{name}" for name in HOT]
+    order = [part for verb in verbs for part in _in_order(verb, _LUA, (), done)]
+    texts = dict(order)
+    modules = [(file, _enclosed(file, text)) for file, text in order if file not in verbs]
+    frame = (FRAME, _read(FRAME, _LUA, ()))
+    whole = "".join([text for _, text in (frame, *order)] + [gate_of(name) for name in HOT])
+    digest = sha1(whole.encode(), usedforsecurity=False).hexdigest()
+    name = f"laneway_{digest[:12]}"
+    verbs_made = [
+        (f"verbs/{verb}", f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[f'verbs/{verb}']}end\n")
+        for verb in HOT
+    ]
+    doors = "".join(_door(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
+    parts = [
+        ("", f"#!lua name={name}\n"),
+        frame,
+        ("", f"local verbs\nIN_LIBRARY = true\nlocal function make()\n{BIND}verbs = {{}}\n"),
+    ]
+    return Library(name, *_joined([*parts, *modules, *verbs_made, ("", f"end\n{doors}")]))
+
+
+def gate_of(verb: str) -> str:
+    """Return what a verb asks before it begins; on no line of its own, so that errors name the lines of its file."""
+    return GATED.get(verb, "")
+
+
+def assembled(last: str, folder: Traversable, name: str | None = None, gate: str = "") -> Script:
+    """Return the script that ends with the file `last` of a folder; raise StoreError for a name or cycle in it."""
+    *modules, (_, verb) = _in_order(last, folder, (), set())
+    enclosed = [(file, _enclosed(file, text)) for file, text in modules]
+    whole, parts = _joined([(FRAME, _read(FRAME, _LUA, ())), ("", BIND), *enclosed, ("", BEGIN), (last, gate + verb)])
+    return Script(name or last, whole, sha1(whole.encode(), usedforsecurity=False).hexdigest(), parts)
+
+
+def _joined(texts: Iterable[tuple[str, str]]) -> tuple[str, Parts]:
+    whole, parts, line = [], [], 1
+    for file, text in texts:
+        whole.append(text)
+        parts.append((line, file))
+        line += text.count("\n")
+    return "".join(whole), tuple(parts)
+
+
+def _door(name: str, verb: str, flags: str) -> str:
+    # While a library is loaded it sees no more of Lua than this, so the first call makes what it needs.
+    return f"""redis.register_function{{function_name='{name}', flags={{{flags}}}, callback=function(KEYS, ARGV)
+  if not verbs then make() end
+  {BEGIN.strip()}
+  return verbs.{verb}(KEYS, ARGV)
+end}}
+"""
+
+
+def _in_order(name: str, folder: Traversable, above: tuple[str, ...], done: set[str]) -> Iterator[tuple[str, str]]:
+    if name in above:
+        raise StoreError(f"lua/{above[-1]}.lua needs {name!r}, which needs it: {' -> '.join((*above, name))}")
+    if name in done:
+        return
+    text = _read(name, folder, above)
+    for needed in _head("needs", text):
+        yield from _in_order(needed, folder, (*above, name), done)
+    done.add(name)
+    yield name, text if text.endswith("\n") else f"{text}\n"
+
+
+def _read(name: str, folder: Traversable, above: tuple[str, ...]) -> str:
+    try:
+        return folder.joinpath(*f"{name}.lua".split("/")).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        who = f"lua/{above[-1]}.lua needs {name!r}, but there" if above else "there"
+        raise StoreError(f"{who} is no lua/{name}.lua") from None
+
+
+def _enclosed(name: str, text: str) -> str:
+    given = ", ".join(_head("gives", text)) or name.rpartition("/")[2]
+    return f"local {given} = (function() {text}return {given} end)()\n"
+
+
+def _head(word: str, text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        found = _HEAD.match(line)
+        if found is None:
+            return
+        if found[1] == word:
+            yield from (name.strip() for name in found[2].split(",") if name.strip())

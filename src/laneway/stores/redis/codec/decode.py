@@ -1,0 +1,125 @@
+"""What comes from the scripts: records of runs, what a worker is handed, and how the store stands in a move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from laneway.core import codec
+from laneway.core.instants import instant
+from laneway.core.memos import Called, Question, Wait
+from laneway.core.moving.pieces import Mark
+from laneway.core.moving.standing import Moving, Phase
+from laneway.core.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
+from laneway.core.states import RunState
+from laneway.core.step import Requested
+
+_ties = msgspec.json.Decoder(Ties).decode
+_failure = msgspec.json.Decoder(Failure).decode
+_mark = msgspec.json.Decoder(Mark).decode
+
+_ACCEPTED = ReceiptOutcome.ACCEPTED
+OUTCOMES = {outcome.value: outcome for outcome in ReceiptOutcome}
+
+
+def receipt(packed: list[Any]) -> Receipt:
+    """Return a receipt; what a script has not is False."""
+    outcome, run_id, reason, position, state = packed
+    if not (reason or position or state):
+        return Receipt(OUTCOMES[outcome], run_id)
+    return Receipt(OUTCOMES[outcome], run_id, reason or None, position or None, RunState(state) if state else None)
+
+
+def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
+    """Return the receipts of a batch; the answer has them, or of groups that went straight in their first places."""
+    if not answer or type(answer[0]) is not int:
+        return [receipt(packed) for packed in answer]
+    found: list[Receipt] = []
+    for (ids, *_), ahead in zip(items, answer, strict=True):
+        first = len(found)
+        found += map(Receipt, repeat(_ACCEPTED), ids, repeat(None), range(ahead, ahead + len(ids)))
+        if not ahead:
+            found[first] = Receipt(_ACCEPTED, ids[0])
+    return found
+
+
+def run_of(shown: list[Any]) -> Run:
+    """Return a run from its number, record, arguments, ties, result and failure: what `runs.shown` in Lua gives."""
+    number, record, long_args, ties_text, long_result, failure = shown
+    _, _, state, _, _, fence, attempt, crashes, started_at, ended_at, worker, _, _, _, rare, *given = record
+    task, lane, user, session, priority, id_, accepted_at, due_at, args, result = given
+    more = rare or {}
+    ties = _ties(ties_text) if ties_text else None
+    return Run(
+        id=id_,
+        number=number,
+        task=task,
+        args=codec.from_json(args or long_args),
+        lane=lane,
+        user=user or None,
+        session=session or (ties.session if ties is not None else None) or None,
+        priority=priority,
+        state=RunState(state),
+        attempt=attempt,
+        fence=fence,
+        crashes=crashes,
+        accepted_at=instant(accepted_at),
+        due_at=instant(due_at),
+        started_at=instant(started_at) if started_at else None,
+        ended_at=instant(ended_at) if ended_at else None,
+        result=codec.from_json(result or long_result) if result or long_result else None,
+        error=_failure(failure) if failure else None,
+        reason=more.get("reason"),
+        worker=worker or None,
+        request=Request(more["request"]) if "request" in more else None,
+        retry_of=more.get("retry_of"),
+        messages=more.get("messages", 0),
+        ties=ties,
+        wait=wait_of(more["wait"]) if state == RunState.WAITING else None,
+    )
+
+
+def standing_of(found: Sequence[Any]) -> Moving | None:
+    """Return how the store stands in a move; see `MovingStore.moving`."""
+    return stands(found) if found[0] else None
+
+
+def stands(found: Sequence[Any]) -> Moving:
+    """Return its part in a move."""
+    phase, move, place, mark, _ = found
+    return Moving(phase=Phase(phase), move=move, place=place, mark=_mark(mark) if mark else None)
+
+
+def wait_of(packed: dict[str, Any]) -> Wait:
+    """Return what a run waits for."""
+    return Wait(
+        questions=tuple(
+            Question(name=name, question=codec.from_json(question), timeout=timeout, about=about, until=until or None)
+            for name, question, timeout, about, until in packed["questions"]
+        ),
+        calls=tuple(
+            Called(name=name, run_id=run_id, about=about, tries=tries) for name, run_id, about, tries in packed["calls"]
+        ),
+        others=tuple(packed["others"]),
+    )
+
+
+def claimed(number: int, packed: list[Any]) -> Claimed:
+    """Return a run as a worker is handed it; what a script has not is False."""
+    task, lane, user, session, priority, id_, _, _, args, _, fence, attempt, crashes, worker, *more = packed
+    run = Claimed(
+        number, id_, task, args, fence, attempt, crashes, lane, user or None, session or None, priority, worker
+    )
+    if more:
+        run.lapsed, state, run.timed_out, run.messages, prepared, ties, run.memos = more
+        run.state, run.prepared = state or None, prepared or None
+        run.ties = _ties(ties) if ties else None
+    return run
+
+
+def requests(packed: list[list[Any]]) -> list[Requested]:
+    """Return what stands requested."""
+    return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in packed]

@@ -1,0 +1,139 @@
+"""What the scripts keep packed of lanes, sessions, circuits and workers, as the core's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from laneway.core.breakers import Circuit
+from laneway.core.circuits import FOREVER
+from laneway.core.liveness import Heartbeat, Incarnation, ProcessMark, WorkerInfo
+from laneway.core.policy import NO_RULE, Lane, Rule
+from laneway.core.sessions import SessionBook, Window
+from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
+
+_incarnation = msgspec.json.Decoder(Incarnation).decode
+_NEVER = -1  # how scripts write FOREVER, which is no whole number to them
+
+
+def pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Go through the fields and values of a hash."""
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def some(value: Any) -> Any:
+    """Return the value; None for the false that stands for nothing."""
+    return None if value is False else value
+
+
+def lane_of(name: str, packed: Sequence[Any]) -> Lane:
+    """Return what holds of a lane."""
+    limit, per_user, worker_limit, max_pending, when_full, *_ = packed
+    return Lane(name, limit, some(per_user), some(worker_limit), some(max_pending), when_full)
+
+
+def lane_book(name: str, packed: Sequence[Any]) -> LaneBook:
+    """Return a lane's book, without the seats and turns of users."""
+    paused, active, pending, paces = packed[5:9]
+    ready = {priority: Pace(v, count) for priority, v, count, *_ in paces}
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turns.update({(None, priority): Turn(*turn) for priority, _, _, *turn in paces if any(turn)})
+    return LaneBook(lane_of(name, packed), ready, turns, Ledger(Seat), active, pending, paused=paused)
+
+
+def seat_of(packed: Sequence[Any]) -> Seat:
+    """Return a user's seat in a lane."""
+    active, parked, out, *_ = packed
+    return Seat(active, parked, out)
+
+
+def turns_of(packed: Sequence[Any]) -> list[tuple[int, Turn]]:
+    """Return the turns of the user whose seat this is, with their priorities, for which somebody waits.
+
+    >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, (5, 17, 2, 7, 3, 0)))]
+    [(5, 17, 2)]
+    """
+    flat = packed[3] or ()  # an empty list of Lua's is packed as an empty table
+    rows = zip(*[iter(flat)] * 3, strict=True)
+    return [(priority, Turn(last, waiting)) for priority, last, waiting in rows if waiting]
+
+
+def rule_of(packed: Any) -> Rule:
+    """Return a rule; what is not given is not there."""
+    return msgspec.convert(packed, Rule) if packed else NO_RULE
+
+
+def session_book(packed: Sequence[Any]) -> SessionBook:
+    """Return the book of a session that is not idle."""
+    admitted, unstarted, held, back, joined, front, *_ = packed
+    book = SessionBook(admitted, unstarted, held, back, joined, front)
+    book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[6:14]
+    book.windows = [Window(task, some(user), number, until) for task, user, number, until in windows]
+    book.given, book.ruled = rule_of(given), rule_of(ruled)
+    book.judge()
+    return book
+
+
+def idle_book(ruled: Any, *, paused: bool) -> SessionBook:
+    """Return the book of a session of which only an operator has said something."""
+    book = SessionBook()
+    book.ruled, book.paused = rule_of(ruled), paused
+    book.judge()
+    return book
+
+
+def circuit_of(packed: Sequence[Any]) -> Circuit:
+    """Return a circuit."""
+    failures, until, number, fence = packed
+    probe = None if number is False else (number, fence)
+    return Circuit(failures=failures, until=until_of(until), probe=probe)
+
+
+def until_of(until: Any) -> int | None:
+    """Return until when a circuit is open."""
+    return FOREVER if until == _NEVER else some(until)
+
+
+def _unknown(name: str) -> Incarnation:
+    """Return an incarnation of which only the name is left: also a damaged store can be read."""
+    nowhere = ProcessMark(boot="", namespace="", pid=0, started=0)
+    return Incarnation(id=name, host="", process=nowhere, tasks=frozenset())
+
+
+class Present(msgspec.Struct):
+    """An incarnation, and how many runs of which lanes it executes."""
+
+    info: WorkerInfo
+    busy: dict[str, int]
+
+    @classmethod
+    def of(cls, packed: Sequence[Any]) -> Present:
+        """Return it as a script gives it."""
+        id_, info, renewed_at, left, short, rests, leases, busy = packed
+        found = WorkerInfo(
+            incarnation=_incarnation(info) if info else _unknown(id_),
+            renewed_at=renewed_at,
+            running=leases,
+            idle=bool(rests),
+            left=left,
+            short=short,
+        )
+        return cls(found, {lane: int(count) for lane, count in pairs(busy)})
+
+    def is_dead(self, heartbeat: Heartbeat, now: int) -> bool:
+        """Tell whether it has left or lapsed."""
+        info = self.info
+        return info.left or heartbeat.lapsed(info.renewed_at, info.incarnation.lease, now)
+
+    def spare(self, lane: str, limit: int) -> int:
+        """Return how many more runs of the lane it may take, if it may have so many."""
+        return limit - self.busy.get(lane, 0)
+
+
+def living(packed: Sequence[Any], beat: Sequence[int], now: int) -> list[Present]:
+    """Return the incarnations that have neither left nor lapsed."""
+    heartbeat = Heartbeat(*beat)
+    present = [Present.of(one) for one in packed]
+    return [one for one in present if not one.is_dead(heartbeat, now)]

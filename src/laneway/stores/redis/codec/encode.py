@@ -1,0 +1,246 @@
+"""What goes to the scripts: submissions, settlements and rules in the form in which Lua reads them.
+
+What most have not is left out or stands in a table of its own at the end (`more`), so that the common case is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from laneway.core import keys
+from laneway.core.breakers import Per
+from laneway.core.circuits import Charge
+from laneway.core.endings import left_by
+from laneway.core.events import Draft
+from laneway.core.memos import Memo, Wait
+from laneway.core.outcome import Leaves
+from laneway.core.policy import NO_RULE, Arrival, Lane, Rule
+from laneway.core.run import Alike, NewRun, RunFilter, Ties
+from laneway.core.states import Move
+from laneway.core.step import Result, Saved, Step
+
+_encode = msgspec.json.Encoder().encode
+_SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it
+
+
+def _text(value: object) -> str:
+    # Not as bytes: the server's MessagePack knows no type for them.
+    return _encode(value).decode()
+
+
+def batch(news: Sequence[NewRun]) -> list[list[Any]]:
+    """Return submissions as `verbs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
+    if isinstance(news, Alike) and len(set(news.ids)) == len(news) > 0:
+        return [[news.ids, news.args, news.task, news.lane]]
+    is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
+    ids, args = list[str](), list[str]()
+    items: list[list[Any]] = []
+    task = lane = None  # those of the newest group
+    for new in news:
+        if is_single or not new.is_plain:
+            task = None
+            items.append(submission(new))
+            continue
+        if new.task != task or new.lane != lane:
+            task, lane = new.task, new.lane
+            ids, args = [], []
+            items.append([ids, args, task, lane])
+        ids.append(new.id)
+        args.append(new.args)
+    return items
+
+
+def submission(new: NewRun) -> list[Any]:
+    """Return a submission as `acceptance.read` takes it."""
+    plain = [new.id, new.task, new.args, new.lane, new.user, new.session, new.priority]
+    more = _more(new)
+    return [*plain, more] if more else plain
+
+
+def beside(new: NewRun) -> dict[str, Any]:
+    """Return what most submissions have not: what `submission` puts at its end."""
+    return _more(new)
+
+
+def _more(new: NewRun) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if new.delay:
+        more["delay"] = new.delay
+    if new.due_at is not None:
+        more["due_at"] = new.due_at
+    if new.retry_of is not None:
+        more["retry_of"] = new.retry_of
+    if new.arrival is not None:
+        more["arrival"] = _arrival(new.arrival)
+    if new.key is not None:
+        more["key"], more["digest"] = new.key, keys.digest(new.args)
+    if new.inside:
+        more["inside"] = True
+    if not new.patient:
+        more["impatient"] = True
+    if new.ties is not None:
+        more |= _ties(new, new.ties)
+    return more
+
+
+def _arrival(arrival: Arrival) -> dict[str, Any]:
+    packed: dict[str, Any] = {
+        "mode": arrival.mode.value,
+        "debounce": arrival.debounce,
+        "max_wait": arrival.max_wait,
+        "rule": rule(arrival.rule),
+    }
+    if arrival.throttled is not None:
+        packed["throttled"] = arrival.throttled
+    return packed
+
+
+def rule(of: Rule) -> dict[str, Any]:
+    """Return what is given of a session's rule."""
+    return (
+        {}
+        if of is NO_RULE
+        else {name: value for name, value in msgspec.structs.asdict(of).items() if value is not None}
+    )
+
+
+def _ties(new: NewRun, ties: Ties) -> dict[str, Any]:
+    """Return what ties a run to others: whole, as text, and what rules need of it."""
+    facts: dict[str, Any] = {}
+    for name in ("parent", "call", "session"):
+        if getattr(ties, name) is not None:
+            facts[name] = getattr(ties, name)
+    if ties.call is not None:
+        facts |= {"tries": ties.tries, "about": ties.about}
+    if ties.job is not None:
+        facts["job"] = ties.job.id
+        facts["by_hand"] = ties.job.by_hand
+        facts["at"] = ties.job.at
+        if ties.job.overlap is not None:
+            facts["overlap"] = ties.job.overlap.value
+    more: dict[str, Any] = {"ties": facts, "ties_text": _text(ties)}
+    if ties.then or ties.on_failure:
+        facts["follows"] = True
+        more["follows"] = [_followers(new, ties.then, "then"), _followers(new, ties.on_failure, "on_failure")]
+    return more
+
+
+def _followers(new: NewRun, followers: tuple[NewRun, ...], how: str) -> list[Any]:
+    # Under the ids that they will have: all that these are made of is known now.
+    return [submission(left_by(new, one, how, nth)) for nth, one in enumerate(followers, 1)]
+
+
+def step(of: Step) -> list[Any]:
+    """Return a worker's step as `verbs/step.lua` takes it."""
+    return [
+        of.incarnation,
+        of.call,
+        _results(of.results),
+        [[emitted.number, emitted.fence, _drafts(emitted.drafts)] for emitted in of.emitted],
+        of.room,
+        of.park,
+        [_saved(saved) for saved in of.saved],
+        of.overdue,
+        of.short,
+        of.lends,
+    ]
+
+
+def _results(results: list[Result]) -> list[Any]:
+    """Return settlements as lists of numbers (as texts), fences and results, and by place what else they say."""
+    settlements = [result.settlement for result in results]
+    more = {
+        place: _more_of(result)
+        for place, (result, said) in enumerate(zip(results, settlements, strict=True), 1)
+        # Looked at here, without a call for each: of most there is nothing else.
+        if said.move is not _SUCCEED
+        or said.own
+        or said.leaves is not None
+        or said.charge is not None
+        or result.read
+        or result.throttled is not None
+    }
+    return [
+        [str(result.number) for result in results],
+        [result.fence for result in results],
+        [said.result or False for said in settlements],
+        more,
+    ]
+
+
+def _more_of(result: Result) -> list[Any]:
+    """Return what a settlement says beside a result."""
+    settlement = result.settlement
+    more: dict[str, Any] = {}
+    if settlement.move is not _SUCCEED or settlement.own:
+        more["drafts"], more["own"] = _drafts(settlement.drafts), settlement.own
+    if settlement.delay:
+        more["delay"] = settlement.delay
+    if settlement.failure is not None:
+        more["failure"] = _text(settlement.failure)
+    if settlement.reason is not None:
+        more["reason"] = settlement.reason
+    if settlement.leaves is not None:
+        more["left"] = _left(settlement.leaves)
+    if settlement.charge is not None:
+        more["charge"] = _charge(settlement.charge)
+    if result.read:
+        more["read"] = result.read
+    if result.throttled is not None:
+        more["throttled"] = result.throttled
+    return [settlement.move.value, settlement.attempt, settlement.crashes, more]
+
+
+def _drafts(drafts: Iterable[Draft]) -> list[tuple[str, str]]:
+    return [(_text(kind), data) for kind, data in drafts]
+
+
+def _left(leaves: Leaves) -> dict[str, Any]:
+    left: dict[str, Any] = {"follow_ups": [submission(new) for new in leaves.follow_ups]}
+    left["calls"] = [submission(new) for new in leaves.calls]
+    if leaves.wait is not None:
+        left["wait"] = wait(leaves.wait)
+    return left
+
+
+def wait(of: Wait) -> dict[str, Any]:
+    """Return what a run waits for."""
+    return {
+        "questions": [[one.name, _text(one.question), one.timeout, one.about, one.until] for one in of.questions],
+        "calls": [[one.name, one.run_id, one.about, one.tries] for one in of.calls],
+        "others": of.others,
+    }
+
+
+def _charge(charge: Charge) -> dict[str, Any]:
+    breaker = charge.breaker
+    return {
+        "failed": charge.failed,
+        "failures": breaker.failures,
+        "length": breaker.length,
+        "disable": breaker.disable,
+        "per_user": breaker.per is Per.USER,
+    }
+
+
+def _saved(saved: Saved) -> list[Any]:
+    return [saved.number, saved.fence, saved.state, saved.prepared, None if saved.memo is None else memo(saved.memo)]
+
+
+def memo(of: Memo) -> list[Any]:
+    """Return a memo, without its place."""
+    ending = None if of.ending is None else [of.ending.state.value, of.ending.reason, of.ending.message]
+    return [of.kind.value, of.name, of.value, of.about, of.nth, of.attempt, of.run_id, of.tries, ending]
+
+
+def lane(of: Lane) -> list[Any]:
+    """Return what holds of a lane; False stands for None."""
+    return [of.limit, of.per_user or False, of.worker_limit or False, of.max_pending or False, str(of.when_full)]
+
+
+def wanted(of: RunFilter) -> dict[str, str]:
+    """Return which runs are wanted."""
+    return {name: value for name, value in msgspec.structs.asdict(of).items() if value is not None}

@@ -1,0 +1,233 @@
+-- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, state/sessions, rules/circuits
+-- needs: rules/shelves, rules/flow, state/memos, rules/endings, state/workers, rules/steering, fast/alike
+-- Leases: what is written under one, and how an attempt is settled; restates stores/memory/leases.py and `overruled` of
+-- core/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
+
+local leases = {}
+
+local STATES = {
+  succeed = 'succeeded', retry = 'pending', fail = 'failed', release = 'pending', snooze = 'pending', lapse = 'pending',
+  pause = 'paused', ask = 'waiting', call = 'waiting', cancel = 'cancelled',
+}
+local SUCCESS = {{'"result"', 'null'}, {'"done"', '{"state":"succeeded"}'}}
+local RELEASED, STOPPED, CANCELLED = {'"released"', '{}'}, {'"stopped"', '{}'}, {'"done"', '{"state":"cancelled"}'}
+
+-- Return the run if the worker holds it under this fence.
+function leases.find(worker, number, fence)
+  local run = runs.get(number)
+  return run and run.holder == worker.id and run.fence == fence and run or nil
+end
+
+-- Return the first `count` drafts, and then these.
+local function own_and(drafts, count, ...)
+  local found = {}
+  for i = 1, count do
+    found[i] = drafts[i]
+  end
+  for i = 1, select('#', ...) do
+    found[#found + 1] = (select(i, ...))
+  end
+  return found
+end
+
+-- Change a settlement to what is written instead when something was requested of the run before it was settled.
+local function overrule(run, settlement)
+  local own, drafts = settlement.own, settlement.drafts
+  if run.request == 'cancel' and settlement.move ~= 'cancel' then
+    local seen = true
+    for i = 1, own do
+      seen = seen and drafts[i][1] ~= '"lapsed"'  -- what a dead worker executed has stopped with it, and nobody saw it
+    end
+    drafts = seen and own_and(drafts, own, STOPPED, CANCELLED) or own_and(drafts, own, CANCELLED)
+    settlement = {
+      move = 'cancel', attempt = run.attempt, crashes = settlement.crashes, drafts = drafts, own = own, delay = 0,
+    }
+  elseif run.request == 'pause' and STATES[settlement.move] == 'pending' then
+    settlement.move, settlement.drafts = 'pause', own_and(drafts, #drafts, PAUSED)
+  elseif not run.request and settlement.move == 'pause' then
+    settlement.move, settlement.drafts = 'release', own_and(drafts, own, RELEASED)
+  end
+  if STATES[settlement.move] ~= 'waiting' then  -- else what was requested holds when it goes on
+    run.request = nil
+  end
+  return settlement
+end
+
+local function come_back(run, due_at)
+  run.due_at = due_at
+  local book = lanes.get(run.lane)
+  book.pending = book.pending + 1
+  if due_at > NOW then
+    shelves.put_due(run)
+    flow.step_out(run)
+  else
+    flow.rejoin(run)
+  end
+end
+
+local function wait(run, left)
+  run.wait = memos.stamped(run, left.wait)
+  run.due_at = NOW
+  for _, wire in ipairs(left.calls or {}) do
+    endings.accept(wire)
+  end
+  if not memos.is_over(run) then
+    flow.wait(run, #run.wait.questions > 0)
+    shelves.put_deadline(run)
+  elseif not run.request then
+    runs.set_state(run, 'pending')
+    come_back(run, NOW)
+  else
+    runs.set_state(run, 'paused')
+    run.request = nil
+    logs.say(run, {PAUSED})
+  end
+end
+
+local NOTHING = {}
+
+-- Write one settlement: its result (JSON text or false) and, if it is more than a success, {move, attempt, crashes,
+-- more}. `more` is a table of what few have: read, throttled, delay, failure (JSON), reason, drafts, own, left, charge.
+local function settle(run, value, settlement)
+  local move, attempt, crashes, given = 'succeed', run.attempt, 0, NOTHING
+  if settlement then
+    move, attempt, crashes, given = settlement[1], settlement[2], settlement[3], settlement[4] or NOTHING
+  end
+  local more = given
+  local drafts = more.drafts or SUCCESS
+  if run.request or move == 'pause' then
+    local instead = overrule(run, {
+      move = move, attempt = attempt, crashes = crashes, result = value, delay = more.delay, failure = more.failure,
+      reason = more.reason, drafts = drafts, own = more.own or 0, left = more.left, charge = more.charge,
+    })
+    move, attempt, crashes, value = instead.move, instead.attempt, instead.crashes, instead.result
+    drafts, more = instead.drafts, instead
+  end
+  workers.hand(run, nil)
+  logs.say(run, drafts)
+  run.worker, run.lapsed, run.timed_out = false, nil, nil
+  run.attempt, run.crashes, run.reason = attempt, crashes, more.reason
+  if value then  -- which only the end of a run has
+    runs.set_result(run, value)
+  end
+  if more.failure or run.failed then
+    run.failed = more.failure and true or nil
+    base.set_text('failures', base.digits(run.number), more.failure)
+  end
+  flow.free(run)
+  if more.charge or circuits.is_guarded(run.task) then
+    if circuits.ended(run, more.charge, move == 'succeed') then
+      base.put_in('disabled', run.task, true)
+    end
+  end
+  if run.session then
+    run.read = run.messages and min(given.read or 0, run.steered or 0) or nil
+    if given.throttled ~= nil then
+      flow.throttle(run.session, given.throttled)
+    end
+  end
+  local state = STATES[move]
+  runs.set_state(run, state)
+  if state == 'pending' then
+    come_back(run, NOW + (more.delay or 0))
+  elseif state == 'paused' then
+    run.due_at = NOW + (more.delay or 0)
+  elseif state == 'waiting' then
+    wait(run, more.left)
+  else
+    if more.left or run.messages or run.ties or run.wait then
+      endings.close(run, more.left and more.left.follow_ups)
+    end
+    flow.ended(run, run.number)
+  end
+end
+
+-- Write the settlements whose leases stand; add the others to `refused`. They come as lists: the runs' numbers as
+-- texts, fences, results, and by place what else there is to write.
+function leases.settle(worker, results, refused)
+  local fields, fences, values, more = unpack(results, 1, 4)
+  if #fields == 0 then
+    return
+  end
+  alike.succeed(worker, fields, fences, values, more, SUCCESS, function(at)
+    local number = tonumber(fields[at])
+    local run = leases.find(worker, number, fences[at])
+    if run then
+      settle(run, values[at], more[at])
+    else
+      refused[#refused + 1] = {number, fences[at]}
+    end
+  end)
+end
+
+local function save(run, saved)
+  if saved[3] then
+    run.saved, run.crashes = true, 0
+    base.set_text('saved', base.digits(run.number), saved[3])
+  end
+  if saved[4] then
+    run.prepared = true
+    base.set_text('prepared', base.digits(run.number), saved[4])
+  end
+  if saved[5] then
+    run.crashes = 0
+    memos.keep(run, saved[5])
+  end
+end
+
+-- Write what goes on under leases that are kept: events {number, fence, drafts}, what is saved {number, fence, state,
+-- prepared, memo}, and what is overdue {number, fence}.
+function leases.write(worker, emitted, saved, overdue, refused)
+  for _, one in ipairs(emitted) do
+    local run = leases.find(worker, one[1], one[2])
+    if run then
+      logs.say(run, one[3])
+    else
+      refused[#refused + 1] = {one[1], one[2]}
+    end
+  end
+  for _, one in ipairs(saved) do
+    local run = leases.find(worker, one[1], one[2])
+    if run then
+      save(run, one)
+    else
+      refused[#refused + 1] = {one[1], one[2]}
+    end
+  end
+  for _, one in ipairs(overdue) do
+    local run = leases.find(worker, one[1], one[2])
+    if run then
+      run.timed_out = true
+    end
+  end
+end
+
+-- Return what stands requested of the runs that the worker executes: {number, fence, request, messages}.
+function leases.requests(worker)
+  local numbers, found = {}, {}
+  for number in pairs(base.set('asked:' .. worker.id)) do
+    numbers[#numbers + 1] = tonumber(number)
+  end
+  table.sort(numbers)
+  for _, number in ipairs(numbers) do
+    local run = runs.get(number)
+    if not run.lapsed then
+      if run.request then
+        found[#found + 1] = {number, run.fence, run.request, 0}
+      end
+      if (run.steered or 0) > 0 then
+        found[#found + 1] = {number, run.fence, 'steer', run.steered}
+      end
+    end
+  end
+  return found
+end
+
+-- Return runs as whoever settles them for the dead is handed them: their numbers, and the runs; both packed.
+function leases.handed(list)
+  local numbers, found = {}, {}
+  for i = 1, #list do
+    numbers[i], found[i] = list[i].number, runs.handed(list[i])
+  end
+  return pack(numbers), replies.list(found)
+end

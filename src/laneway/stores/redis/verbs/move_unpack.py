@@ -1,0 +1,154 @@
+"""Unpacking: pieces as `lua/carrying.lua` takes them in; what is None is false there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from laneway.core.circuits import FOREVER
+from laneway.core.moving.logs import chunks
+from laneway.core.moving.pieces import (
+    Cap,
+    CircuitIn,
+    Counters,
+    Disabled,
+    JobIn,
+    KeyIn,
+    LaneIn,
+    Paused,
+    Piece,
+    Place,
+    RunIn,
+    SeatIn,
+    SessionIn,
+    SessionRule,
+    TurnIn,
+)
+from laneway.core.run import Message, NewRun
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec import jobs as jobforms
+
+_NEVER = -1  # how scripts write FOREVER
+
+
+def packed_piece(piece: Piece) -> list[Any]:
+    """Return a piece as scripts take it: its kind, and what it holds."""
+    return _WRITERS[type(piece)](piece)
+
+
+def _lane(piece: LaneIn) -> list[Any]:
+    counts = [piece.paused, piece.active, piece.pending, piece.paces, list(piece.counts.items())]
+    said = [_or_false(piece.declared, encode.lane), _or_false(piece.ruled, encode.lane)]
+    return ["lane", piece.lane.name, encode.lane(piece.lane), *said, *counts]
+
+
+def _circuit(piece: CircuitIn) -> list[Any]:
+    until = _NEVER if piece.until == FOREVER else _or_false(piece.until)
+    return ["circuit", piece.key, piece.failures, until]
+
+
+def _session(piece: SessionIn) -> list[Any]:
+    facts = msgspec.structs.asdict(piece)
+    del facts["name"]
+    facts["given"] = encode.rule(piece.given)
+    facts["windows"] = [[one.task, _or_false(one.user), one.number, one.until] for one in piece.windows]
+    return ["session", piece.name, facts]
+
+
+def _job(piece: JobIn) -> list[Any]:
+    job = piece.job
+    records = [jobforms.written_record(record) for record in piece.fires]
+    return ["job", job.id, jobforms.written(job), jobforms.spec_text(job.spec), records]
+
+
+_SAME = (
+    *("number", "id", "task", "args", "lane", "accepted_at", "due_at", "user", "session", "priority", "state"),
+    *("attempt", "fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "call", "checkpoint"),
+    *("prepared", "request", "streamed", "read"),
+)
+
+
+def _run(piece: RunIn) -> list[Any]:
+    said = {name: value for name in _SAME if (value := getattr(piece, name))}
+    facts: dict[str, Any] = dict.fromkeys(("priority", "fence", "crashes"), 0) | said
+    facts["args"], facts["state"] = piece.args, piece.state.value
+    if piece.result is not None:
+        facts["result"] = piece.result
+    if piece.error is not None:
+        facts["error"] = msgspec.json.encode(piece.error).decode()
+    if piece.wait is not None:
+        facts["wait"] = _with_false(encode.wait(piece.wait))
+    facts["log"] = [[text, last - first + 1] for first, last, text in chunks(piece.log)]
+    facts["memos"] = [_with_false(encode.memo(memo)) for memo in piece.memos]
+    facts["taken"] = [[_message(taken.message), taken.moved] for taken in piece.taken]
+    facts["keys"] = [[_field(key.task, key.user, key.key), key.digest, key.at] for key in piece.keys]
+    return ["run", facts | _ties(piece)]
+
+
+def _ties(piece: RunIn) -> dict[str, Any]:
+    """Return what the run says of others, and of its session when it joins, as submissions do."""
+    new = NewRun(
+        id=piece.id,
+        task=piece.task,
+        args=piece.args,
+        lane=piece.lane,
+        user=piece.user,
+        session=piece.session,
+        arrival=piece.arrival,
+        ties=piece.ties,
+    )
+    return encode.beside(new)
+
+
+def _message(message: Message) -> list[Any]:
+    field = _field(message.task, message.user, message.key) if message.key is not None else False
+    who = [message.lane, _or_false(message.user), message.priority, field]
+    return [message.id, message.kind.value, message.nth, message.task, message.args, *who]
+
+
+def _field(task: str, user: str | None, key: str) -> str:
+    return f"{task}\n{'' if user is None else f'={user}'}\n{key}"
+
+
+def _key(piece: KeyIn) -> list[Any]:
+    return ["key", _field(piece.task, piece.user, piece.key), piece.run_id, piece.number, piece.digest, piece.at]
+
+
+def _with_false(value: Any) -> Any:
+    """Return the value with false for each None: a script would take a None at the end of a list for its end."""
+    if isinstance(value, dict):
+        return {name: _with_false(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_false(item) for item in value]
+    return False if value is None else value
+
+
+def _or_false(value: Any, packed: Callable[[Any], Any] = lambda value: value) -> Any:
+    return False if value is None else packed(value)
+
+
+_WRITERS: dict[type, Callable[[Any], list[Any]]] = {
+    Counters: lambda piece: ["counters", piece.accepted, piece.jobs_at],
+    LaneIn: _lane,
+    Cap: lambda piece: ["cap", piece.user, piece.lane, piece.cap],
+    Paused: lambda piece: ["paused", piece.what, piece.name],
+    Disabled: lambda piece: ["disabled", piece.task],
+    SessionRule: lambda piece: ["sessionrule", piece.name, encode.rule(piece.rule)],
+    CircuitIn: _circuit,
+    TurnIn: lambda piece: [
+        "turn",
+        piece.lane,
+        _or_false(piece.user),
+        piece.priority,
+        piece.last,
+        piece.waiting,
+    ],
+    SeatIn: lambda piece: ["seat", piece.lane, piece.user, piece.active, piece.parked, piece.out],
+    SessionIn: _session,
+    JobIn: _job,
+    KeyIn: _key,
+    RunIn: _run,
+    Place: lambda piece: ["place", piece.number, piece.shelf, piece.rank, piece.kind, _or_false(piece.gate)],
+}

@@ -1,0 +1,90 @@
+"""The Redis store's verbs of moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
+from laneway.core.moving.standing import Moving, in_words
+from laneway.core.policy import DEFAULT_LANES
+from laneway.errors import StoreUnavailable
+from laneway.stores.redis.codec import encode
+from laneway.stores.redis.codec.decode import standing_of, stands
+from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.verbs.move_pack import Packing
+from laneway.stores.redis.verbs.move_unpack import packed_piece
+
+_AT_ONCE = 100  # pieces that one script takes in: some milliseconds, then others have the server again
+
+
+class Moves(Packing):
+    """Goes through moves; see `MovingStore`."""
+
+    async def moving(self) -> Moving | None:
+        """Return how the store stands; see `MovingStore`."""
+        return standing_of(await self._call("standing"))
+
+    async def shut_for(self, move: str, place: str) -> Moving:
+        """Be the source of a move; see `MovingStore`."""
+        return stands(await self._call("shut_for", move, place))
+
+    async def freeze(self, move: str) -> int:
+        """Let nothing change any more; see `MovingStore`."""
+        busy = await self._call("freeze", move)
+        if busy is False:
+            raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
+        return int(busy)
+
+    async def reopen(self, move: str) -> bool:
+        """Undo a part in a move; see `MovingStore`."""
+        answer = await self._call("reopen", move)
+        if answer == "empty":
+            await self._clear()
+            await self._call("open", LAYOUT, lanes_packed(), True)
+            answer = await self._call("reopen", f"{move} (given up)", True)
+        return bool(answer == "open")
+
+    async def holds(self) -> list[str]:
+        """Return what there is; see `MovingStore`."""
+        return in_words(*await self._call("holds"))
+
+    async def arrive(self, move: str, place: str) -> Moving:
+        """Be the target of a move; see `MovingStore`."""
+        found = await self._call("arrive", move, place)
+        # Crash here: who comes again finds that it is still being emptied, and goes on with that.
+        if found[4]:
+            await self._clear()
+        return stands(found)
+
+    async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
+        """Return the next pieces; see `MovingStore`."""
+        return await self._page(after, limit)
+
+    async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
+        """Take in pieces; see `MovingStore`."""
+        text = False if mark is None else msgspec.json.encode(mark).decode()
+        packed = [packed_piece(piece) for piece in pieces]
+        for first in range(0, len(packed) or 1, _AT_ONCE):
+            last = first + _AT_ONCE >= len(packed)
+            if not await self._call("unpack", move, text if last else False, packed[first : first + _AT_ONCE]):
+                raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
+
+    async def open_up(self, move: str) -> None:
+        """Be an ordinary store; see `MovingStore`."""
+        if not await self._call("open_up", move):
+            raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
+
+    async def _clear(self) -> None:
+        cursor = "0"
+        while True:
+            cursor = await self._call("clear", cursor)
+            if cursor == "0":
+                return
+
+
+def lanes_packed() -> list[list[Any]]:
+    """Return the default lanes, as scripts take them."""
+    return [[lane.name, encode.lane(lane)] for lane in DEFAULT_LANES]

@@ -1,0 +1,78 @@
+"""Upkeep: pruning, trimming, checking and examining; see `UpkeepStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from laneway.core.audit import Finding
+from laneway.core.events import Stamped, chunk
+from laneway.core.states import RunState
+from laneway.core.trimming import Chunk, trimmed
+from laneway.errors import UnknownRun
+from laneway.stores.redis.codec.decode_counts import pairs
+from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.check import look
+from laneway.stores.redis.verbs.snapshot import Picture
+
+_AT_ONCE = 100  # runs that one script deletes: 5 milliseconds, then others have the server again
+_rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
+
+
+class Upkeep(Calling):
+    """Keeps the store small."""
+
+    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        """Delete old runs; see `UpkeepStore`."""
+        kept = [[state.value, length] for state, length in keep.items()]
+        done = 0
+        while True:
+            asked = max(0, min(_AT_ONCE, limit - done))
+            pruned: int = await self._call("prune", kept, asked)
+            done += pruned
+            if pruned < _AT_ONCE or done >= limit:
+                return done
+
+    async def trim(self, older_than: int, *, limit: int = 100) -> int:
+        """Trim old logs; see `UpkeepStore`."""
+        done = 0
+        while done < limit:
+            # Race: others trim and prune, too. What they did between our looking and writing is left to them.
+            found = await self._call("untrimmed", older_than, min(_AT_ONCE, limit - done))
+            if not found:
+                break
+            for number, run_id in found:
+                done += await self._trim(number, run_id)
+        return done
+
+    async def check(self, *, repair: bool = False) -> list[Finding]:
+        """Compare the counts with what they count; see `UpkeepStore`."""
+        found = look(Picture(await self._call("check")))
+        if repair and found:
+            # What is set right is what this script finds, in the same step.
+            found = look(Picture(await self._call("repair")))
+        return found
+
+    async def _trim(self, number: int, run_id: str) -> bool:
+        try:
+            chunks = trimmed(await self._chunks(run_id)) if run_id else []
+        except UnknownRun:
+            chunks = []
+        flat = [part for first, rows in chunks for part in (first, chunk(rows))]
+        done: bool = await self._call("trim", number, flat)
+        return done
+
+    async def _chunks(self, run_id: str) -> list[Chunk]:
+        """Return the whole log of a run, page by page."""
+        found: list[Chunk] = []
+        on: Any = None
+        while on is not False:
+            page, on, _ = await self._call("log", run_id, 0, _AT_ONCE, on, about=run_id)
+            found += [(first, _opened(text)) for first, text in pairs(page)]
+        return found
+
+
+def _opened(text: str) -> list[Stamped]:
+    return [(kind, attempt, at, bytes(data).decode()) for kind, attempt, at, data in _rows(text)]
