@@ -22,7 +22,7 @@ from bench.subjects import IN_FLIGHT, STORES, Subject, drain_rate, fill, payload
 from bench.throughput import draining
 from laneway.core.outcome import Succeeded
 from laneway.core.run import Claimed, NewRun
-from laneway.engine.ids import new_run_id
+from laneway.engine.common.ids import new_run_id
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand
 

@@ -28,9 +28,9 @@ from laneway.core.jobs.planning import created
 from laneway.core.jobs.record import JobRecord, JobSpec
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.form import to_dict
-from laneway.engine.firer import Firer
-from laneway.engine.ids import new_run_id
-from laneway.engine.knowing import Knowing
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.firer import Firer
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 from bench.plan import Plan, remove
 from bench.servers import fresh_database
 from laneway import Lane, Scheduler, Submission
-from laneway.engine.clock import SystemClock
-from laneway.engine.worker import Worker
+from laneway.engine.common.clock import SystemClock
+from laneway.engine.worker.worker import Worker
 from laneway.ports.store import Store
 from laneway.testing.servers import valkey_server
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from laneway.core.retry import Retry
     from laneway.core.run import Reason, Receipt, Run
     from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
-    from laneway.engine.context import Context
-    from laneway.engine.submissions import Submission
+    from laneway.engine.client.submissions import Submission
+    from laneway.engine.handlers.context import Context
     from laneway.errors import (
         BadArguments,
         BadSetting,
@@ -106,7 +106,7 @@ _NAMES = {
     "core.retry": ("Retry",),
     "core.run": ("Reason", "Receipt", "Run"),
     "core.schedules": ("AnyOf", "At", "Between", "Cron", "DailyAt", "Every", "Except", "Monthly", "Weekly"),
-    "engine.context": ("Context",),
+    "engine.handlers.context": ("Context",),
     "errors": (
         "BadArguments",
         "BadSetting",
@@ -129,7 +129,7 @@ _NAMES = {
         "UnknownTask",
         "WrongState",
     ),
-    "engine.submissions": ("Submission",),
+    "engine.client.submissions": ("Submission",),
     "scheduler": ("Scheduler",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

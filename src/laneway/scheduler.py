@@ -14,27 +14,27 @@ from laneway.core.addresses import scheme_shown, without_password
 from laneway.core.policy import Lane
 from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.status import Status, StuckRun
-from laneway.engine.client import Client
-from laneway.engine.clock import SystemClock
-from laneway.engine.codejobs import CodeJobs
-from laneway.engine.context import carried
-from laneway.engine.control import Control, Workers
-from laneway.engine.declaring import declared
-from laneway.engine.filesync import FileSync
-from laneway.engine.filewatch import FileWatch
-from laneway.engine.jobs import Jobs
-from laneway.engine.knowing import Knowing, OwnerZone
-from laneway.engine.loading import Load, Loads
-from laneway.engine.operating import Lanes, Sessions, Tasks, Users
-from laneway.engine.registering import Registering
-from laneway.engine.resources import Resources
-from laneway.engine.runs import Runs
-from laneway.engine.submissions import Checking, Submission
-from laneway.engine.subscribing import Subscribers
-from laneway.engine.tasks import Registry, Task
-from laneway.engine.tomlfile import FILE
-from laneway.engine.trail import Bounds
-from laneway.engine.working import Working
+from laneway.engine.attempts.subscribers import Subscribers
+from laneway.engine.client.admin import Lanes, Sessions, Tasks, Users
+from laneway.engine.client.client import Client
+from laneway.engine.client.load import Load, Loads
+from laneway.engine.client.run_control import Control, Workers
+from laneway.engine.client.submissions import Checking, Submission
+from laneway.engine.common.clock import SystemClock
+from laneway.engine.config.apply import FileSync
+from laneway.engine.config.lane_declarations import declared
+from laneway.engine.config.tomlfile import FILE
+from laneway.engine.config.watcher import FileWatch
+from laneway.engine.facade.decorators import Registering
+from laneway.engine.facade.runs_api import Runs
+from laneway.engine.handlers.context import carried
+from laneway.engine.handlers.replay import Bounds
+from laneway.engine.handlers.resources import Resources
+from laneway.engine.handlers.task import Registry, Task
+from laneway.engine.jobs.declared import CodeJobs
+from laneway.engine.jobs.environment import Knowing, OwnerZone
+from laneway.engine.jobs.jobs import Jobs
+from laneway.engine.worker.lifecycle import Working
 from laneway.errors import BadSetting, BadURL, KeyConflict, StoreMoved
 from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter

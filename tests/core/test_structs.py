@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from laneway.core.structs import written_often
-from laneway.engine.execution import Execution
+from laneway.engine.attempts.running import Execution
 from laneway.stores.memory.records import Record
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from laneway.core.events import Draft
 from laneway.core.outcome import Failed, Outcome, Succeeded
 from laneway.core.run import Claimed, Failure
-from laneway.engine.children import ChildExecution, Children
-from laneway.engine.wire import Checkpoint, Keep
+from laneway.engine.children.pool import ChildExecution, Children
+from laneway.engine.children.protocol import Checkpoint, Keep
 from tests.engine.support import IN_TIME
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from laneway import Context, GiveUp, Scheduler, Snooze
-from laneway.engine.context import carried
+from laneway.engine.handlers.context import carried
 
 app = Scheduler("memory://")
 somebody: contextvars.ContextVar[str] = contextvars.ContextVar("somebody", default="nobody")

@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from laneway import Scheduler
 from laneway.core.codec import RESULT_LIMIT
-from laneway.engine.children import Children
-from laneway.engine.clock import SystemClock
+from laneway.engine.children.pool import Children
+from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import pytest
 
-from laneway.engine import children
-from laneway.engine.childprocess import ChildProcess
-from laneway.engine.wire import Leave, ToChild
+from laneway.engine.children import pool
+from laneway.engine.children.process import ChildProcess
+from laneway.engine.children.protocol import Leave, ToChild
 
 
 class KeptChild(ChildProcess):
@@ -69,7 +69,7 @@ class KeptChild(ChildProcess):
 def children_kept() -> Iterator[None]:
     """Let workers begin with the children that others left."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(children, "ChildProcess", KeptChild)
+        patch.setattr(pool, "ChildProcess", KeptChild)
         yield
 
 

@@ -15,7 +15,7 @@ from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.schedules import Schedule
 from laneway.core.states import RunState
 from laneway.core.step import RenewReply, Step, StepReply
-from laneway.engine.worker import _lingering
+from laneway.engine.worker.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 from laneway.testing import FakeClock

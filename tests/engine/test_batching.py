@@ -15,9 +15,9 @@ import pytest
 
 from laneway import Receipt, Scheduler, SessionPolicy, Submission
 from laneway.core.flow import MOST_MOVES
-from laneway.engine.context import carried
-from laneway.engine.gathering import BATCH
-from laneway.engine.ids import new_run_id
+from laneway.engine.client.submit_batcher import BATCH
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.handlers.context import carried
 from laneway.errors import BadArguments, BadSetting, UnknownTask
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock

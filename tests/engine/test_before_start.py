@@ -13,9 +13,9 @@ import pytest
 from laneway import Context, GiveUp, Retry, Scheduler
 from laneway.core.run import Claimed
 from laneway.core.states import RunState
-from laneway.engine.execution import Execution, Stop
-from laneway.engine.preparing import Preparing
-from laneway.engine.trail import Bounds
+from laneway.engine.attempts.prepare import Preparing
+from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, kinds_of, soon

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from laneway.engine.bell import Bell
+from laneway.engine.common.wakeup import Bell
 from tests.engine.support import soon, turns
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, Scheduler
-from laneway.engine.context import carried, current
+from laneway.engine.handlers.context import carried, current
 
 request: ContextVar[str] = ContextVar("request", default="none")
 

@@ -15,7 +15,7 @@ import pytest
 from laneway import LanewayError
 from laneway.core.codec import RESULT_LIMIT
 from laneway.core.run import Failure
-from laneway.engine import childprocess
+from laneway.engine.children import process
 from tests.engine import childtasks as tasks
 from tests.engine.childstories import Story, is_gone, is_running
 
@@ -247,7 +247,7 @@ async def test_a_handler_may_fork_and_terminate_what_it_forked(story: Story) -> 
 
 
 async def test_a_child_that_cannot_begin_fails_the_attempt(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(childprocess, "START", "import sys; sys.exit(5)")
+    monkeypatch.setattr(process, "START", "import sys; sys.exit(5)")
 
     failure = await story.failure(tasks.pid)
 

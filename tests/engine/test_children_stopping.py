@@ -14,9 +14,9 @@ import pytest
 
 from laneway.core.codec import RESULT_LIMIT
 from laneway.core.outcome import Succeeded
-from laneway.engine import childprocess
-from laneway.engine.children import Children
-from laneway.engine.clock import SystemClock
+from laneway.engine.children import process
+from laneway.engine.children.pool import Children
+from laneway.engine.common.clock import SystemClock
 from laneway.testing import FakeClock
 from tests.engine import childtasks as tasks
 from tests.engine.childstories import Story, is_gone, is_running
@@ -73,8 +73,8 @@ async def test_a_sigterm_that_the_worker_did_not_send_stops_nothing(story: Story
 async def test_a_child_that_gets_sigterm_before_it_can_begin_begins(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    early = f"import os; os.kill(os.getpid(), {signal.SIGTERM:d}); {childprocess.START}"
-    monkeypatch.setattr(childprocess, "START", early)
+    early = f"import os; os.kill(os.getpid(), {signal.SIGTERM:d}); {process.START}"
+    monkeypatch.setattr(process, "START", early)
 
     assert await story.value(tasks.add.function, a=1, b=2) == 3
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from laneway import Receipt, Scheduler, StoreUnavailable
-from laneway.engine.client import REPEAT_AFTER
-from laneway.engine.gathering import BATCH
+from laneway.engine.client.client import REPEAT_AFTER
+from laneway.engine.client.submit_batcher import BATCH
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, turns
 

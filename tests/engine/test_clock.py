@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from laneway.engine import clock
-from laneway.engine.clock import SystemClock
+from laneway.engine.common import clock
+from laneway.engine.common.clock import SystemClock
 
 
 @pytest.fixture(params=["timer", "loop"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laneway import BadSetting, Lane, Scheduler
-from laneway.engine.declaring import declared
+from laneway.engine.config.lane_declarations import declared
 from laneway.testing import FakeClock
 
 

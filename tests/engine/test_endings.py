@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from laneway.core import codec
 from laneway.core.outcome import Failed, Succeeded
-from laneway.engine.endings import after_return
+from laneway.engine.handlers.results import after_return
 from laneway.errors import BadArguments
 from laneway.scheduler import Scheduler
 

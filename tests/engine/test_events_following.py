@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from laneway import Context, Event, Receipt, Run, Scheduler, UnknownRun
 from laneway.core.states import RunState
-from laneway.engine import following
+from laneway.engine.client import event_feed
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
@@ -96,8 +96,8 @@ def test_followers_cut_at_random_points_receive_the_log(
             assert app._client._following._feeds == {}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(following, "WINDOW", window)
-        patch.setattr(following, "PAGE", page)
+        patch.setattr(event_feed, "WINDOW", window)
+        patch.setattr(event_feed, "PAGE", page)
         asyncio.run(scene())
 
 
@@ -256,7 +256,7 @@ async def test_a_hiccup_of_the_store_is_not_noticed(lossy: Scheduler, watched: W
 async def test_a_run_that_is_deleted_between_two_pages_ends_the_iteration_with_unknown_run(
     app: Scheduler, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "PAGE", 1)
+    monkeypatch.setattr(event_feed, "PAGE", 1)
 
     @app.task
     async def some() -> None: ...
@@ -344,11 +344,11 @@ async def test_who_follows_a_log_that_loses_its_end_is_not_left_waiting(
         received.extend([one.seq async for one in feeds.follow("run", 0)])
 
     received: list[int] = []
-    feeds = following.Following(store, clock, get, read)
+    feeds = event_feed.Following(store, clock, get, read)
     followers = [asyncio.create_task(follow()) for _ in range(2)]
     await until(lambda: [feed._head for feed in feeds._feeds.values()] == [3])
     log[:] = then
-    await clock.advance(2 * following.LOOK_BACK_EVERY)
+    await clock.advance(2 * event_feed.LOOK_BACK_EVERY)
     await turns()
     if not any(one.kind == "done" for one in then):
         log[:] = [event(1), event(2), event(3), event(4, "done")]

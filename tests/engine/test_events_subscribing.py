@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Event, Retry, Scheduler
-from laneway.engine import subscribing
+from laneway.engine.attempts import subscribers
 from laneway.testing import FakeClock
 from tests.engine import childtasks
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, lingerers, log_of, soon, turns, until
@@ -299,7 +299,7 @@ async def test_a_failing_subscriber_disturbs_nothing_and_goes_on(
 async def test_a_blocked_subscriber_holds_up_neither_runs_nor_others(
     app: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(subscribing, "LAST_WORDS", 0.05)
+    monkeypatch.setattr(subscribers, "LAST_WORDS", 0.05)
     let_go, heard = threading.Event(), list[str]()
 
     async def waits(event: Event) -> None:
@@ -322,7 +322,7 @@ async def test_a_blocked_subscriber_holds_up_neither_runs_nor_others(
 async def test_a_subscriber_that_falls_too_far_behind_loses_the_oldest_and_is_told_on(
     lossy: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(subscribing, "ROOM", 10)
+    monkeypatch.setattr(subscribers, "ROOM", 10)
     gate, heard = asyncio.Event(), list[Any]()
 
     async def hear(event: Event) -> None:

@@ -14,8 +14,8 @@ from laneway import BadSetting, Context, Event, Scheduler
 from laneway.core.events import deltas
 from laneway.core.instants import SECOND
 from laneway.core.outcome import Succeeded
-from laneway.engine import pruner
-from laneway.engine.pruner import Pruner
+from laneway.engine.services import pruner
+from laneway.engine.services.pruner import Pruner
 from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings

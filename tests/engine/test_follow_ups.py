@@ -10,7 +10,7 @@ import pytest
 
 from laneway import BadArguments, BadSetting, Context, GiveUp, Run, Scheduler, Submission, UnknownTask
 from laneway.core.states import RunState
-from laneway.engine.keeping import HeldBack
+from laneway.engine.handlers.durable import HeldBack
 from laneway.testing import FakeClock
 from tests.engine.stories import following as story
 from tests.engine.support import soon

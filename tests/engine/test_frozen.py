@@ -10,7 +10,7 @@ import pytest_asyncio
 from laneway import Context, Scheduler
 from laneway.core.states import RunState
 from laneway.core.step import LentReply
-from laneway.engine.standby import Rest
+from laneway.engine.worker.idle_handle import Rest
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns, until

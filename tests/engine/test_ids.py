@@ -10,7 +10,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from laneway.engine.ids import RunIds, made_at, new_run_id
+from laneway.engine.common.ids import RunIds, made_at, new_run_id
 
 
 def test_ids_grow_strictly() -> None:

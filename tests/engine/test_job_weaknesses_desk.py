@@ -13,8 +13,8 @@ from laneway.core.breakers import Breaker
 from laneway.core.instants import micros
 from laneway.core.jobs.record import JobRecord, JobSpec, JobState, Source
 from laneway.core.run import Run
-from laneway.engine.jobspecs import spec_of
-from laneway.engine.jobsync import Synced, sync
+from laneway.engine.jobs.specs import spec_of
+from laneway.engine.jobs.sync import Synced, sync
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, fire_due, with_tasks
 from tests.engine.support import WatchedStore

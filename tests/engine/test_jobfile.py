@@ -21,10 +21,10 @@ from laneway.core.jobs.after import ended
 from laneway.core.jobs.planning import created, switched
 from laneway.core.jobs.record import Halt, JobRecord, JobSpec, Misfire, Source
 from laneway.core.states import RunState
-from laneway.engine import jobfile
-from laneway.engine.filewatch import AGAIN, EVERY
-from laneway.engine.jobspecs import spec_of
-from laneway.engine.tasks import Registry
+from laneway.engine.config import job_tables
+from laneway.engine.config.watcher import AGAIN, EVERY
+from laneway.engine.handlers.task import Registry
+from laneway.engine.jobs.specs import spec_of
 from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
@@ -330,7 +330,7 @@ def test_no_value_in_any_field_does_worse_than_to_be_refused(field: str, tmp_pat
         found = tomllib.loads("\n".join(("[jobs.new]", *lines)))
 
         with contextlib.suppress(BadSetting):
-            jobfile.specs(found, tmp_path / "laneway.toml", make)
+            job_tables.specs(found, tmp_path / "laneway.toml", make)
 
 
 async def test_a_file_that_nobody_may_read_changes_nothing(

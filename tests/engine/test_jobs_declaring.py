@@ -11,8 +11,8 @@ import pytest
 
 from laneway import At, BadSetting, DailyAt, Every, JobExists, Scheduler
 from laneway.core.jobs.record import Source
-from laneway.engine.jobspecs import spec_of
-from laneway.engine.jobsync import sync
+from laneway.engine.jobs.specs import spec_of
+from laneway.engine.jobs.sync import sync
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, at, fire_due, with_tasks
@@ -200,7 +200,7 @@ async def test_a_condition_is_registered_by_its_name(clock: FakeClock) -> None:
         assert (await app.jobs.get("cleanup")).reason is None
 
 
-# What a file says goes the same way (`engine/jobfile.py` reads it).
+# What a file says goes the same way (`engine/config/job_tables.py` reads it).
 
 
 async def synced(app: Scheduler, origin: str, **jobs: dict[str, Any]) -> Any:

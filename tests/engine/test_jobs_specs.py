@@ -24,7 +24,7 @@ from laneway.core.breakers import Breaker
 from laneway.core.instants import SECOND
 from laneway.core.jobs.record import JobSpec, Misfire
 from laneway.core.jobs.tie import Overlap
-from laneway.engine.jobspecs import patch_of, spec_of
+from laneway.engine.jobs.specs import patch_of, spec_of
 
 
 def an_app() -> Scheduler:

@@ -12,8 +12,8 @@ import pytest
 
 from laneway.core.jobs.record import Verdict
 from laneway.core.schedules import Every
-from laneway.engine import knowing
-from laneway.engine.knowing import Knowing
+from laneway.engine.jobs import environment
+from laneway.engine.jobs.environment import Knowing
 from tests.support.jobs import spec_of
 
 GATED = spec_of(Every(60), enabled_when="condition")
@@ -21,7 +21,7 @@ GATED = spec_of(Every(60), enabled_when="condition")
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowing, "PATIENCE", 0.02)
+    monkeypatch.setattr(environment, "PATIENCE", 0.02)
 
 
 async def test_a_condition_may_be_plain_or_async_and_says_yes_or_no() -> None:

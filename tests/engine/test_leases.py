@@ -16,8 +16,8 @@ from laneway import Context, Scheduler
 from laneway.core.liveness import ProcessMark
 from laneway.core.states import RunState
 from laneway.core.step import RenewReply
-from laneway.engine.renewals import Renewals
-from laneway.engine.renewer import Renewer
+from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
@@ -283,7 +283,7 @@ async def test_a_run_whose_workers_keep_dying_is_quarantined(memory: Store, cloc
 
 MARK = """
 import msgspec, sys
-from laneway.engine.processes import mark
+from laneway.engine.common.processes import mark
 print(msgspec.json.encode(mark()).decode(), flush=True)
 sys.stdin.read()
 """

@@ -12,8 +12,8 @@ import pytest
 from laneway import BadSetting, Scheduler
 from laneway.core.run import Gate
 from laneway.core.states import RunState
-from laneway.engine import worker
-from laneway.engine.memory import MemoryGate, Sample, sample
+from laneway.engine.services.memory_gate import MemoryGate, Sample, sample
+from laneway.engine.worker import worker
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
 from laneway.testing import FakeClock

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laneway import BadArguments, Context
-from laneway.engine.parameters import Parameters
+from laneway.engine.handlers.parameters import Parameters
 from tests.engine.arguing import NOON, Colour, Model, Point, deep, summarize
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from laneway.core.liveness import ProcessMark
-from laneway.engine import processes
-from laneway.engine.processes import is_gone, mark
+from laneway.engine.common import processes
+from laneway.engine.common.processes import is_gone, mark
 
 
 def test_this_process_is_not_gone() -> None:
@@ -44,7 +44,7 @@ def test_a_process_is_gone_only_where_that_can_be_seen(change: dict[str, object]
 
 def test_a_child_is_there_while_it_lives_and_gone_when_it_has_ended() -> None:
     code = (
-        "import msgspec, sys; from laneway.engine.processes import mark;"
+        "import msgspec, sys; from laneway.engine.common.processes import mark;"
         "print(msgspec.json.encode(mark()).decode(), flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -60,7 +60,7 @@ def test_a_child_is_there_while_it_lives_and_gone_when_it_has_ended() -> None:
 
 FIRST_THREAD_ENDS = """
 import ctypes, msgspec, platform, sys, threading
-from laneway.engine.processes import mark
+from laneway.engine.common.processes import mark
 mine = msgspec.json.encode(mark()).decode()
 threading.Thread(target=lambda: (print(mine, flush=True), sys.stdin.read())).start()
 ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)  # exit, of this thread alone

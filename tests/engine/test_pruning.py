@@ -14,8 +14,8 @@ import pytest_asyncio
 from laneway import Scheduler
 from laneway.core.instants import SECOND
 from laneway.core.states import TERMINAL, RunState
-from laneway.engine import pruner
-from laneway.engine.pruner import Pruner
+from laneway.engine.services import pruner
+from laneway.engine.services.pruner import Pruner
 from laneway.errors import BadSetting, LeaseLost
 from laneway.ports.store import Store
 from laneway.scheduler import store_at

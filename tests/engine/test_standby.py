@@ -9,8 +9,8 @@ import pytest
 
 from laneway import Scheduler, Submission
 from laneway.core.step import LentReply, Step, StepReply, named_in
-from laneway.engine.bell import Bell
-from laneway.engine.standby import Rest
+from laneway.engine.common.wakeup import Bell
+from laneway.engine.worker.idle_handle import Rest
 from laneway.errors import StoreMoved
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import lending

@@ -14,12 +14,12 @@ import pytest
 from laneway.core.instants import SECOND, instant
 from laneway.core.liveness import Incarnation
 from laneway.core.status import LoopLag, ServiceHealth, Status, StuckRun
-from laneway.engine.processes import mark
-from laneway.engine.reclaimer import Reclaimer
-from laneway.engine.renewals import Renewals
-from laneway.engine.renewer import Renewer
-from laneway.engine.supervisor import Supervisor
-from laneway.engine.threads import on_thread
+from laneway.engine.common.processes import mark
+from laneway.engine.common.threads import on_thread
+from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.reclaimer import Reclaimer
+from laneway.engine.services.renewer import Renewer
+from laneway.engine.services.supervisor import Supervisor
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock

@@ -15,7 +15,7 @@ from laneway import At, Every, Scheduler
 from laneway.core.instants import micros
 from laneway.core.jobs.planning import patched, switched
 from laneway.core.jobs.record import Source
-from laneway.engine.firer import AT_ONCE
+from laneway.engine.jobs.firer import AT_ONCE
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.jobbing import (

@@ -12,8 +12,8 @@ import pytest
 from laneway import DailyAt, Every, Scheduler
 from laneway.core.instants import micros
 from laneway.core.jobs.record import FireKind, Verdict
-from laneway.engine import firer, knowing
-from laneway.engine.firer import Firer
+from laneway.engine.jobs import environment, firer
+from laneway.engine.jobs.firer import Firer
 from laneway.ports.jobs import DueJobs
 from laneway.testing import FakeClock
 from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
@@ -62,7 +62,7 @@ async def test_a_condition_that_raises_forbids_and_is_told_from_one_that_says_no
 async def test_a_condition_that_hangs_makes_only_its_own_jobs_late(
     worker: Scheduler, clock: FakeClock, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knowing, "PATIENCE", 0.3)
+    monkeypatch.setattr(environment, "PATIENCE", 0.3)
     worker._knowing.conditions["hangs"] = asyncio.Event().wait
     worker._knowing.conditions["quick"] = lambda: True
     await add_job(worker, "a", MINUTELY, enabled_when="hangs")

@@ -11,9 +11,9 @@ from laneway.core.policy import TaskPolicy
 from laneway.core.run import Claimed
 from laneway.core.states import RunState
 from laneway.core.step import Step, StepReply
-from laneway.engine.deadlines import Deadlines
-from laneway.engine.execution import Execution, Stop
-from laneway.engine.tasks import Task
+from laneway.engine.attempts.deadlines import Deadlines
+from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.handlers.task import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon, turns

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Scheduler, Submission
-from laneway.engine.context import carried
+from laneway.engine.handlers.context import carried
 from tests.engine.stories import following as story
 from tests.engine.telling import AT_ONCE, Teller
 

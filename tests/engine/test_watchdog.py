@@ -13,10 +13,11 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.status import LoopLag, ServiceHealth
-from laneway.engine import stacks, watchdog
-from laneway.engine.clock import SystemClock
-from laneway.engine.supervisor import Supervisor
-from laneway.engine.watchdog import Stall, Watchdog
+from laneway.engine.common import stacks
+from laneway.engine.common.clock import SystemClock
+from laneway.engine.services import watchdog
+from laneway.engine.services.supervisor import Supervisor
+from laneway.engine.services.watchdog import Stall, Watchdog
 from tests.engine.support import IN_TIME, until
 
 STALL_AFTER = 0.1

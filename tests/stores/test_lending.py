@@ -13,7 +13,7 @@ import pytest
 
 from laneway.core.states import RunState
 from laneway.core.step import LentReply, StepReply
-from laneway.engine.clock import SystemClock
+from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.ports.workers import Standby
 from laneway.stores.postgres.store import PostgresStore

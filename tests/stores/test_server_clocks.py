@@ -10,7 +10,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.states import RunState
-from laneway.engine.ids import new_run_id
+from laneway.engine.common.ids import new_run_id
 
 HOUR = 3600
 MINUTE = timedelta(minutes=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from laneway import Scheduler
-from laneway.engine.client import Client
-from laneway.engine.clock import SystemClock
+from laneway.engine.client.client import Client
+from laneway.engine.common.clock import SystemClock
 from tests.support.lossy_store import LossyStore
 
 

@@ -31,7 +31,7 @@ BRED = ("tests.system.worker", "tests.system.producer", "tests.system.chatter", 
 # All but the apps, which look at the environment when they are imported.
 IMPORTED = [
     "laneway.scheduler",
-    "laneway.engine.worker",
+    "laneway.engine.worker.worker",
     "laneway.stores.sqlite",
     "laneway.stores.redis",
     "laneway.stores.postgres.store",

@@ -129,7 +129,7 @@ async def test_a_full_file_refuses_clearly_and_its_worker_goes_on(
         return db
 
     monkeypatch.setattr(connection, "_tuned", smaller)
-    monkeypatch.setattr("laneway.engine.client.REPEAT_AFTER", ())
+    monkeypatch.setattr("laneway.engine.client.client.REPEAT_AFTER", ())
     app = Scheduler(f"sqlite:///{tmp_path / 'laneway.db'}")
     let_go = asyncio.Event()
 

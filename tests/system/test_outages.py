@@ -10,7 +10,7 @@ import pytest
 
 from laneway.core.events import LAPSED
 from laneway.core.states import RunState
-from laneway.engine.tasks import Task
+from laneway.engine.handlers.task import Task
 from tests.system import ledger
 from tests.system.app import block, exhaust, hold, hold_in_thread, linger, stroll
 from tests.system.harness import (

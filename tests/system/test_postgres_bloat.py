@@ -14,7 +14,7 @@ import pytest
 from laneway.core.outcome import Succeeded
 from laneway.core.policy import Lane
 from laneway.core.run import Claimed
-from laneway.engine.clock import SystemClock
+from laneway.engine.common.clock import SystemClock
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import Hand, new_run
 from laneway.testing.servers import Postgres

@@ -11,7 +11,7 @@ import pytest
 from laneway import Scheduler
 from laneway.core.events import OVERDUE, RELEASED, RETRYING, STUCK
 from laneway.core.run import Receipt
-from laneway.engine.tasks import Task
+from laneway.engine.handlers.task import Task
 from tests.system import ledger
 from tests.system.app import hold, hold_in_thread, ignore, stroll, swallow
 from tests.system.harness import Process, Stage, time_limit, until

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from laneway import LanewayError, Scheduler
-from laneway.engine.clock import SystemClock
+from laneway.engine.common.clock import SystemClock
 
 CAPABILITIES_V3 = 0x20080522  # the version of the two structures; see capset(2)
 MAY_WRITE_ANYTHING = 1 << 1  # CAP_DAC_OVERRIDE

@@ -25,10 +25,10 @@ import msgspec
 
 from laneway.core.liveness import ProcessMark
 from laneway.core.run import Claimed
-from laneway.engine import processes
-from laneway.engine.clock import SystemClock
-from laneway.engine.executions import Executions
-from laneway.engine.renewals import Renewals
+from laneway.engine.common import processes
+from laneway.engine.common.clock import SystemClock
+from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.worker.attempt_table import Executions
 from tests.system.app import app, pen
 from tests.system.faults import put_behind_lossy_line
 from tests.system.journal import What
@@ -48,7 +48,7 @@ async def main(faults: Faults) -> None:
     if faults.candid:
         _note_what_is_taken()
     if faults.unseen:
-        mock.patch("laneway.engine.worker.mark", _mark_of_elsewhere).start()
+        mock.patch("laneway.engine.worker.worker.mark", _mark_of_elsewhere).start()
     if faults.clock:
         mock.patch.object(SystemClock, "now", side_effect=partial(_wrong_by, Path(faults.clock))).start()
     line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None

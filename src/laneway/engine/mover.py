@@ -28,10 +28,10 @@ from typing import NamedTuple, TypeVar
 from laneway.core.moving.digests import Tally
 from laneway.core.moving.pieces import FIRST, Mark, Piece, RunIn
 from laneway.core.moving.standing import Moving, Phase
-from laneway.engine.client import Client
-from laneway.engine.heir import Heir
-from laneway.engine.ids import new_run_id
-from laneway.engine.submissions import ready_made
+from laneway.engine.client.client import Client
+from laneway.engine.client.submissions import ready_made
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.services.takeover import Heir
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store

@@ -13,7 +13,7 @@ import pytest
 
 from laneway.cli.runs.reasons import told
 from laneway.core.run import Gate, Reason, Run
-from laneway.engine.clock import SystemClock
+from laneway.engine.common.clock import SystemClock
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing.hand import Hand
 from tests.cli.conftest import Invoke, Start, running

@@ -27,7 +27,7 @@ SLOW = {
     "msgspec",
     "sqlite3",
     "laneway.scheduler",
-    "laneway.engine.worker",
+    "laneway.engine.worker.worker",
     "laneway.cli.demo.play",
 }
 

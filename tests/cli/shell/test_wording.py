@@ -16,7 +16,7 @@ from laneway.core.events import Event
 from laneway.core.memos import Called, Question, Wait
 from laneway.core.run import Failure, Request, Run
 from laneway.core.states import RunState
-from laneway.engine.ids import RunIds
+from laneway.engine.common.ids import RunIds
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from laneway import BadSetting, Context, GiveUp, Snooze
-from laneway.engine.context import carried
+from laneway.engine.handlers.context import carried
 from laneway.errors import UsageError
 from tests.engine.telling import Story, add, named
 

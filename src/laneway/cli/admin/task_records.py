@@ -15,7 +15,7 @@ from laneway.core.instants import SECOND
 from laneway.ports.gates import TaskState
 
 if TYPE_CHECKING:
-    from laneway.engine.tasks import Task
+    from laneway.engine.handlers.task import Task
 
 HEADS = (
     "name",

@@ -18,7 +18,7 @@ from laneway.cli.demo.stage import COMMAND, CONCURRENCY
 from laneway.cli.shell.wording import spoken
 from laneway.core.policy import MAIN
 from laneway.core.run import Run
-from laneway.engine.submissions import Submission
+from laneway.engine.client.submissions import Submission
 
 T = TypeVar("T")
 FLOOD = 200

@@ -13,7 +13,7 @@ from laneway.cli.demo.screen import Row, Screen
 from laneway.cli.demo.stage import Stage, WorkerProcess
 from laneway.cli.shell.wording import spoken
 from laneway.core.events import Event
-from laneway.engine.submissions import Submission
+from laneway.engine.client.submissions import Submission
 from laneway.scheduler import Scheduler
 
 

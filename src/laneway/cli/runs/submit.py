@@ -15,7 +15,7 @@ from laneway.cli.shell.output import store_words
 from laneway.cli.shell.target import APP, MEMORY, load
 
 if TYPE_CHECKING:
-    from laneway.engine.tasks import Task
+    from laneway.engine.handlers.task import Task
     from laneway.scheduler import Scheduler
 
 # What of `SessionPolicy` can be given with a message, and what it can be

@@ -158,7 +158,7 @@ class Diagnosis:
             yield Fact("workers", WARNING, f"{who} {states[worker.incarnation.id]}{held}")
 
     def _state_of(self, worker: WorkerInfo) -> str:
-        from laneway.engine.processes import is_gone
+        from laneway.engine.common.processes import is_gone
 
         silence = self._now - worker.renewed_at
         if worker.left:

@@ -63,7 +63,7 @@ def _examine(url: str, *, repair: bool, as_json: bool) -> int:
 async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
     from laneway.cli.stores.diagnosis import Diagnosis
     from laneway.core.addresses import without_password
-    from laneway.engine.clock import SystemClock
+    from laneway.engine.common.clock import SystemClock
     from laneway.scheduler import store_at
     from laneway.settings import Settings
 

@@ -37,7 +37,7 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> int:
 
 
 async def _migrated(url: str, *, dry_run: bool) -> tuple[int, int]:
-    from laneway.engine.clock import SystemClock
+    from laneway.engine.common.clock import SystemClock
     from laneway.scheduler import store_at
     from laneway.settings import Settings
 

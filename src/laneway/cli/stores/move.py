@@ -106,7 +106,7 @@ def _begun(move: str) -> str:
     """Say when a move was begun, if its id tells."""
     from datetime import UTC, datetime
 
-    from laneway.engine.ids import made_at
+    from laneway.engine.common.ids import made_at
 
     at = made_at(move)
     return "" if at is None else f", begun {datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%SZ},"

@@ -10,7 +10,7 @@ from rich.progress import Progress as Bars
 
 from laneway.cli.shell.errors import say
 from laneway.cli.shell.output import console
-from laneway.engine.clock import SystemClock
+from laneway.engine.common.clock import SystemClock
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.scheduler import place_of, store_at
 from laneway.settings import Settings

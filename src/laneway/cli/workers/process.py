@@ -28,7 +28,7 @@ from laneway.cli.workers.lifeline import Lifeline
 from laneway.cli.workers.signals import Inbox, heeding
 from laneway.cli.workers.systemd import notify
 from laneway.core.addresses import without_password
-from laneway.engine.executor import THREADS
+from laneway.engine.attempts.executor import THREADS
 from laneway.errors import StoreMoved
 
 if TYPE_CHECKING:

@@ -1,0 +1,66 @@
+"""Deadlines of handlers, time-outs and graces: one shared sweep instead of a timer per run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+from laneway.engine.attempts.running import Execution
+from laneway.ports.clock import Clock
+
+Passed = Callable[[Execution], None]
+
+
+class Deadlines:
+    """Calls somebody about handlers that have not ended by their deadline."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[float, int, Execution, Passed]] = []  # the number only breaks ties
+        self._added = 0
+        self._ended = 0
+        self._sweeper: asyncio.Task[None] | None = None
+        self._wakes_at = 0.0
+
+    def add(self, execution: Execution, seconds: float, passed: Passed) -> None:
+        """Call `passed` with this execution after so many seconds, unless it has ended by then."""
+        deadline = self._clock.monotonic() + seconds
+        self._added += 1
+        heappush(self._heap, (deadline, self._added, execution, passed))
+        if self._sweeper is None or self._sweeper.done() or deadline < self._wakes_at:
+            self._sweep_at(self._heap[0][0])
+
+    def ended(self) -> None:
+        """Hear that an execution that was added has ended; now and then forget those that have."""
+        self._ended += 1
+        if self._ended > 64 and self._ended > len(self._heap) // 2:
+            self._heap = [item for item in self._heap if not _has_ended(item[2])]
+            heapify(self._heap)
+            self._ended = 0
+
+    def close(self) -> None:
+        """Stop nobody any more."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._heap.clear()
+
+    def _sweep_at(self, deadline: float) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._wakes_at = deadline
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="laneway-deadlines")
+
+    async def _sweep(self) -> None:
+        while self._heap:
+            self._wakes_at = self._heap[0][0]
+            await self._clock.sleep(max(0.0, self._wakes_at - self._clock.monotonic()))
+            now = self._clock.monotonic()
+            while self._heap and self._heap[0][0] <= now:
+                _, _, execution, passed = heappop(self._heap)
+                if not _has_ended(execution):
+                    passed(execution)
+
+
+def _has_ended(execution: Execution) -> bool:
+    return execution.handle is None or execution.handle.done()

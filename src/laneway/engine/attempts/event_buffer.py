@@ -1,0 +1,130 @@
+"""When what handlers say goes to the store: soon, and not too often.
+
+**Soon.** An event of a worker that has been quiet waits 5 ms, in which a short handler ends and takes it along with its
+outcome. After that, events wait until 50 ms have passed since the last were taken, so nobody reads what is older.
+
+**Not too often.** A run that has said 64 things need not wait for the clock. If it goes on like that it has to say
+twice as many the next time, up to 256, and 64 again once it has come to rest: a thousand events cost a few steps.
+While a step is under way nothing is added to it; what is said meanwhile goes into the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Mapping
+from functools import partial
+
+from laneway.core.events import Draft
+from laneway.core.instants import instant
+from laneway.core.step import Emitted
+from laneway.engine.attempts.running import ENOUGH, Execution
+from laneway.engine.attempts.subscribers import Subscribers
+from laneway.engine.common.threads import from_thread
+from laneway.engine.common.wakeup import Bell
+from laneway.ports.clock import Clock
+
+FIRST_AFTER = 0.005  # seconds the first event after a quiet time waits for company
+FLUSH_AFTER = 0.05  # seconds between two flushes, unless one run alone has said enough
+MOST = 4 * ENOUGH
+
+
+class Talking:
+    """What the attempts that are `running` say and the store has not heard; rings the bell, and tells subscribers."""
+
+    def __init__(
+        self,
+        running: Mapping[int, Execution],
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        bell: Bell,
+        subscribers: Subscribers,
+    ) -> None:
+        self._running, self._clock, self._loop, self._bell = running, clock, loop, bell
+        self._subscribers = subscribers
+        self._thread = threading.get_ident()
+        self._talking: set[Execution] = set()
+        self._timer: asyncio.Task[None] | None = None
+        self._taken_at = -math.inf
+
+    def say(self, execution: Execution, draft: Draft, *, own: bool = False) -> None:
+        """Say something of an attempt: its handler's `own` words, or the engine's. From any thread.
+
+        What handlers say is not stored if their task wants that; subscribers hear it all the same.
+        """
+        self._tell(execution, draft)
+        if own and not execution.task.keeps_events:
+            return
+        execution.say(draft)
+        if threading.get_ident() == self._thread:
+            self._add(execution)
+        else:
+            from_thread(self._loop, partial(self._add, execution))
+
+    def say_now(self, execution: Execution, draft: Draft) -> None:
+        """Say something of the engine's that shall not wait."""
+        self._tell(execution, draft)
+        execution.say(draft)
+        self._talking.add(execution)
+        self._bell.ring()
+
+    def take(self) -> list[Emitted]:
+        """Return what was said by runs that go on, and forget it."""
+        if not self._talking:
+            return []
+        talking, self._talking = self._talking, set()
+        self._taken_at = self._clock.monotonic()
+        return [
+            self._taken(execution)
+            for execution in talking
+            if execution.drafts and self._running.get(execution.run.number) is execution
+        ]
+
+    def clear(self) -> None:
+        """Forget everything: nobody will be told."""
+        self._talking.clear()
+
+    def close(self) -> None:
+        """Ring no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell(self, execution: Execution, draft: Draft) -> None:
+        if self._subscribers.listening and not execution.over:
+            run = execution.run
+            self._subscribers.say(run.id, *draft, run.attempt, instant(self._clock.now()))
+
+    def _taken(self, execution: Execution) -> Emitted:
+        if len(execution.drafts) < ENOUGH:
+            execution.enough = ENOUGH  # it has come to rest
+        return Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
+
+    def _add(self, execution: Execution) -> None:
+        self._talking.add(execution)
+        if len(execution.drafts) >= execution.enough:
+            execution.enough = min(2 * execution.enough, MOST)
+            self._bell.ring()
+        elif self._timer is None or self._timer.done():
+            self._timer = self._loop.create_task(self._ring_soon())
+
+    async def _ring_soon(self) -> None:
+        await self._clock.sleep(FIRST_AFTER)
+        # What was taken meanwhile was taken with all that had waited then.
+        while (left := self._taken_at + FLUSH_AFTER - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)
+        if any(execution.drafts for execution in self._talking):
+            self._bell.ring()
+
+
+class Outlet:
+    """Where the context of an attempt puts what its handler says."""
+
+    __slots__ = ("_execution", "_talking")
+
+    def __init__(self, talking: Talking, execution: Execution) -> None:
+        self._talking, self._execution = talking, execution
+
+    def append(self, draft: Draft) -> None:
+        """Say it. From any thread."""
+        self._talking.say(self._execution, draft, own=True)

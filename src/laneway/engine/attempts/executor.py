@@ -1,0 +1,330 @@
+"""Executing one attempt: call the handler, say what it ended in. It decides nothing and writes nothing.
+
+Async handlers run on the loop, plain ones in threads, those of `process=True` tasks in child processes. The plainest
+case, an async handler that is called once and returns, takes the shortest way through `execute`; everything else (other
+places, quick tries, validators) goes through `_carefully`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from inspect import isawaitable
+from types import MappingProxyType
+from typing import Any
+
+from laneway.core import codec, events
+from laneway.core.events import Draft, draft
+from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
+from laneway.core.run import Failure, Ties
+from laneway.engine.attempts.context_backend import Link, Reach
+from laneway.engine.attempts.event_buffer import Outlet, Talking
+from laneway.engine.attempts.prepare import Fetch, Preparing, Remember
+from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.save_queue import Saves
+from laneway.engine.children.pool import Children
+from laneway.engine.children.protocol import Checkpoint, Keep
+from laneway.engine.client.submissions import Checking
+from laneway.engine.handlers.context import Context, carried, current
+from laneway.engine.handlers.inbox import Inbox
+from laneway.engine.handlers.replay import Bounds, Trail, Unwound, is_unwound
+from laneway.engine.handlers.results import after_raise, after_return, failed, failure, refused_by, wait_of
+from laneway.engine.handlers.task import Registry
+from laneway.errors import GiveUp, Snooze
+from laneway.ports.clock import Clock
+from laneway.settings import Settings
+
+THREADS = "laneway-handler"  # how the names of threads begin that execute plain handlers
+
+
+class Executor:
+    """Calls handlers. `ended` hears of each outcome, `talking` of events, `saves` of what is to be saved.
+
+    `fetch` and `remember` read a run's messages and memos.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: Settings,
+        registry: Registry,
+        saves: Saves,
+        talking: Talking,
+        ended: Callable[[Execution, Outcome], None],
+        fetch: Fetch,
+        remember: Remember,
+    ) -> None:
+        self._clock = clock
+        # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
+        # abandoned or lost with its run and goes on, or the next would wait for it.
+        self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
+        self._result_limit = settings.result_limit
+        self._talking, self._ended, self._saves = talking, ended, saves
+        self._bounds = Bounds.of(settings)
+        self._children = Children(clock, self._result_limit, self._bounds)
+        checking = Checking(registry, lambda _: None, self._bounds)
+        self._reach = Reach(saves, checking, self._pool, self._result_limit, talking)
+        self._preparing = Preparing(
+            fetch,
+            remember,
+            self._bounds,
+            lambda execution, args: saves.add(execution, prepared=args),
+            self._beside,
+            self._context,
+            settings.args_limit,
+        )
+        self.resources: Mapping[str, Any] = {}
+
+    async def close(self) -> None:
+        """Take no more handlers; threads that still run go on, children end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        await self._children.close()
+
+    async def execute(self, execution: Execution) -> None:
+        """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
+        task, run = execution.task, execution.run
+        parameters = task.parameters
+        try:
+            args = parameters.unpack(run.args)
+            if run.ties is not None:
+                _carry(run.ties)
+            if parameters.context is not None:
+                execution.trail = execution.trail or Trail(run, self._bounds)
+                args[parameters.context] = self._context(execution)
+            if execution.stopped is not None:
+                outcome = self._after_stop(execution)  # before it had begun
+            elif task.is_simple:
+                value = await task.function(**args)
+                if execution.stopped is None and execution.trail is None:
+                    outcome = after_return(task, value, self._result_limit)
+                else:
+                    outcome = self._after_return(execution, value)
+            else:
+                outcome = await self._carefully(execution, args)
+        except asyncio.CancelledError as error:
+            # Nobody stopped it: the handler let a cancellation of its own escape.
+            outcome = self._after_stop(execution) if execution.stopped else failed(error)
+        except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
+            outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
+        if execution.trail is not None:
+            outcome = await self._left(execution, execution.trail, outcome)
+        self._ended(execution, outcome)
+
+    async def _left(self, execution: Execution, trail: Trail, outcome: Outcome) -> Outcome:
+        """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
+        trail.under_way.over = True
+        if trail.under_way:
+            await trail.under_way.end(cancel=execution.told)
+            if execution.stopped is Stop.TIMED_OUT:
+                outcome = self._after_stop(execution)  # as is stored by now
+        return trail.after(outcome)
+
+    async def prepare_and_execute(self, execution: Execution) -> None:
+        """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
+        outcome: Outcome | None
+        try:
+            if execution.run.ties is not None:
+                _carry(execution.run.ties)
+            outcome = await self._preparing.prepare(execution)
+            if outcome is not None and execution.stopped not in (None, Stop.TIMED_OUT):
+                outcome = self._after_stop(execution)  # a hook that was told to stop has not refused the run
+        except BaseException as error:  # noqa: BLE001  # as in `execute`
+            outcome = self._after_stop(execution) if execution.stopped else failed(error)
+        if outcome is None:
+            await self.execute(execution)
+        else:
+            self._ended(execution, outcome)
+
+    def _context(self, execution: Execution) -> Context:
+        execution.drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
+        if execution.inbox is None:
+            execution.inbox = Inbox()
+        link = Link(execution, self._reach, execution.trail)
+        context = Context(execution.run, Outlet(self._talking, execution), _nothing, link)
+        current.set(context)
+        return context
+
+    # What is not simple
+
+    async def _carefully(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+        task = execution.task
+        args.update({name: self.resources[name] for name in task.parameters.resources})
+        manner = task.manner
+        for left in reversed(range(manner.tries)):
+            try:
+                outcome = await self._in_its_place(execution, args)
+            except FailedInChild as told:
+                if not left:
+                    return told.outcome
+                await self._wait(execution, told.outcome.failure, told.wait)
+            except Exception as error:
+                cause = error.error if isinstance(error, Raised) else error
+                decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
+                if decided or not left or execution.stopped is not None:
+                    raise
+                await self._wait(execution, failure("error", cause), wait_of(cause))
+            else:
+                return outcome
+        raise AssertionError("the last try returns or raises")
+
+    async def _in_its_place(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+        task = execution.task
+        if task.manner.process:
+            outcome = await self._in_child(execution)
+        elif task.is_async:
+            outcome = self._after_return(execution, await task.function(**args))
+        else:
+            outcome = self._after_return(execution, await self._in_thread(execution, lambda: task.function(**args)))
+        if task.manner.validate is not None and isinstance(outcome, Succeeded):
+            return await self._validated(task.manner.validate, outcome)
+        return outcome
+
+    async def _wait(self, execution: Execution, error: Failure, wait: float | None) -> None:
+        """Wait as long as the error said, or the task, before the next quick try."""
+        if execution.inbox is not None:
+            execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
+        if execution.trail is not None:
+            await execution.trail.under_way.end(cancel=execution.told)
+            if execution.stopped is not None:
+                raise asyncio.CancelledError  # that came meanwhile, and there is no next try
+            execution.trail.begin()
+        seconds = execution.task.manner.wait if wait is None else wait
+        told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
+        self._talking.say(execution, draft(events.LOG, {"text": told}))
+        await self._clock.sleep(seconds)
+
+    async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
+        try:
+            verdict = validate(codec.from_json(outcome.result))
+            verdict = await verdict if isawaitable(verdict) else verdict
+        except Exception as error:  # noqa: BLE001  # that is how a validator says no
+            return Failed(refused_by(error))
+        if verdict is False:
+            return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
+        return outcome
+
+    async def _beside(self, execution: Execution, call: Callable[[], Any]) -> Any:
+        """Call in a thread what is not the handler, and raise what it raises."""
+        try:
+            return await self._in_thread(execution, call)
+        except Raised as raised:
+            raise raised.error from None
+
+    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
+        context = contextvars.copy_context()
+        called = self._pool.submit(context.run, _carried, execution, call)
+        ended = asyncio.wrap_future(called)
+        try:
+            value = await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            if called.cancel():
+                raise  # it had not begun
+            # Python cannot stop a thread. The run is not over, and its lease not free, before the thread is;
+            # a second cancellation is the loop closing, and then this process will not wait for it.
+            value = await ended
+        # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
+        return await value if isawaitable(value) else value
+
+    async def _in_child(self, execution: Execution) -> Outcome:
+        def heard(said: Draft) -> None:
+            self._talking.say(execution, said, own=True)
+
+        async def saved(what: Checkpoint | Keep) -> bool:
+            try:
+                if isinstance(what, Checkpoint):
+                    await asyncio.wrap_future(self._saves.add(execution, state=what.state))
+                else:
+                    await asyncio.wrap_future(self._saves.add(execution, memo=what.memo))
+                    trail.keep(what.memo)
+            except Unwound:
+                return False
+            return True
+
+        task, run = execution.task, execution.run
+        trail = execution.trail or Trail(run, self._bounds)
+        execution.child = child = self._children.execution(
+            task.function,
+            run,
+            heard,
+            saved,
+            inbox=execution.inbox,
+            recall=trail.recall,
+            carried=carried.get(),
+            transient=task.manner.transient,
+        )
+        try:
+            outcome = await child.outcome()
+        finally:
+            execution.child = None
+        # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
+        if outcome is None or execution.stopped is Stop.TIMED_OUT or (execution.stopped and _is_raised(outcome)):
+            return self._after_stop(execution)
+        if child.passing is not None and isinstance(outcome, Failed):
+            raise FailedInChild(outcome, child.passing.retry_after)
+        return outcome
+
+    # Endings
+
+    def _after_return(self, execution: Execution, value: Any) -> Outcome:
+        if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
+            return self._after_stop(execution)
+        if execution.trail is not None and execution.trail.waits:
+            return execution.trail.outcome()  # it held up what was to unwind it
+        return after_return(execution.task, value, self._result_limit)
+
+    def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
+        error = error.error if isinstance(error, Raised) else error
+        if execution.trail is not None and execution.trail.waits and is_unwound(error):
+            return execution.trail.outcome()
+        return after_raise(execution.task, execution.run.args, error)
+
+    def _after_stop(self, execution: Execution) -> Outcome:
+        stopped = execution.stopped
+        if stopped is Stop.TIMED_OUT:
+            return Failed(timed_out(execution.policy))
+        if stopped is Stop.CANCELLED:
+            return Cancelled()
+        return Paused() if stopped is Stop.PAUSED else Released()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _carry(ties: Ties) -> None:
+    if ties.trace:
+        carried.set(MappingProxyType({**carried.get(), **ties.trace}))
+
+
+def _is_raised(outcome: Outcome) -> bool:
+    return isinstance(outcome, Snoozed) or (isinstance(outcome, Failed) and outcome.failure.kind != "bad_result")
+
+
+class FailedInChild(Exception):
+    """A handler raised one of its transient errors in a child process, where the error itself stays."""
+
+    def __init__(self, outcome: Failed, wait: float | None) -> None:
+        super().__init__(outcome.failure.message)
+        self.outcome, self.wait = outcome, wait
+
+
+class Raised(Exception):
+    """What a handler raised in its thread, wrapped: a future cannot carry StopIteration, nor a coroutine raise it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _carried(execution: Execution, call: Callable[[], Any]) -> Any:
+    execution.thread = threading.get_ident()
+    try:
+        return call()
+    except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
+        raise Raised(error) from None
+    finally:
+        execution.thread = None

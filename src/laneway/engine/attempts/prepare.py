@@ -1,0 +1,107 @@
+"""What happens between a claim and the handler: messages are folded, and `before_start` has its say.
+
+Once per run: what comes of it is saved under the lease before the handler is called, and later attempts begin with it.
+A hook that refuses the run, or outlasts its time-out, ends it. A worker that dies or is stopped before it is saved
+leaves it to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from inspect import iscoroutinefunction
+from typing import Any
+
+from laneway.core.memos import Recall
+from laneway.core.outcome import REFUSED, Failed, Outcome, outlasted
+from laneway.core.run import Failure, Message, MessageKind
+from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.handlers.context import Context
+from laneway.engine.handlers.inbox import Inbox
+from laneway.engine.handlers.replay import Bounds, Trail, Unwound
+from laneway.engine.handlers.results import failure
+from laneway.engine.handlers.start_hooks import Args
+from laneway.errors import BadArguments
+
+Fetch = Callable[[str, int], Awaitable[list[Message]]]  # a run's id, how many messages of it are known
+Remember = Callable[[str], Awaitable[Recall]]  # a run's id
+
+
+class Preparing:
+    """`fetch` and `remember` read a run's messages and memos, `save` writes what came, `in_thread` calls plain code."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        remember: Remember,
+        bounds: Bounds,
+        save: Callable[[Execution, str], Future[None]],
+        in_thread: Callable[[Execution, Callable[[], Any]], Awaitable[Any]],
+        context: Callable[[Execution], Context],
+        args_limit: int,
+    ) -> None:
+        self._fetch, self._remember, self._bounds = fetch, remember, bounds
+        self._save, self._in_thread, self._context = save, in_thread, context
+        self._args_limit = args_limit
+
+    async def prepare(self, execution: Execution) -> Outcome | None:
+        """Set the run's arguments as its handler shall get them, and its inbox; return an outcome if that is its end.
+
+        Raises what unwinds the attempt: it was stopped, or paused, before its handler was called.
+        """
+        run = execution.run
+        messages = await self._fetch(run.id, 0) if run.messages else []
+        steered = [message.args for message in messages if message.kind is MessageKind.STEERED]
+        execution.merged = len(messages) - len(steered)
+        if execution.task.parameters.context is not None:
+            execution.inbox = Inbox()
+            execution.inbox.put(steered)
+            if run.memos:
+                execution.trail = Trail(run, self._bounds, await self._remember(run.id))
+        if run.prepared is not None:
+            run.args = run.prepared
+            return None
+        if (
+            not any(message.kind is MessageKind.MERGED for message in messages)
+            and execution.task.beginning.before_start is None
+        ):
+            return None
+        return await self._begin(execution, messages)
+
+    async def _begin(self, execution: Execution, messages: list[Message]) -> Outcome | None:
+        run, task = execution.run, execution.task
+        try:
+            args = task.beginning.folded(run.args, messages)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
+            return Failed(failure("bad_merge", error))
+        if task.beginning.before_start is not None:
+            if execution.told:
+                raise asyncio.CancelledError  # before it had begun
+            try:
+                args = await self._asked(execution, task.beginning.before_start, args)
+            except BaseException as error:  # that is how a hook says no
+                if execution.stopped is not Stop.TIMED_OUT:
+                    if isinstance(error, (asyncio.CancelledError, Unwound)):
+                        raise
+                    return Failed(failure(REFUSED, error))
+            if execution.stopped is Stop.TIMED_OUT:
+                return Failed(outlasted(execution.policy))  # whatever it made of that
+        try:
+            run.args = task.parameters.pack(args, self._args_limit)
+        except BadArguments as misfit:
+            return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
+        await asyncio.wrap_future(self._save(execution, run.args))
+        return None
+
+    async def _asked(self, execution: Execution, hook: Callable[[Args, Any], Any], args: Args) -> Args:
+        context = self._context(execution)
+        if iscoroutinefunction(hook):
+            changed = await hook(args, context)
+        else:
+            changed = await self._in_thread(execution, lambda: hook(args, context))
+        if changed is None:
+            return args
+        if not isinstance(changed, dict):
+            raise TypeError(f"before_start returned {changed!r}; it must return the arguments, a dict, or None")
+        return changed

@@ -1,0 +1,72 @@
+"""Handlers that were told to stop and have not: reported once, with where they are, and kept in sight until they end.
+
+Python cannot stop a thread, nor a coroutine that swallows its cancellation. Such a run keeps its lease and its slots:
+its code may still do anything. What frees them is the end of the code, of the process, or `cancel(run, abandon=True)`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+
+from laneway.core.status import StuckRun
+from laneway.engine.attempts.running import Execution
+from laneway.engine.common import stacks
+from laneway.ports.clock import Clock
+
+log = logging.getLogger("laneway.worker")
+
+
+class Stuck:
+    """The stuck handlers of one worker. `heard` is called with each when it is found."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._found: dict[Execution, tuple[StuckRun, float]] = {}
+        self.heard: Callable[[StuckRun], None] | None = None
+        # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
+        self._outside = copy_context()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._found)
+
+    def add(self, execution: Execution, seconds: float) -> StuckRun:
+        """Report a handler that was told to stop so many seconds ago. On its loop's thread."""
+        run, stack = execution.run, _stack(execution)
+        found = StuckRun(run_id=run.id, task=run.task, seconds=seconds, stack=stack)
+        execution.stuck = True
+        self._found[execution] = found, self._clock.monotonic() - seconds
+        why = execution.stopped.value if execution.stopped is not None else "stopped"
+        log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
+        self._tell(found)
+        return found
+
+    def ended(self, execution: Execution) -> None:
+        """Hear that one of them has ended after all."""
+        if self._found.pop(execution, None) is not None:
+            log.warning("run %s of %s was stuck and has ended", execution.run.id, execution.run.task)
+
+    def _tell(self, found: StuckRun) -> None:
+        if self.heard is not None:
+            try:
+                self._outside.copy().run(self.heard, found)
+            except Exception:
+                log.exception("whoever was told of the stuck run %s crashed", found.run_id)
+
+    def runs(self) -> list[StuckRun]:
+        """Return them, each with how long it has not listened; may be asked from any thread."""
+        now = self._clock.monotonic()
+        return [
+            StuckRun(run_id=found.run_id, task=found.task, seconds=now - since, stack=found.stack)
+            for found, since in list(self._found.values())
+        ]
+
+
+def _stack(execution: Execution) -> str:
+    if execution.child is not None:
+        return "(in a child process)"
+    if execution.thread is not None:
+        return stacks.of_thread(execution.thread)
+    return "" if execution.handle is None else stacks.of_task(execution.handle)

@@ -1,0 +1,251 @@
+"""Subscribers: functions of this process that hear what the runs of its worker say, as it happens.
+
+**What they hear.** What a handler says, at once; what the engine says, when the store has it: `started`, and what the
+settlement told. In order for each run. Before the store has numbered it an event has no number, so `seq` is 0.
+
+**Isolation.** Each subscriber has a queue and a task of its own on the worker's loop; plain functions are called on a
+thread beside it. So one that is slow, or raises, disturbs neither runs nor other subscribers. An error is logged once
+for each kind, and the subscriber goes on. When a queue is full its oldest events go, and the log says how many.
+
+**Lives.** They are heard by while a worker works. When it ends, they get some seconds for what is still in their
+queues. While nobody subscribes, all of this costs a worker one look at a flag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import copy_context
+from datetime import datetime
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any
+
+from laneway.core import codec
+from laneway.core.events import Event
+from laneway.engine.common.threads import from_thread, on_thread
+from laneway.engine.common.wakeup import Bell
+from laneway.errors import BadSetting
+
+log = logging.getLogger("laneway.subscribers")
+
+ROOM = 10_000  # events a subscriber may be behind
+BATCH = 256  # events of which a thread is told at once
+LAST_WORDS = 5.0  # seconds a worker that has ended waits for its subscribers
+
+Later = asyncio.Future[list[Event]]  # events that are being found out
+Item = Event | Later
+
+
+class Subscribers:
+    """Who has subscribed, and the life of their tasks while a worker works."""
+
+    def __init__(self) -> None:
+        self._all: tuple[Subscriber, ...] = ()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[Subscriber, asyncio.Task[None]] = {}
+        self._lock = threading.Lock()
+        self.listening = False  # whether anybody is told anything
+
+    def add(self, call: Callable[[Event], Any], run: str | None, kinds: Iterable[str] | None) -> Callable[[], None]:
+        """Add a subscriber to all events, or to those of a run or of some kinds; return what removes it."""
+        if not callable(call):
+            raise BadSetting(f"{call!r} cannot be called; subscribe a function that takes an event")
+        wanted = None if kinds is None else [*kinds]
+        if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in wanted or ()):
+            raise BadSetting(f"kinds is {kinds!r}; it is a list of the kinds to hear of")
+        subscriber = Subscriber(call, run, None if wanted is None else frozenset(wanted))
+        with self._lock:
+            self._all = (*self._all, subscriber)
+            self._judge()
+            if self._loop is not None:
+                from_thread(self._loop, lambda: self._start(subscriber))
+        return lambda: self._remove(subscriber)
+
+    def begin(self) -> object:
+        """Begin to tell them, on this loop; return what `end` is to be given.
+
+        If another worker of this scheduler lingers, it is the newest that counts.
+        """
+        with self._lock:
+            self._loop, self._tasks = asyncio.get_running_loop(), {}
+            self._judge()
+        for subscriber in self._all:
+            self._start(subscriber)
+        return self._tasks
+
+    async def end(self, life: object) -> None:
+        """Wait for them to hear what was said, a few seconds at most, and tell them no more."""
+        if self._tasks is not life:
+            return
+        hearing = [asyncio.ensure_future(subscriber.heard_all()) for subscriber in self._tasks]
+        if hearing:
+            await asyncio.wait(hearing, timeout=LAST_WORDS)
+        with self._lock:
+            tasks, self._tasks, self._loop = self._tasks, {}, None
+            self._judge()
+        for task in (*hearing, *tasks.values()):
+            task.cancel()
+        await asyncio.gather(*hearing, *tasks.values(), return_exceptions=True)
+        for subscriber in tasks:
+            subscriber.forget()
+
+    def say(self, run_id: str, kind: str, data: str, attempt: int, at: datetime) -> None:
+        """Tell them of an event, whose data is JSON text. From any thread."""
+        event: Event | None = None
+        for subscriber in self._all:
+            if subscriber.wants(run_id, kind):
+                event = event or Event(run_id, 0, kind, codec.from_json(data), attempt, at)
+                subscriber.put(event)
+
+    def say_later(self, run_id: str, found: Callable[[], Coroutine[Any, Any, list[Event]]]) -> None:
+        """Tell them, in its turn, of what is still to be found out. On the loop."""
+        wanting = [subscriber for subscriber in self._all if subscriber.wants(run_id, None)]
+        if wanting:
+            later = asyncio.ensure_future(found())
+            for subscriber in wanting:
+                subscriber.put(later)
+
+    def _judge(self) -> None:
+        self.listening = bool(self._all) and self._loop is not None
+
+    def _start(self, subscriber: Subscriber) -> None:
+        if subscriber in self._all and subscriber not in self._tasks and self._loop is not None:
+            context = subscriber.context.copy()
+            task = self._loop.create_task(subscriber.listen(), context=context, name="laneway-subscriber")
+            self._tasks[subscriber] = task
+
+    def _remove(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._all = tuple(each for each in self._all if each is not subscriber)
+            self._judge()
+        subscriber.close()
+
+
+class Subscriber:
+    """One function and what it has not heard yet."""
+
+    def __init__(self, call: Callable[[Event], Any], run: str | None, kinds: frozenset[str] | None) -> None:
+        self._call, self._run, self._kinds = call, run, kinds
+        self._name = getattr(call, "__qualname__", None) or repr(call)
+        self._is_async = iscoroutinefunction(call) or iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # an object
+        self.context = copy_context()
+        self._queue: deque[Item] = deque()
+        self._dropped = 0
+        self._known: set[type[BaseException]] = set()  # kinds of errors that were reported
+        self._bell: Bell | None = None
+        self._thread = 0
+        self._busy = self._closed = False
+        self._rest = asyncio.Event()
+
+    def wants(self, run_id: str, kind: str | None) -> bool:
+        """Tell whether it is to hear of this run, and of events of this kind; None: it may be of any."""
+        return (self._run is None or self._run == run_id) and (
+            kind is None or self._kinds is None or kind in self._kinds
+        )
+
+    def put(self, item: Item) -> None:
+        """Let it hear of something. From any thread."""
+        # Race: two threads may both find one place left; a queue that is one too long does no harm.
+        if len(self._queue) >= ROOM:
+            self._queue.popleft()
+            self._dropped += 1
+        self._queue.append(item)
+        if self._bell is not None:
+            self._bell.ring() if threading.get_ident() == self._thread else self._bell.ring_from_thread()
+
+    def close(self) -> None:
+        """Hear nothing any more, but for what it is hearing now. From any thread."""
+        self._closed = True
+        self._queue.clear()
+        if self._bell is not None:
+            self._bell.ring_from_thread()
+
+    def forget(self) -> None:
+        """Drop what was not heard: there is nobody to tell it any more."""
+        left = len(self._queue) + self._dropped
+        self._queue.clear()
+        self._bell, self._dropped = None, 0
+        if left:
+            log.warning("subscriber %s was too slow: %d events it had not heard yet were dropped", self._name, left)
+
+    async def heard_all(self) -> None:
+        """Return once it has heard all there is to hear."""
+        while (self._queue or self._busy) and not self._closed:
+            self._rest.clear()
+            await self._rest.wait()
+
+    async def listen(self) -> None:
+        """Hear what comes, until closed or cancelled."""
+        bell, before = Bell(), self._bell
+        self._bell, self._thread = bell, threading.get_ident()
+        if before is not None:
+            before.ring_from_thread()  # whoever listened for a worker that lingers sees that it is over
+        self._rest = rest = asyncio.Event()
+        while self._bell is bell and not self._closed:
+            while self._queue and self._bell is bell and not self._closed:
+                self._busy = True
+                await self._hear(await self._taken())
+            self._busy = False
+            rest.set()
+            if self._bell is bell and not self._closed:
+                await bell.wait()
+
+    async def _taken(self) -> list[Event]:
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            log.warning("subscriber %s is too slow: %d events were dropped", self._name, dropped)
+        events: list[Event] = []
+        while self._queue and len(events) < BATCH:
+            item = self._queue.popleft()
+            if isinstance(item, Event):
+                events.append(item)
+            else:
+                found = await asyncio.shield(item)  # others wait for it, too
+                events += [event for event in found if self.wants(event.run_id, event.kind)]
+        return events
+
+    async def _hear(self, events: list[Event]) -> None:
+        if not self._is_async:
+            loop, context = asyncio.get_running_loop(), self.context.copy()
+            await on_thread("laneway-subscriber", lambda stopped: context.run(self._call_all, events, stopped, loop))
+            return
+        for event in events:
+            if self._closed:
+                return
+            try:
+                await self._call(event)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                self._report(error, event)  # its own
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it is the subscriber's own affair
+                self._report(error, event)
+
+    def _call_all(self, events: list[Event], stopped: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        for event in events:
+            if stopped.is_set() or self._closed:
+                return
+            try:
+                value = self._call(event)
+                if isawaitable(value):
+                    # What a decorator leaves of an async function if it knows nothing of async.
+                    asyncio.run_coroutine_threadsafe(_awaited(value), loop).result()
+            except BaseException as error:  # noqa: BLE001  # as above
+                self._report(error, event)
+
+    def _report(self, error: BaseException, event: Event) -> None:
+        if type(error) not in self._known:
+            self._known.add(type(error))
+            log.error(
+                "subscriber %s failed on event %r of run %s; more errors of this kind are not reported",
+                *(self._name, event.kind, event.run_id),
+                exc_info=error,
+            )
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value

@@ -1,0 +1,147 @@
+"""A child process: executes attempts for one worker, one at a time, and dies with it.
+
+Started by `engine/children/pool.py` as the leader of a group and session of its own, so that Ctrl-C at a terminal is
+the worker's to decide about, and so that whatever a handler starts can be stopped with it. stdin is empty; stdout and
+stderr are the worker's.
+
+Plain handlers are called in the main thread, outside of any loop; async ones on one loop that is kept from attempt to
+attempt, with nothing of the attempt before left running on it. SIGTERM, if the worker means it, unwinds the handler: it
+raises where the main thread is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from functools import cache
+from inspect import isawaitable
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from laneway.core.outcome import Outcome
+from laneway.core.policy import TaskPolicy
+from laneway.engine.children.attempt import Attempt, Line, Terminated
+from laneway.engine.children.protocol import Begun, Passing, ended, names_of
+from laneway.engine.handlers import importing
+from laneway.engine.handlers.context import carried
+from laneway.engine.handlers.replay import is_unwound
+from laneway.engine.handlers.results import after_raise, after_return, failed, wait_of
+from laneway.engine.handlers.task import Task
+from laneway.errors import BadSetting, GiveUp, Snooze
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Execute what comes over the socket, named by number on the command line, for the process named beside it."""
+    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    del sys.argv[1:]
+    _die_with(parent)
+    importing.inside_child = True
+    link = socket.socket(fileno=fd)
+    link.set_inheritable(False)
+    line = Line(link)
+    line.watch_forks()
+    threading.Thread(target=line.listen, daemon=True, name="laneway-line").start()
+    signal.signal(signal.SIGTERM, line.on_sigterm)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started us kept signals away
+    with contextlib.suppress(Terminated), asyncio.Runner() as loop:
+        while (attempt := line.attempts.get()) is not None:
+            _execute(attempt, line, loop)
+            signal.signal(signal.SIGTERM, line.on_sigterm)  # the handler may have changed it for itself
+
+
+def _die_with(parent: int) -> None:
+    # The kernel kills us the moment the parent's thread that started us is gone; it lives as long as we do.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    # Race: the parent may have died before we could ask for that.
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _execute(attempt: Attempt, line: Line, loop: asyncio.Runner) -> None:
+    line.send(Begun())
+    try:
+        outcome = _outcome(attempt, loop)
+    except Terminated:
+        attempt.end(ended(None))
+        raise
+    for stream in (sys.stdout, sys.stderr):
+        # What the handler printed is there before the run ends; whether it can be printed is not the run's matter.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    attempt.end(ended(outcome, attempt.passing))
+
+
+def _outcome(attempt: Attempt, loop: asyncio.Runner) -> Outcome | None:
+    task = None
+    try:
+        task = _task(attempt.order.place, attempt.run.task)  # imports the user's module, which may do anything
+        attempt.task = task
+        if attempt.cancelled:
+            return None
+        value, trail = _call(task, attempt, loop), attempt.trail
+        return trail.outcome() if trail.waits else trail.after(after_return(task, value, attempt.order.result_limit))
+    except Terminated:
+        raise
+    except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
+        if is_unwound(error):
+            return attempt.trail.outcome() if attempt.trail.waits else None
+        if isinstance(error, asyncio.CancelledError) and attempt.cancelled:
+            return None
+        attempt.passing = _passing(error, attempt.order.transient)
+        return failed(error) if task is None else after_raise(task, attempt.run.args, error)
+
+
+def _passing(error: BaseException, transient: frozenset[str]) -> Passing | None:
+    if isinstance(error, (GiveUp, Snooze)) or transient.isdisjoint(names_of(type(error).__mro__[:-1])):
+        return None
+    return Passing(wait_of(error))
+
+
+@cache
+def _task(place: importing.Place, name: str) -> Task[..., Any]:
+    there = importing.find(place)
+    return there if isinstance(there, Task) else Task(name, there, TaskPolicy(), _submit_nothing)
+
+
+def _call(task: Task[..., Any], attempt: Attempt, loop: asyncio.Runner) -> Any:
+    args = task.parameters.unpack(attempt.run.args)
+    if task.parameters.context is not None:
+        args[task.parameters.context] = attempt.context()
+    context = copy_context()
+    context.run(carried.set, MappingProxyType(attempt.order.carried))
+    if task.is_async:
+        return loop.run(_on_loop(lambda: task.function(**args), attempt), context=context)
+    value = context.run(lambda: task.function(**args))
+    # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
+    return loop.run(_on_loop(lambda: value, attempt), context=context) if isawaitable(value) else value
+
+
+async def _on_loop(call: Callable[[], Any], attempt: Attempt) -> Any:
+    handler, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert handler is not None
+    attempt.when_cancelled(lambda: loop.call_soon_threadsafe(handler.cancel))
+    try:
+        value = call()
+        return await value if isawaitable(value) else value
+    finally:
+        await attempt.trail.under_way.end(cancel=attempt.cancelled)
+        # As asyncio.run does: the attempt is not over while something of it still runs.
+        left = asyncio.all_tasks() - {handler}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _submit_nothing(task: Task[..., Any], args: Mapping[str, Any], **options: Any) -> NoReturn:
+    raise BadSetting(f"{task.name} is known here by its function alone; submit it through its scheduler")

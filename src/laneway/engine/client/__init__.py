@@ -1,0 +1,1 @@
+"""What callers ask: submitting runs, reading them, following their events, operating the store."""

@@ -1,0 +1,253 @@
+"""What operators see and set while everything runs: lanes, users, sessions and tasks, for all processes at once."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from laneway.core.arrivals import Stopped
+from laneway.core.checks import checked_count, checked_name
+from laneway.core.load import throttled
+from laneway.core.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy
+from laneway.engine.client.client import Client
+from laneway.engine.client.run_control import Control
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.handlers.task import Registry, Task
+from laneway.errors import BadSetting, UnknownLane
+from laneway.ports.gates import Held, TaskState
+from laneway.ports.lanes import LaneState
+from laneway.ports.sessions import SessionState
+from laneway.ports.store import Store
+from laneway.ports.users import UserState
+
+List = builtins.list  # the classes here have a method of that name
+Opened = Callable[[], Awaitable[Store]]
+
+
+class Desk:
+    """What the classes here have in common: an open store, and calls that are repeated if they get no answer."""
+
+    def __init__(self, opened: Opened, client: Client) -> None:
+        self._opened, self._client = opened, client
+
+    async def _hold(self, what: Held, name: str, *, held: bool) -> None:
+        checked_name(name, what.value)
+        store = await self._opened()
+        await self._client.repeated(lambda: store.hold(what, name, held=held))
+
+
+class Lanes(Desk):
+    """The lanes, as `app.lanes`."""
+
+    async def get(self, name: str) -> LaneState:
+        """Return a lane and how full it is. Raises UnknownLane."""
+        checked_name(name, "lane")
+        lanes = {state.lane.name: state for state in await self.list()}
+        if name not in lanes:
+            raise UnknownLane(name, lanes)
+        return lanes[name]
+
+    async def list(self) -> List[LaneState]:
+        """Return all lanes, by name."""
+        store = await self._opened()
+        return await self._client.repeated(store.lanes)
+
+    async def set(self, lane: Lane) -> None:
+        """Create a lane or change one, at once and for all processes; it wins over what code declares, until `unset`.
+
+        A lower limit stops nothing that runs; it holds new starts.
+        """
+        if not isinstance(lane, Lane):
+            raise BadSetting(f"{lane!r} is no lane; give a Lane(name, limit, ...)")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.set_lane(lane))
+
+    async def unset(self, name: str) -> None:
+        """Let what code, environment and file declare of the lane hold again. Raises UnknownLane."""
+        checked_name(name, "lane")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.unset_lane(name))
+
+    async def pause(self, name: str) -> None:
+        """Start nothing of the lane; what comes is accepted and held, what runs goes on. Raises UnknownLane."""
+        await self._hold(Held.LANE, name, held=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused lane go on."""
+        await self._hold(Held.LANE, name, held=False)
+
+
+class Users(Desk):
+    """The users, as `app.users`."""
+
+    async def get(self, user: str) -> List[UserState]:
+        """Return how a user stands in each lane where there is something to say."""
+        checked_name(user, "user")
+        store = await self._opened()
+        return await self._client.repeated(lambda: store.users(user=user, limit=1000))
+
+    async def list(self, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> List[UserState]:
+        """Return users in lanes, by (user, lane) behind `after`: who has runs, or of whom something is set."""
+        checked_count(limit, "limit")
+        if not isinstance(after, tuple) or len(after) != 2:
+            raise BadSetting(f"after is {after!r}; it is the (user, lane) to go on behind")
+        for part in after:
+            _checked_text(part, "after")
+        store = await self._opened()
+        return await self._client.repeated(lambda: store.users(limit=limit, after=after))
+
+    async def set(self, user: str, *, cap: int | None, lane: str = MAIN) -> None:
+        """Set how many runs of the user may be active in the lane; None lets the lane's `per_user` hold again."""
+        checked_name(user, "user")
+        checked_name(lane, "lane")
+        if cap is not None:
+            checked_count(cap, "cap")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.set_cap(user, lane, cap))
+
+    async def pause(self, user: str) -> None:
+        """Start nothing of the user, in any lane."""
+        await self._hold(Held.USER, user, held=True)
+
+    async def resume(self, user: str) -> None:
+        """Let a paused user go on."""
+        await self._hold(Held.USER, user, held=False)
+
+
+class Sessions(Desk):
+    """The sessions, as `app.sessions`."""
+
+    def __init__(self, opened: Opened, client: Client, control: Control) -> None:
+        super().__init__(opened, client)
+        self._control = control
+
+    async def get(self, name: str) -> SessionState:
+        """Return a session; one that is idle has nothing but the default rule."""
+        checked_name(name, "session")
+        store = await self._opened()
+        found = await self._client.repeated(lambda: store.session(name))
+        return found or SessionState(name=name, rule=DEFAULT_RULE)
+
+    async def list(self, *, prefix: str = "", limit: int = 100, after: str = "") -> List[SessionState]:
+        """Return sessions that are not idle, or of which something is set, by name, behind `after`."""
+        checked_count(limit, "limit")
+        _checked_text(prefix, "prefix")
+        _checked_text(after, "after")
+        store = await self._opened()
+        return await self._client.repeated(lambda: store.sessions(prefix=prefix, limit=limit, after=after))
+
+    async def set(self, name: str, policy: SessionPolicy | None = None, *, load: Any = None) -> None:
+        """Set what belongs to the session: it wins over what messages give. Without policy and load, take all back.
+
+        `load` is a share of the session's window, or (used, window): at 60 % and above it gets one run at a time.
+        """
+        checked_name(name, "session")
+        if policy is not None and not isinstance(policy, SessionPolicy):
+            raise BadSetting(f"{policy!r} is no session policy; give a SessionPolicy(cap=..., ...)")
+        if policy is not None and (policy.mode is not Mode.QUEUE or policy.debounce or policy.max_wait is not None):
+            raise BadSetting("mode, debounce and max_wait belong to a message; give them with submit")
+        rule, verdict = NO_RULE if policy is None else policy.rule, throttled(load)
+        if policy is not None and rule == NO_RULE and verdict is None:
+            raise BadSetting("this policy gives nothing; leave it out to take back all that was set")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.set_session(name, rule, throttled=verdict))
+
+    async def pause(self, name: str) -> None:
+        """Start nothing of the session, retries included; messages are accepted and held."""
+        await self._hold(Held.SESSION, name, held=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused session go on."""
+        await self._hold(Held.SESSION, name, held=False)
+
+    async def stop(self, name: str) -> Stopped:
+        """Cancel the session's oldest active run; the others and the queue stay. Tells what it stopped."""
+        store, call = await self._cleared(name)
+        return await self._client.repeated(lambda: store.stop(call, name))
+
+    async def stop_all(self, name: str) -> Stopped:
+        """Cancel all that is active and drop all that waits, future runs included. Tells what it stopped.
+
+        Nothing accepted before it ever starts; a slot is free when the old run has really stopped.
+        """
+        store, call = await self._cleared(name)
+        return await self._client.repeated(lambda: store.stop_all(call, name))
+
+    async def reset(self, name: str) -> Stopped:
+        """Do as `stop_all`, and do not wait: slots are free at once, and late completions are refused."""
+        store, call = await self._cleared(name)
+        return await self._client.repeated(lambda: store.stop_all(call, name, abandon=True))
+
+    async def _cleared(self, name: str) -> tuple[Store, str]:
+        checked_name(name, "session")
+        store = await self._opened()
+        await self._control.see_off_the_gone()
+        return store, new_run_id()
+
+
+class Tasks(Desk):
+    """The tasks, as `app.tasks`: those registered here by iteration, those of all workers by `list`."""
+
+    def __init__(self, opened: Opened, client: Client, registry: Registry) -> None:
+        super().__init__(opened, client)
+        self.registry = registry
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        """Return the tasks registered here, in that order."""
+        return iter(self.registry)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the tasks registered here."""
+        return self.registry.names
+
+    def get(self, name: str) -> Task[..., Any]:
+        """Return the task registered here under that name. Raises UnknownTask."""
+        return self.registry.get(name)
+
+    async def list(self) -> List[TaskState]:
+        """Return the tasks that live workers know, that are paused or disabled, or that have runs set aside.
+
+        Also those that failed under their breakers: `circuits` says how these stand.
+        """
+        store = await self._opened()
+        return await self._client.repeated(store.tasks)
+
+    async def pause(self, name: str) -> None:
+        """Start nothing of the task, in any process; what comes is accepted and held."""
+        await self._hold(Held.TASK, name, held=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused task go on."""
+        await self._hold(Held.TASK, name, held=False)
+
+    async def disable(self, name: str) -> None:
+        """Refuse new runs of the task (`task_disabled`), in any process; what was accepted is kept and goes on."""
+        await self._disable(name, disabled=True)
+
+    async def enable(self, name: str) -> None:
+        """Accept runs of a disabled task again, and close its breaker."""
+        await self._disable(name, disabled=False)
+
+    async def close_breaker(self, name: str, user: str | None = None) -> None:
+        """Close the task's breaker, or that of one of its users: what waits for it starts at once.
+
+        The user "" stands for runs without one. A task that its breaker disabled stays disabled until it is enabled.
+        """
+        checked_name(name, "task")
+        if user:
+            checked_name(user, "user")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.close_breaker(name, user))
+
+    async def _disable(self, name: str, *, disabled: bool) -> None:
+        checked_name(name, "task")
+        store = await self._opened()
+        await self._client.repeated(lambda: store.disable(name, disabled=disabled))
+
+
+def _checked_text(text: object, what: str) -> None:
+    """Refuse what cannot be a name, nor the beginning of one."""
+    if not isinstance(text, str) or not text.isprintable():
+        raise BadSetting(f"{what} is {text!r}; it must be text that can be printed")

@@ -1,0 +1,127 @@
+"""The client: submits runs and reads them back, repeating calls that got no answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgspec
+
+from laneway.core.events import Event
+from laneway.core.run import NewRun, Receipt, Run, Why
+from laneway.core.states import RunState
+from laneway.engine.client.event_feed import Following
+from laneway.engine.client.store_changes import Changes
+from laneway.engine.client.submit_batcher import BATCH, Gathering, Make
+from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
+from laneway.ports.clock import Clock
+from laneway.ports.store import Store
+
+T = TypeVar("T")
+REPEAT_AFTER = (1.0, 3.0, 8.0)  # seconds between the tries of a call
+LANE_WAIT, SESSION_WAIT = Why.LANE_WAIT, Why.SESSION_WAIT  # looking up an enum's member costs more than comparing it
+
+_reason = attrgetter("reason")
+
+
+class Client:
+    """Talks to an open store on behalf of callers."""
+
+    def __init__(self, store: Store, clock: Clock, make: Make) -> None:
+        self._store, self._clock = store, clock
+        self._following = Following(store, clock, self._get, self._page)
+        # Callers of the same tick of the loop share one call to the store.
+        self.submit = Gathering(make, self._submit).submit
+
+    async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
+        """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
+        receipts = await self.submit_all(batch)
+        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == LANE_WAIT]
+        if not waiting:
+            return receipts
+        deadline = self._clock.monotonic() + seconds
+        async with Changes(self._store, self._clock) as changes:
+            while waiting:
+                left = deadline - self._clock.monotonic()
+                if left > 0:
+                    await changes.wait(left)
+                again = [msgspec.structs.replace(batch[index], patient=left > 0) for index in waiting]
+                # Those who wait alone come back together: a change wakes all of them.
+                answers = [await self.submit(again[0])] if len(again) == 1 else await self.submit_all(again)
+                for index, receipt in zip(waiting, answers, strict=True):
+                    receipts[index] = receipt
+                waiting = [index for index in waiting if receipts[index].reason == LANE_WAIT]
+        return receipts
+
+    async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        """Submit many runs, in calls of at most a thousand."""
+        if len(batch) <= BATCH:
+            return await self._submit(batch)
+        receipts: list[Receipt] = []
+        for first in range(0, len(batch), BATCH):
+            try:
+                receipts += await self._submit(batch[first : first + BATCH])
+            except StoreUnavailable as error:
+                error.maybe_done = error.maybe_done or bool(receipts)
+                raise
+        return receipts
+
+    async def _submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
+        receipts = await self.repeated(partial(self._store.submit, batch))
+        if any(map(_reason, receipts)):
+            # Race: others may come meanwhile. They get the same answer, and each call lines up some who are before.
+            while again := [index for index, receipt in enumerate(receipts) if receipt.reason == SESSION_WAIT]:
+                answers = await self.repeated(partial(self._store.submit, [batch[index] for index in again]))
+                for index, receipt in zip(again, answers, strict=True):
+                    receipts[index] = receipt
+        return receipts
+
+    async def repeated(self, call: Callable[[], Awaitable[T]], until: float = math.inf) -> T:
+        """Make a call that may be repeated, up to four times, or `until` a moment; then raise StoreUnavailable."""
+        maybe_done = False
+        for wait in (*REPEAT_AFTER, None):
+            try:
+                return await call()
+            except StoreUnavailable as error:
+                error.maybe_done = maybe_done = maybe_done or error.maybe_done
+                left = until - self._clock.monotonic()
+                if wait is None or left <= 0:
+                    raise
+                await self._clock.sleep(min(wait, left))
+        raise AssertionError("the last try returns or raises")
+
+    async def result(self, run_id: str, seconds: float | None) -> Any:
+        """Return the run's result once it has one; raise RunFailed, RunCancelled, RunDropped or TimeoutError."""
+        run = await self.ended(run_id, seconds)
+        if run.state is RunState.SUCCEEDED:
+            return run.result
+        raise _ENDINGS[run.state](run.id, run.reason, run.error.message if run.error else None)
+
+    async def ended(self, run_id: str, seconds: float | None) -> Run:
+        """Return the run once it is in a terminal state; raise TimeoutError if it is not within so many seconds."""
+        deadline = math.inf if seconds is None else self._clock.monotonic() + seconds
+        async with Changes(self._store, self._clock) as changes:
+            run = await self._get(run_id, deadline)
+            while not run.ended:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"run {run.id} has not ended in {seconds:g} s; it is {run.state.value}")
+                await changes.wait(left)
+                run = await self._get(run.id, deadline)
+            return run
+
+    async def _get(self, run_id: str, until: float = math.inf) -> Run:
+        return await self.repeated(lambda: self._store.get(run_id), until)
+
+    def events(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
+        """Yield the run's events from a cursor on, live, until `done`."""
+        return self._following.follow(run_id, after)
+
+    async def _page(self, run_id: str, after: int, limit: int) -> list[Event]:
+        return await self.repeated(lambda: self._store.events(run_id, after=after, limit=limit))
+
+
+_ENDINGS = {RunState.FAILED: RunFailed, RunState.CANCELLED: RunCancelled, RunState.DROPPED: RunDropped}

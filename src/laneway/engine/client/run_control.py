@@ -1,0 +1,118 @@
+"""Asking things of runs from outside: cancel, pause, resume, and trying one again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from laneway.core import codec
+from laneway.core.liveness import WorkerInfo
+from laneway.core.run import NewRun, Receipt, Run, RunFilter, Ties
+from laneway.core.states import RunState
+from laneway.engine.client.client import Client
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.common.processes import is_gone
+from laneway.errors import WrongState
+from laneway.ports.control import Swept
+from laneway.ports.store import Store
+
+
+class Control:
+    """The control verbs of an open store, each call with an id of its own, so that it can be repeated."""
+
+    def __init__(self, store: Store, client: Client) -> None:
+        self._store, self._client = store, client
+
+    async def cancel(self, run_id: str, *, abandon: bool) -> Run:
+        """Cancel a run; return it as it stands then."""
+        run = await self._found(run_id)
+        if run.state is RunState.RUNNING:
+            await self.see_off_the_gone()
+        return await self._asked(run.id, lambda call, full: self._store.cancel(call, full, abandon=abandon))
+
+    async def pause(self, run_id: str) -> Run:
+        """Pause a run; return it as it stands then."""
+        return await self._asked((await self._found(run_id)).id, self._store.pause)
+
+    async def resume(self, run_id: str) -> Run:
+        """Resume a run; return it as it stands then."""
+        return await self._asked((await self._found(run_id)).id, self._store.resume)
+
+    async def answer(self, run_id: str, answer: str, name: str | None) -> Run:
+        """Answer a run's question with JSON text; return the run as it stands then."""
+        run = await self._found(run_id)
+        return await self._asked(run.id, lambda call, full: self._store.answer(call, full, answer, name=name))
+
+    async def cancel_where(self, wanted: RunFilter) -> int:
+        """Cancel all runs that fit and had been accepted when this began; return how many it cancelled."""
+        await self.see_off_the_gone()
+        newest = await self._client.repeated(lambda: self._store.runs(RunFilter(), limit=1))
+        changed, after = 0, 0
+        while newest:
+            swept = await self._part(wanted, after, newest[0].number)
+            changed += swept.changed
+            if swept.last is None:
+                break
+            after = swept.last
+        return changed
+
+    async def retry(self, run_id: str) -> Receipt:
+        """Submit a run that has ended once more, as a new run that is linked to it. It displaces and joins nobody."""
+        old = await self._found(run_id)
+        if not old.ended:
+            raise WrongState(old.state.value, "retry")
+        args = codec.to_json(old.args, "the arguments", codec.RESULT_LIMIT)
+        again = NewRun(
+            id=new_run_id(),
+            task=old.task,
+            args=args,
+            lane=old.lane,
+            user=old.user,
+            session=old.session,
+            priority=old.priority,
+            retry_of=old.id,
+            inside=True,
+            ties=None if old.ties is None else _untied(old.ties),
+        )
+        return await self._client.submit(again)
+
+    async def _part(self, wanted: RunFilter, after: int, until: int) -> Swept:
+        call = new_run_id()
+        return await self._client.repeated(lambda: self._store.cancel_where(call, wanted, after=after, until=until))
+
+    async def see_off_the_gone(self) -> None:
+        """Say good-bye for workers whose process is gone, so that a cancel ends what they executed.
+
+        Another worker would see it; while none is up, nobody else does.
+        """
+        for worker in await self._client.repeated(self._store.workers):
+            if not worker.left and is_gone(worker.incarnation.process):
+                await self._client.repeated(partial(self._store.leave, worker.incarnation.id))
+
+    async def _found(self, run_id: str) -> Run:
+        # The id may be the beginning of one; the verbs take the whole.
+        return await self._client.repeated(lambda: self._store.get(run_id))
+
+    async def _asked(self, run_id: str, ask: Callable[[str, str], Awaitable[Run]]) -> Run:
+        call = new_run_id()
+        return await self._client.repeated(lambda: ask(call, run_id))
+
+
+class Workers:
+    """The workers that are up, as `app.workers`."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Store]], client: Client) -> None:
+        self._opened, self._client = opened, client
+
+    async def list(self) -> list[WorkerInfo]:
+        """Return the incarnations that are alive, and those that left and still hold leases; oldest first."""
+        store = await self._opened()
+        return await self._client.repeated(store.workers)
+
+
+def _untied(ties: Ties) -> Ties:
+    """Return the ties of a run for one that repeats it: nobody waits for that, and it is no live fire of a job."""
+    job = None if ties.job is None else msgspec.structs.replace(ties.job, overlap=None, by_hand=True)
+    return msgspec.structs.replace(ties, call=None, tries=0, session=None, job=job)

@@ -1,0 +1,1 @@
+"""What files and the environment declare: lanes and jobs of `laneway.toml`."""

@@ -1,0 +1,169 @@
+"""What a handler is given: who it runs for, and a way to say how far it is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from laneway.core import codec, events
+from laneway.core.events import Draft, drafted
+from laneway.core.jobs.tie import JobTie
+from laneway.core.run import Claimed
+from laneway.engine.handlers.durable import Keeper, Keeping
+from laneway.engine.handlers.inbox import Inbox
+from laneway.engine.handlers.tool_events import Tool
+from laneway.errors import BadSetting
+
+_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+
+
+class Link(Keeper, Protocol):
+    """What a context needs of its attempt, wherever that is executed."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop."""
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that came for the run while it was active."""
+
+
+class Buffer(Protocol):
+    """Where a context puts what its handler says."""
+
+    def append(self, draft: Draft, /) -> None:
+        """Add an event; from any thread."""
+
+
+class Context(Keeping):
+    """A handler's view of its own run. A parameter annotated `Context` receives it.
+
+    `emit`, `progress`, `log`, `delta` and `tool` are plain calls, from any thread: they write into a buffer that is
+    stored within 50 ms, and with the outcome at the latest.
+    """
+
+    __slots__ = ("_buffered", "_drafts", "_link")
+
+    def __init__(self, run: Claimed, drafts: Buffer, buffered: Callable[[], None], link: Link) -> None:
+        self._run, self._drafts, self._buffered, self._link, self._keeper = run, drafts, buffered, link, link
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._run.id
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._run.task
+
+    @property
+    def attempt(self) -> int:
+        """1 + the failures so far."""
+        return self._run.attempt
+
+    @property
+    def fence(self) -> int:
+        """How often the run was started, this time included; larger than any earlier attempt's."""
+        return self._run.fence
+
+    @property
+    def user(self) -> str | None:
+        """The user the run belongs to."""
+        return self._run.user
+
+    @property
+    def session(self) -> str | None:
+        """The session the run belongs to."""
+        ties = self._run.ties
+        return self._run.session if ties is None else self._run.session or ties.session
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that left this one behind, or called it, if one did."""
+        return None if self._run.ties is None else self._run.ties.parent
+
+    @property
+    def job(self) -> JobTie | None:
+        """The job that started the run: its `id` and `name`, and for what time (`nominal_at`); None if none did."""
+        return None if self._run.ties is None else self._run.ties.job
+
+    @property
+    def trace(self) -> Mapping[str, str]:
+        """The texts that came along with the run, such as the trace it belongs to; what it leaves behind gets them."""
+        return {} if self._run.ties is None else self._run.ties.trace
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler shall stop: cancelled, timed out, or its worker stops. For code that can only look."""
+        return self._link.cancelled
+
+    @property
+    def state(self) -> Any:
+        """What the last checkpoint of this run saved, None if there was none."""
+        return None if self._run.state is None else codec.from_json(self._run.state)
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that came for this run while it was active: `for message in ctx.inbox`, or `.read()`."""
+        return self._link.inbox
+
+    def emit(self, kind: str, data: object = None) -> None:
+        """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""
+        if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+            raise BadSetting(
+                f"event kind {kind!r}: use small letters, digits, '.', '_' and '-', a letter first, at most 64"
+            )
+        if kind in events.RESERVED:
+            raise BadSetting(f"event kind {kind!r} is the engine's own; use another name")
+        self._add(kind, data)
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Say how far the run is: 0 is nothing, 1 is all."""
+        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
+            raise BadSetting(f"progress {fraction!r}: it is a share of the whole, 0 to 1")
+        self._add(events.PROGRESS, {"fraction": fraction, "text": _printable(text)})
+
+    def log(self, text: str) -> None:
+        """Add a line for people to the run's log."""
+        self._add(events.LOG, {"text": _printable(text)})
+
+    def delta(self, text: str) -> None:
+        """Add a piece of streamed text; pieces are joined on their way to the store, and trimmed after the end."""
+        if not isinstance(text, str):
+            raise BadSetting(f"a delta is a piece of text, and {text!r} is none")
+        for draft in events.deltas(_printable(text)):
+            self._say(draft)
+
+    def tool(self, name: str, input: object = None) -> Tool:  # noqa: A002  # the field's own name
+        """Tell of a call of a tool while it lasts: `with ctx.tool("search", {"q": "x"}) as tool: tool.output = ...`."""
+        return Tool(name, input, self._add)
+
+    def _add(self, kind: str, data: object) -> None:
+        text = codec.to_json(data, f"the data of event {kind!r}", sys.maxsize, plural=False)
+        self._say(drafted(kind, text))
+
+    def _say(self, draft: Draft) -> None:
+        self._drafts.append(draft)
+        self._buffered()
+
+
+def _printable(text: object) -> str:
+    # Another program's output may hold what UTF-8 cannot; a line for people must not fail the run.
+    return str(text).encode(errors="replace").decode()
+
+
+carried: ContextVar[Mapping[str, str]] = ContextVar("laneway_carried", default=MappingProxyType({}))
+"""Texts that go along with an attempt wherever it is executed, such as the trace it belongs to.
+
+Context variables of a worker reach its handlers on the loop and in threads by themselves; into a child process only
+this one is carried.
+"""
+
+current: ContextVar[Context] = ContextVar("laneway_context")
+"""The context of the handler that is being executed, if it asked for one; also in what the handler calls."""

@@ -1,0 +1,254 @@
+"""What a handler may keep, ask, call and leave behind: the part of its context that outlives the attempt.
+
+Each is awaited where an event loop runs; in a plain handler it blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor, Future
+from contextvars import ContextVar, copy_context
+from datetime import timedelta
+from functools import partial
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+from laneway.core import codec
+from laneway.core.instants import duration
+from laneway.core.memos import Memo
+from laneway.core.run import Claimed, NewRun
+from laneway.engine.handlers.replay import Trail
+from laneway.errors import BadSetting
+
+T = TypeVar("T")
+ANSWER_WITHIN = timedelta(minutes=120)
+
+_token: ContextVar[str] = ContextVar("laneway_step_token")
+
+
+class Keeper(Protocol):
+    """What a context needs of its attempt for this, wherever that is executed."""
+
+    @property
+    def trail(self) -> Trail:
+        """The attempt's trail."""
+
+    @property
+    def pool(self) -> Executor:
+        """Where plain functions are called."""
+
+    @property
+    def result_limit(self) -> int:
+        """How many bytes of JSON may be kept at once."""
+
+    def save(self, state: str) -> Future[None]:
+        """Save a checkpoint; the future ends when it is stored, or raises what unwinds the handler."""
+
+    def keep(self, memo: Memo) -> Future[None]:
+        """Save a memo, likewise."""
+
+    def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
+        """Return a checked submission of another run. Raises UnknownTask, BadArguments or BadSetting."""
+
+    def say_reordered(self) -> None:
+        """Tell that steps are not in the order they were."""
+
+
+class HeldBack:
+    """A run that will be submitted when the one that holds it back has succeeded; until then nobody knows it."""
+
+    __slots__ = ("run_id",)
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    def __repr__(self) -> str:
+        """Show it by its id."""
+        return f"<held-back run {self.run_id}>"
+
+    if not TYPE_CHECKING:  # a type checker then says the same, and does not ask for an await where none is missing
+
+        def __await__(self) -> NoReturn:
+            """Refuse: it cannot begin before the handler that would wait for it has ended."""
+            raise self.refusal()
+
+    def refusal(self) -> BadSetting:
+        """Return why it cannot be waited for."""
+        return BadSetting(
+            f"run {self.run_id} is held back until the run that submits it has succeeded;"
+            " ctx.call starts a run at once and waits for it"
+        )
+
+
+class Keeping:
+    """Steps, questions, calls, follow-ups and checkpoints."""
+
+    __slots__ = ("_keeper", "_run")
+    _run: Claimed
+    _keeper: Keeper
+
+    def checkpoint(self, state: object) -> Any:
+        """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.
+
+        Awaited where an event loop runs; in a plain handler it blocks until the state is stored.
+        """
+        keeper = self._keeper
+        text = codec.to_json(state, "the state of a checkpoint", keeper.result_limit, plural=False)
+        saved = keeper.save(text)
+        return asyncio.wrap_future(saved) if _on_loop() else saved.result()
+
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call `function` and keep what it returns (JSON): once kept, it is returned and not called again.
+
+        A crash before it is kept repeats it; `ctx.step_token` lets whoever it calls tell. Stops here if it shall pause.
+        Steps may be taken at once (`asyncio.gather`); those that go on beside a handler that has ended are waited for.
+        """
+        call = partial(function, *args, **kwargs)
+        if _on_loop():
+            return self._step(name, call, is_async=iscoroutinefunction(function))
+        if iscoroutinefunction(function):
+            raise _needs_loop(name)
+        memo = self._taken(name)
+        if memo is None:
+            value = _with_token(self._keeper.trail.token(name), call)
+            if iscoroutine(value):
+                value.close()
+                raise _needs_loop(name)
+            memo = self._keeper.trail.taken(name, self._kept(name, value))
+            self._keeper.keep(memo).result()
+            self._keeper.trail.keep(memo)
+        return codec.from_json(memo.value or "null")
+
+    async def _step(self, name: str, call: Callable[[], Any], *, is_async: bool) -> Any:
+        memo = self._taken(name)
+        if memo is None:
+            with self._keeper.trail.under_way.one():
+                memo = await self._take(name, call, is_async=is_async)
+        return codec.from_json(memo.value or "null")
+
+    async def _take(self, name: str, call: Callable[[], Any], *, is_async: bool) -> Memo:
+        token = self._keeper.trail.token(name)
+        tokened = partial(_with_token, token, call)
+        value, cancelled = (tokened(), None) if is_async else await _in_pool(self._keeper.pool, tokened)
+        if isawaitable(value):
+            value = await _tokened(value, token)
+        memo = self._keeper.trail.taken(name, self._kept(name, value))
+        saved = asyncio.wrap_future(self._keeper.keep(memo))
+        if cancelled is not None:
+            # What a thread has got done is not to be paid for again, even if whoever waited for it was told to stop.
+            await asyncio.gather(saved, return_exceptions=True)
+            raise cancelled
+        await saved
+        self._keeper.trail.keep(memo)
+        return memo
+
+    @property
+    def step_token(self) -> str:
+        """Inside a step: an id that stays the same however often the step is tried; for keys of idempotent calls."""
+        token = _token.get(None)
+        if token is None:
+            raise BadSetting("ctx.step_token is there inside of a step: in the function that ctx.step calls")
+        return token
+
+    def ask(self, question: object, *, name: str | None = None, timeout: timedelta | float = ANSWER_WITHIN) -> Any:
+        """Ask somebody something (JSON) and return the answer. The run waits meanwhile, without holding a slot.
+
+        Not here: the handler is unwound and starts again from the top when `app.answer` has come; then this call, by
+        its name or else by its place among the questions, returns the answer. After `timeout` without one the run ends
+        as cancelled.
+        """
+        length = duration(timeout, "timeout")
+        if length == 0:
+            raise BadSetting("timeout is 0; give the seconds in which somebody may answer")
+        text = codec.to_json(question, "the question", self._keeper.result_limit, plural=False)
+        ask = partial(self._keeper.trail.ask, text, name, length)
+        return _soon(ask) if _on_loop() else codec.from_json(ask())
+
+    def call(self, task: Any, args: Mapping[str, Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
+        """Start another run and return its result, or raise RunFailed, RunCancelled or RunDropped.
+
+        The run waits meanwhile as by `ask`. The child has its user and names its session, but waits for nobody there;
+        it is cancelled with the run. `options` are lane and priority.
+        """
+        for option in options:
+            if option not in ("lane", "priority"):
+                raise BadSetting.unknown("option of ctx.call", option, ("lane", "name", "priority"))
+
+        def call() -> str:
+            return self._keeper.trail.call(self._keeper.child(task, args or {}, options), name)
+
+        return _soon(call) if _on_loop() else codec.from_json(call())
+
+    def submit(self, task: Any, args: Mapping[str, Any] | None = None, **options: Any) -> HeldBack:
+        """Hold back a run, to be submitted in the same write that settles this one as succeeded; else never.
+
+        A plain call. It has this run's user and, unless `session` says otherwise (None: no session), its session.
+        `options` are lane, priority, delay, at, session, then and on_failure.
+        """
+        return HeldBack(self._keeper.trail.hold(self._keeper.child(task, args or {}, options)))
+
+    def _taken(self, name: str) -> Memo | None:
+        trail = self._keeper.trail
+        memo = trail.step(name)
+        if trail.reordered:
+            self._keeper.say_reordered()
+        return memo
+
+    def _kept(self, name: str, value: object) -> str:
+        return codec.to_json(value, f"the result of step {name!r}", self._keeper.result_limit, plural=False)
+
+
+def _needs_loop(name: str) -> BadSetting:
+    return BadSetting(f"step {name!r}: an async function needs an async handler to be awaited in")
+
+
+def _with_token(token: str, call: Callable[[], Any]) -> Any:
+    before = _token.set(token)
+    try:
+        return call()
+    finally:
+        _token.reset(before)
+
+
+async def _tokened(value: Awaitable[T], token: str) -> T:
+    before = _token.set(token)
+    try:
+        return await value
+    finally:
+        _token.reset(before)
+
+
+async def _soon(call: Callable[[], str]) -> Any:
+    return codec.from_json(call())
+
+
+async def _in_pool(pool: Executor, call: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
+    """Call in a thread; whoever is cancelled meanwhile waits for it to end: it cannot be stopped.
+
+    Return what it returned and, if it was cancelled, what is to be raised once that is kept.
+    """
+    ended = asyncio.wrap_future(pool.submit(copy_context().run, _carried, call))
+    try:
+        return await asyncio.shield(ended), None
+    except asyncio.CancelledError as cancelled:
+        await asyncio.wait((ended,))
+        if ended.cancelled() or ended.exception() is not None or isawaitable(ended.result()):
+            raise
+        return ended.result(), cancelled
+
+
+def _carried(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except StopIteration as error:
+        # A future cannot carry it, so whoever waits would wait for ever; Python makes the same of it in a coroutine.
+        raise RuntimeError("a step raised StopIteration") from error
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

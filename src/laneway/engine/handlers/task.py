@@ -1,0 +1,183 @@
+"""Tasks: registered handlers and their policies."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from laneway.core.checks import checked_count, checked_name
+from laneway.core.instants import SECOND, duration
+from laneway.core.policy import TaskPolicy
+from laneway.core.run import Receipt
+from laneway.engine.handlers.context import Context
+from laneway.engine.handlers.importing import check_importable
+from laneway.engine.handlers.parameters import Parameters
+from laneway.engine.handlers.start_hooks import Beginning
+from laneway.errors import BadSetting, UnknownTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Submit(Protocol):
+    """How a task reaches the scheduler that registered it."""
+
+    def __call__(self, task: Task[..., Any], args: Mapping[str, Any], **options: Any) -> Awaitable[Receipt]:
+        """Submit a run of the task."""
+
+
+class Manner(NamedTuple):
+    """How a handler is called, beside what its policy says of its runs."""
+
+    process: bool = False  # in a child process
+    transient: tuple[type[BaseException], ...] = ()  # what gets quick tries inside the attempt
+    tries: int = 3
+    wait: float = 5.0  # seconds before the next of them
+    validate: Callable[[Any], Any] | None = None  # looks at the result; raises, or returns False, to refuse it
+
+    @classmethod
+    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> Manner:
+        """Return the manner for what a user wrote at `@app.task`."""
+        kinds = transient if isinstance(transient, tuple) else (transient,)
+        if not isinstance(process, bool):
+            raise BadSetting(f"process is {process!r}; it must be True or False")
+        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise BadSetting(f"transient is {transient!r}; it must be an exception class, or a tuple of them")
+        if validate is not None and not callable(validate):
+            raise BadSetting(f"validate is {validate!r}; it must be a function that takes the result")
+        length = duration(wait, "transient_wait") / SECOND  # type: ignore[arg-type]  # it checks that itself
+        return cls(process, kinds, checked_count(tries, "transient_tries"), length, validate)
+
+
+AT_ONCE = Manner()
+PLAINLY = Beginning()
+
+
+class Task(Generic[P, R]):
+    """A handler that can be submitted. Calling it calls the function, here and now, as if it were not registered."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        policy: TaskPolicy,
+        submit: Submit,
+        manner: Manner = AT_ONCE,
+        resources: Collection[str] = (),
+        beginning: Beginning = PLAINLY,
+        *,
+        keeps_events: bool = True,
+    ) -> None:
+        self.name = checked_name(name, "task")
+        self.result_words = f"the result of {name}"  # for messages
+        self.function = function
+        self.policy = policy
+        self.parameters = Parameters(name, function, Context, resources)
+        self.manner, self.beginning = manner, beginning
+        self.keeps_events = keeps_events  # whether what its handler says is stored
+        self.is_hooked = beginning.before_start is not None
+        call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
+        self.is_simple = self.is_async and manner == AT_ONCE and not self.parameters.resources
+        self._submit = submit
+        self.registry: Registry | None = None  # that it is in, once it is
+        self.__name__, self.__doc__ = name, function.__doc__
+        self.__wrapped__ = function
+        self._check()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Show the task by name."""
+        return f"<task {self.name}>"
+
+    async def submit(self, **args: Any) -> Receipt:
+        """Submit a run with these arguments."""
+        return await self._submit(self, args)
+
+    def using(self, **options: Any) -> BoundTask:
+        """Return the task with options for submission: `task.using(user="ann").submit(doc="42")`."""
+        return BoundTask(self, self._submit, options)
+
+    def _check(self) -> None:
+        if inspect.isasyncgenfunction(self.function) or inspect.isgeneratorfunction(self.function):
+            raise BadSetting(
+                f"task {self.name!r} is a generator; a handler returns its result, and reports by ctx.emit"
+            )
+        if self.manner.process:
+            check_importable(self.function)
+            if self.parameters.resources:
+                raise BadSetting(
+                    f"task {self.name!r}: resource {self.parameters.resources[0]!r} is the worker's; a child process"
+                    " cannot have it: open what it needs inside the handler"
+                )
+
+
+class BoundTask:
+    """A task with options for its submission."""
+
+    def __init__(self, task: Task[..., Any], submit: Submit, options: Mapping[str, Any]) -> None:
+        self._task, self._submit, self._options = task, submit, options
+
+    def using(self, **options: Any) -> BoundTask:
+        """Return the task with more options."""
+        return BoundTask(self._task, self._submit, {**self._options, **options})
+
+    async def submit(self, **args: Any) -> Receipt:
+        """Submit a run with these arguments and the options given before."""
+        return await self._submit(self._task, args, **self._options)
+
+
+class Registry:
+    """The tasks of one scheduler, by name."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        """Return the tasks in the order they were registered."""
+        return iter(self._tasks.values())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tasks."""
+        return frozenset(self._tasks)
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Register a task; a name can be taken once."""
+        if task.name in self._tasks:
+            raise BadSetting(f"task {task.name!r} is registered twice; give one of them another name=")
+        self._tasks[task.name] = task
+        task.registry = self
+
+    def forget(self, task: Task[..., Any]) -> None:
+        """Take a task out again."""
+        del self._tasks[task.name]
+
+    def get(self, name: str) -> Task[..., Any]:
+        """Return the task of that name, or raise UnknownTask."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(name, self._tasks) from None
+
+    def known(self, task: object) -> Task[..., Any]:
+        """Return the task that a caller means, by itself or by its name, if it is registered here."""
+        if isinstance(task, str):
+            return self.get(task)
+        if not isinstance(task, Task):
+            shown = getattr(task, "__name__", repr(task))
+            raise BadSetting(f"{shown} is not a task; register the function with @app.task, or give a task's name")
+        known = self.get(task.name)
+        if known is not task:
+            raise BadSetting(f"task {task.name!r} is another scheduler's; submit it there, or by its name")
+        return known
+
+    def policy(self, name: str) -> TaskPolicy:
+        """Return the policy of a task, or the default one for a task that only others know."""
+        task = self._tasks.get(name)
+        return TaskPolicy() if task is None else task.policy

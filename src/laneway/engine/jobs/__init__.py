@@ -1,0 +1,1 @@
+"""Jobs: how they are declared, checked, kept and fired."""

@@ -1,0 +1,57 @@
+"""The jobs that code declares, by `schedule=` on a task or `app.jobs.declare`, and telling the store of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from laneway.core.jobs.record import JobSpec, Source
+from laneway.engine.client.client import Client
+from laneway.engine.handlers.task import Registry
+from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.specs import spec_of
+from laneway.engine.jobs.sync import Synced, sync
+from laneway.errors import BadSetting
+from laneway.ports.store import Store
+
+log = logging.getLogger("laneway.jobs")
+
+
+class CodeJobs:
+    """Keeps what is declared in what the process knows; `is_working` tells whether its worker is up."""
+
+    def __init__(
+        self, client: Client, registry: Registry, knowing: Knowing, limit: int, is_working: Callable[[], bool]
+    ) -> None:
+        self._client, self._registry, self._knowing = client, registry, knowing
+        self._limit, self._is_working = limit, is_working
+        self._told: dict[str, JobSpec] = {}
+
+    def declare(
+        self, name: str, schedule: object, task: object, args: Mapping[str, Any] | None, options: Mapping[str, Any]
+    ) -> None:
+        """Declare a job. Raises UnknownTask, BadArguments or BadSetting."""
+        if self._is_working():
+            raise BadSetting("this scheduler is working already; declare its jobs before it starts")
+        spec = spec_of(
+            *(self._registry, name, schedule, task, args, options),
+            source=Source.CODE,
+            conditions=self._knowing.conditions,
+            limit=self._limit,
+        )
+        if spec.name in self._knowing.declared:
+            raise BadSetting(f"job {spec.name!r} is declared twice; give one of them another name")
+        self._knowing.declared[spec.name] = spec
+
+    async def tell(self, store: Store, *, anew: bool = False) -> Synced:
+        """Tell the store what was declared since it was told last, or all. What it refuses is logged."""
+        known = {} if anew else self._told
+        if len(known) == len(self._knowing.declared):
+            return Synced()
+        news = {name: spec for name, spec in self._knowing.declared.items() if name not in known}
+        done = await sync(store, self._client, news.values(), Source.CODE, "", self._knowing)
+        for problem in done.problems.values():
+            log.error("%s", problem)
+        self._told = known | news
+        return done

@@ -1,0 +1,229 @@
+"""The desk of jobs, as `app.jobs`: whatever is said of a job is checked first and written if nobody was quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from laneway.core.checks import checked_name
+from laneway.core.jobs.anchoring import anchored
+from laneway.core.jobs.firing import Fired, Firing, by_hand, decide
+from laneway.core.jobs.job import Job
+from laneway.core.jobs.planning import awaits_end, created, next_of, patched, planned, switched
+from laneway.core.jobs.record import JobRecord, Source
+from laneway.core.run import Receipt, ReceiptOutcome, Why
+from laneway.engine.client.admin import Opened
+from laneway.engine.client.client import Client
+from laneway.engine.common.ids import new_run_id
+from laneway.engine.handlers.task import Registry
+from laneway.engine.jobs.declared import CodeJobs
+from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.queries import JobReading
+from laneway.engine.jobs.specs import patch_of, spec_of
+from laneway.engine.jobs.sync import TRIES, refuse_reserved, store_time
+from laneway.errors import BadSetting, JobChanged
+
+NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by hand
+
+
+class Jobs(JobReading):
+    """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` are those that are seen, None: all."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        client: Client,
+        registry: Registry,
+        knowing: Knowing,
+        *,
+        limit: int,
+        refuse_new: Callable[[], None],
+        code: CodeJobs,
+        whose: str | None = None,
+    ) -> None:
+        super().__init__(opened, client, knowing, whose)
+        self._registry, self._limit = registry, limit
+        self._refuse_new, self._code = refuse_new, code
+
+    def owned_by(self, user: str) -> Jobs:
+        """Return the same desk for one owner: it makes jobs for them, and sees and changes no others."""
+        return Jobs(
+            *(self._opened, self._client, self._registry, self._knowing),
+            limit=self._limit,
+            refuse_new=self._refuse_new,
+            code=self._code,
+            whose=checked_name(user, "job's owner"),
+        )
+
+    # Making and changing
+
+    async def create(
+        self,
+        name: str,
+        schedule: object,
+        task: object,
+        args: Mapping[str, Any] | None = None,
+        *,
+        check_task: bool = True,
+        **options: Any,
+    ) -> Job:
+        """Make a job: `schedule` (an object, or a line such as "0 9 * * 1-5") starts `task` with these arguments.
+
+        Options: `tz` (of a line), `lane`, `user`, `session`, `priority`, `owner`, `description`, `enabled`, `misfire`
+        (skip, once, all), `max_staleness`, `overlap` (skip, queue, interrupt, allow), `delete_after_run`,
+        `run_on_start`, `timeout`, `retry`, `breaker`, `backoff`, `backoff_cap`, `alert_after`, `enabled_when`.
+        `check_task=False` takes a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
+        BadSetting, and then nothing is stored.
+        """
+        if self._looking.whose is not None and options.get("owner") is None:
+            options["owner"] = self._looking.whose
+        self._check_owner(options)
+        spec = spec_of(
+            *(self._registry, name, schedule, task, args, options),
+            check_task=check_task,
+            conditions=self._knowing.conditions if check_task else None,
+            limit=self._limit,
+        )
+        refuse_reserved(spec.name, self._knowing)
+        store = await self._opened()
+        now = await store_time(store, self._client)
+        job = created(new_run_id(), anchored(spec, now), now, self._knowing.zone(spec))
+        await self._client.repeated(lambda: store.add_job(job))
+        return Job.of(job)
+
+    async def update(
+        self, name: Job | str, /, *, of_owner: str | None = None, check_task: bool = True, **changes: Any
+    ) -> Job:
+        """Change what is given, of `name`, `schedule`, `task`, `args` and the options of `create`, and nothing else.
+
+        None takes an option back. A schedule without a time zone keeps the job's, and a period that stays the same
+        its anchor; another schedule counts from now on. All is checked before anything is written. With nothing to
+        change, it only plans the job anew by the time zone that its owner has now. Raises UnknownJob, JobExists,
+        JobChanged, and as `create`. What is declared in code or a file holds again when that is changed.
+        """
+        self._check_owner(changes)
+
+        def make(job: JobRecord, now: int) -> JobRecord:
+            if job.spec.source is not Source.CALL and not {"name", "owner"}.isdisjoint(changes):
+                raise BadSetting(f"job {job.spec.name!r} is declared in {job.spec.source.value}; change its name there")
+            spec = patch_of(
+                *(self._registry, job.spec, changes),
+                check_task=check_task,
+                conditions=self._knowing.conditions if check_task else None,
+                limit=self._limit,
+            )
+            if spec.name != job.spec.name:
+                refuse_reserved(spec.name, self._knowing)
+            zone = self._knowing.zone_of(job, spec)
+            after = _replanned(patched(job, anchored(spec, now, job.spec), now, zone), now, zone)
+            return switched(after, now, zone, on=spec.enabled) if "enabled" in changes else after
+
+        return await self._changed(name, of_owner, make)
+
+    async def enable(self, name: Job | str, *, owner: str | None = None) -> Job:
+        """Let a job fire again, from now on; its failures are forgotten. Raises BadSetting if it has no fire left."""
+        return await self._switch(name, owner, on=True)
+
+    async def disable(self, name: Job | str, *, owner: str | None = None) -> Job:
+        """Let a job fire no more, until it is enabled; what runs of it goes on."""
+        return await self._switch(name, owner, on=False)
+
+    async def remove(self, name: Job | str, *, owner: str | None = None) -> None:
+        """Forget a job and the records of its fires; its runs stay, and go on. Raises UnknownJob.
+
+        One that is declared in code cannot be removed while a worker declares it; one that is declared in a file comes
+        back when the file is read again.
+        """
+        store = await self._opened()
+        [job] = await self._looking.seen(store, [await self._looking.find(store, name, owner)])
+        if job.source is Source.CODE and not job.orphaned:
+            raise BadSetting(f"job {job.name!r} is declared in code; take it out there, or disable it")
+        await self._client.repeated(lambda: store.remove_job(job.id))
+
+    async def run(self, name: Job | str, *, force: bool = True, owner: str | None = None) -> Receipt:
+        """Fire a job now, whatever its schedule says, also if it is disabled; its plan stays as it is.
+
+        With `force=False` only if it is due: else the receipt says skipped, `not_due`. The job's overlap rule holds:
+        skipped, `overlap`.
+        """
+        self._refuse_new()
+        store = await self._opened()
+        job = await self._looking.find(store, name, owner)
+        for _ in range(TRIES):
+            now = await store_time(store, self._client)
+            firing = by_hand(job, new_run_id(), now) if force else await self._due(job, now)
+            if firing is None:
+                return Receipt(ReceiptOutcome.SKIPPED, new_run_id(), NOT_DUE)
+            [fired] = await self._client.repeated(partial(store.fire, [firing]))
+            if fired.won:
+                return _receipt(firing, fired)
+            job = await self._looking.again(store, job)
+            if firing.runs and job.state.last_run == firing.runs[-1].id:
+                # The answer to an earlier try was lost, or another process was quicker: it is fired all the same.
+                return Receipt(ReceiptOutcome.ACCEPTED, firing.runs[-1].id)
+        raise JobChanged(job.spec.name)
+
+    def declare(
+        self, name: str, schedule: object, task: object, args: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Declare a job in code, as `schedule=` on a task does, before the worker starts. Raises as `create`.
+
+        Only processes that declare it fire it. An operator may enable, disable and change it.
+        """
+        if self._looking.whose is not None:
+            raise BadSetting("what code declares is for everybody; give the job its owner: app.jobs.declare(owner=...)")
+        self._code.declare(name, schedule, task, args, options)
+
+    async def _changed(self, name: Job | str, owner: str | None, make: Callable[[JobRecord, int], JobRecord]) -> Job:
+        store = await self._opened()
+        job = await self._looking.find(store, name, owner)
+        for _ in range(TRIES):
+            after = make(job, await store_time(store, self._client))
+            after = msgspec.structs.replace(after, call=new_run_id())
+            kept = await self._client.repeated(partial(store.change_job, after))
+            if kept is not None:
+                [seen] = await self._looking.seen(store, [kept])
+                return seen
+            job = await self._looking.again(store, job)
+        raise JobChanged(job.spec.name)
+
+    async def _switch(self, name: Job | str, owner: str | None, *, on: bool) -> Job:
+        return await self._changed(name, owner, lambda job, now: switched(job, now, self._knowing.zone_of(job), on=on))
+
+    async def _due(self, job: JobRecord, now: int) -> Firing | None:
+        spec = job.spec
+        if job.state.fire_at is None or job.state.fire_at > now:
+            return None
+        if spec.enabled_when is not None and spec.enabled_when not in self._knowing.conditions:
+            raise BadSetting(f"job {spec.name!r} has a condition that only other processes know; use force=True")
+        return decide(job, now, self._knowing.zone_of(job), await self._knowing.verdict(spec))
+
+    def _check_owner(self, options: Mapping[str, Any]) -> None:
+        """Refuse to make one owner's job another's, or to have it run as somebody else."""
+        whose = self._looking.whose
+        for option in ("owner", "user"):
+            if whose is not None and options.get(option, whose) not in (whose, *((None,) if option == "user" else ())):
+                raise BadSetting(f"{option} is {options[option]!r}; here jobs are those of {whose!r} alone")
+
+
+def _replanned(job: JobRecord, now: int, zone: str) -> JobRecord:
+    """Return the job planned anew if it lives in another time zone now, because it was given another owner."""
+    next_at, rule = job.state.next_at, job.spec.rule
+    if next_at is None or zone == job.state.zone or awaits_end(rule) or next_of(rule, next_at - 1, zone) == next_at:
+        return job
+    return planned(job, now, zone)
+
+
+def _receipt(firing: Firing, fired: Fired) -> Receipt:
+    if not firing.runs:
+        reason = firing.records[-1].reason if firing.records else NOT_DUE
+        return Receipt(ReceiptOutcome.SKIPPED, new_run_id(), reason)
+    run, receipt = firing.runs[-1], fired.receipts[-1]
+    if receipt is None:
+        return Receipt(ReceiptOutcome.ACCEPTED, run.id)  # by an earlier try of this call
+    if receipt.reason in (Why.SESSION_BUSY, Why.SESSION_FULL):
+        return Receipt(ReceiptOutcome.SKIPPED, run.id, OVERLAP)
+    return receipt

@@ -1,0 +1,1 @@
+"""What runs beside a worker's loop: renewing, reclaiming, pruning and watching."""
