@@ -1,8 +1,8 @@
 """The steps of a worker's incarnation, one at a time: what is said in each, and which of them are lent.
 
-A worker that executes nothing lends its next step (`engine.worker.idle_handle`): a store that would wake it may have done that
-step when the wake-up comes. So the worker makes it next, whatever it is woken for, and says what it has to say in the
-one after.
+A worker that executes nothing lends its next step (`idle_handle`): a store that would wake it may have done that step
+when the wake-up comes. So the worker makes it next, whatever it is woken for, and says what it has to say in the one
+after.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ submission wakes it. Then it waits on its bell, which a handler that ends, a wak
 Results that come in while a step is under way go into the next one, so under load the batches grow by themselves and at
 rest nothing is delayed.
 
-**One step at a time** (`engine.worker.step_loop`). A step that got no answer is sent again, the same, with the same call number,
+**One step at a time** (`step_loop`). A step that got no answer is sent again, the same, with the same call number,
 until it is answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers
 go on.
 
@@ -14,8 +14,8 @@ go on.
 result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
 whole incarnation is lost the worker stops every handler and goes on under a new one.
 
-**Going on after a freeze.** What a worker was given, or had its store claim for it (`engine.worker.idle_handle`), may be another's
-by the time it can begin it. If it has not renewed for a lease, by its own clock, it renews and asks first.
+**Going on after a freeze.** What a worker was given, or had its store claim for it (`idle_handle`), may be another's by
+the time it can begin it. If it has not renewed for a lease, by its own clock, it renews and asks first.
 *Race*: one that is frozen between that look at the clock and the handler begins it all the same when it goes on.
 
 **Moving.** A store that was moved, or is being moved, says so with every answer and gives nothing more. The worker lets
