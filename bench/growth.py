@@ -20,8 +20,8 @@ from bench.plan import Plan
 from bench.rows import Experiment, Round, Row, Turn, duel, experiment
 from bench.subjects import IN_FLIGHT, STORES, Subject, drain_rate, fill, payload, subject, submissions
 from bench.throughput import draining
-from laneway.core.outcome import Succeeded
-from laneway.core.run import Claimed, NewRun
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.run import Claimed, NewRun
 from laneway.engine.common.ids import new_run_id
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import msgspec
 
 from bench.growth import DONE, new_run
-from laneway.core.policy import Lane, SessionPolicy
-from laneway.core.run import Claimed, NewRun
+from laneway.core.records.policy import Lane, SessionPolicy
+from laneway.core.records.run import Claimed, NewRun
 from laneway.stores.redis.store import RedisStore
 from laneway.testing.hand import Hand
 from laneway.testing.servers import ValkeyServer, valkey_server

@@ -21,10 +21,10 @@ from bench.plan import Plan
 from bench.rows import Experiment, Round, Row, experiment
 from bench.subjects import STORES, WIDE, Counted, fresh_url, subject
 from laneway import At, Context, Every, Scheduler
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.anchoring import schedule_text
-from laneway.core.jobs.firing import run_of
-from laneway.core.jobs.planning import created
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.anchor import schedule_text
+from laneway.core.jobs.fire_decision import run_of
+from laneway.core.jobs.plan import created
 from laneway.core.jobs.record import JobRecord, JobSpec
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.form import to_dict

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from laneway.core.breakers import Breaker
-    from laneway.core.events import Event
     from laneway.core.jobs.job import Job
-    from laneway.core.policy import Lane, SessionPolicy
-    from laneway.core.retry import Retry
-    from laneway.core.run import Reason, Receipt, Run
+    from laneway.core.records.breakers import Breaker
+    from laneway.core.records.events import Event
+    from laneway.core.records.policy import Lane, SessionPolicy
+    from laneway.core.records.retry import Retry
+    from laneway.core.records.run import Reason, Receipt, Run
     from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
     from laneway.engine.client.submissions import Submission
     from laneway.engine.handlers.context import Context
@@ -99,12 +99,12 @@ __all__ = [
 ]
 
 _NAMES = {
-    "core.breakers": ("Breaker",),
-    "core.events": ("Event",),
+    "core.records.breakers": ("Breaker",),
+    "core.records.events": ("Event",),
     "core.jobs.job": ("Job",),
-    "core.policy": ("Lane", "SessionPolicy"),
-    "core.retry": ("Retry",),
-    "core.run": ("Reason", "Receipt", "Run"),
+    "core.records.policy": ("Lane", "SessionPolicy"),
+    "core.records.retry": ("Retry",),
+    "core.records.run": ("Reason", "Receipt", "Run"),
     "core.schedules": ("AnyOf", "At", "Between", "Cron", "DailyAt", "Every", "Except", "Monthly", "Weekly"),
     "engine.handlers.context": ("Context",),
     "errors": (

@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from laneway.core.addresses import scheme_shown, without_password
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
-from laneway.core.status import Status, StuckRun
+from laneway.core.common.addresses import scheme_shown, without_password
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.admin import Lanes, Sessions, Tasks, Users
 from laneway.engine.client.client import Client

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
-from laneway.core.checks import checked_count
-from laneway.core.codec import ARGS_LIMIT, RESULT_LIMIT
-from laneway.core.instants import SECOND, duration
-from laneway.core.liveness import LEASE, RENEW_EVERY
-from laneway.core.retention import KEEP, Retention, kept_for
-from laneway.core.schedules.zones import checked_zone
-from laneway.core.states import RunState
+from laneway.core.common.checks import checked_count
+from laneway.core.common.instants import SECOND, duration
+from laneway.core.records.codec import ARGS_LIMIT, RESULT_LIMIT
+from laneway.core.records.liveness import LEASE, RENEW_EVERY
+from laneway.core.records.retention import KEEP, Retention, kept_for
+from laneway.core.records.states import RunState
+from laneway.core.schedules.calendar.zones import checked_zone
 from laneway.errors import BadSetting
 
 DEFAULT_URL = "sqlite:///laneway.db"

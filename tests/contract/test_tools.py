@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.errors import StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store

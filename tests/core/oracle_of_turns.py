@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 from tests.core.shelves import Floor
 
 WIDE = 1_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from operator import attrgetter
 
-from laneway.core.flow import Flow
-from laneway.core.policy import Arrival, Lane, Rule
-from laneway.core.sessions import SessionBook
-from laneway.core.shelves import BREAKER, NO_GATES, Entry, Shelf
-from laneway.core.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turns
+from laneway.core.queue.claim import Flow
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.shelves import BREAKER, NO_GATES, Entry, Shelf
+from laneway.core.queue.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turns
+from laneway.core.records.policy import Arrival, Lane, Rule
 
 
 class Item(Entry):

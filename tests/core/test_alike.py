@@ -1,6 +1,6 @@
 """Submissions in columns are the submissions that they stand for."""
 
-from laneway.core.run import Alike, NewRun
+from laneway.core.records.run import Alike, NewRun
 
 COLUMNS = Alike("noop", "main", ["a", "b", "c"], ["1", "2", "3"])
 MADE = [NewRun(id=id_, task="noop", args=args, lane="main") for id_, args in (("a", "1"), ("b", "2"), ("c", "3"))]

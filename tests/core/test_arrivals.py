@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from laneway.core.arrivals import Decision, decide, left_over, stop, stop_all
-from laneway.core.policy import NO_RULE, Arrival, Drop, Mode, Rule, WhileWaiting
-from laneway.core.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Ties, Why
-from laneway.core.sessions import SessionBook, Window
-from laneway.core.shelves import Entry
-from laneway.core.states import RunState
+from laneway.core.lifecycle.arrivals import Decision, decide, left_over, stop, stop_all
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.queue.shelves import Entry
+from laneway.core.records.policy import NO_RULE, Arrival, Drop, Mode, Rule, WhileWaiting
+from laneway.core.records.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Ties, Why
+from laneway.core.records.states import RunState
 
 CHAT = "chat"
 ACCEPTED, MERGED, STEERED, REFUSED = (

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.breakers import CLOSED, Breaker, Circuit, Phase
-from laneway.core.circuits import FOREVER, Charge, Circuits, key_of
-from laneway.core.instants import SECOND
-from laneway.core.outcome import (
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.outcome import (
     Cancelled,
     Failed,
     Lapsed,
@@ -20,9 +18,11 @@ from laneway.core.outcome import (
     overruled,
     settle,
 )
-from laneway.core.policy import Lane, TaskPolicy
-from laneway.core.run import Claimed, Failure, Request
-from laneway.core.shelves import Entry
+from laneway.core.queue.circuits import FOREVER, Charge, Circuits, key_of
+from laneway.core.queue.shelves import Entry
+from laneway.core.records.breakers import CLOSED, Breaker, Circuit, Phase
+from laneway.core.records.policy import Lane, TaskPolicy
+from laneway.core.records.run import Claimed, Failure, Request
 from tests.core.shelves import Floor, Item
 
 MINUTE = 60 * SECOND

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.codec import flat_json, flat_jsons, from_json, run_from_dict, to_dict, to_json
-from laneway.core.events import Event
-from laneway.core.instants import instant
-from laneway.core.run import Failure, Receipt, ReceiptOutcome, Run
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.codec import flat_json, flat_jsons, from_json, run_from_dict, to_dict, to_json
+from laneway.core.records.events import Event
+from laneway.core.records.run import Failure, Receipt, ReceiptOutcome, Run
+from laneway.core.records.states import RunState
 from laneway.errors import BadArguments, StoreTooNew
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from laneway.core.control import Change, cancel, pause, resume
-from laneway.core.run import Request
-from laneway.core.states import MOVES, TERMINAL, Move, RunState
+from laneway.core.lifecycle.control import Change, cancel, pause, resume
+from laneway.core.records.run import Request
+from laneway.core.records.states import MOVES, TERMINAL, Move, RunState
 from laneway.errors import WrongState
 
 NOT_RUNNING = [state for state in RunState if state is not RunState.RUNNING]

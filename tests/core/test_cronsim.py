@@ -9,7 +9,7 @@ import pytest
 from cronsim import CronSim
 
 from laneway import Cron
-from laneway.core.schedules.cron import SHORT
+from laneway.core.schedules.cron.cron import SHORT
 from tests.oracle.corpus import corpus
 
 STARTS = [datetime(2024, 2, 27, 23, 59, 59, tzinfo=UTC), datetime(2026, 11, 16, 13, 1, tzinfo=UTC)]

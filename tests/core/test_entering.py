@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.entering import Entering
-from laneway.core.policy import Lane, Rule
-from laneway.core.sessions import SessionBook, Window
-from laneway.core.turns import AGAIN, LaneBook, Ledger, Seat, Turns
+from laneway.core.queue.admission import Entering
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.queue.turns import AGAIN, LaneBook, Ledger, Seat, Turns
+from laneway.core.records.policy import Lane, Rule
 from tests.core.shelves import Item, PlainShelves
 
 ENDS, OTHERS = 1, (2, 3)

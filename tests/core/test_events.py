@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.events import (
+from laneway.core.common.instants import instant
+from laneway.core.records.events import (
     DATA_LIMIT,
     DELTA_LIMIT,
     HEAD_LIMIT,
@@ -28,7 +29,6 @@ from laneway.core.events import (
     numbered,
     opened,
 )
-from laneway.core.instants import instant
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 DATA: st.SearchStrategy[Any] = st.none() | TEXT | st.lists(st.integers()) | st.dictionaries(TEXT, TEXT)

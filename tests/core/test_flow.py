@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from laneway.core.flow import MOST_MOVES
-from laneway.core.policy import Lane
-from laneway.core.turns import AGAIN, BACK
+from laneway.core.queue.claim import MOST_MOVES
+from laneway.core.queue.turns import AGAIN, BACK
+from laneway.core.records.policy import Lane
 from tests.core.shelves import Floor, Item, is_started
 
 TASKS = ("work", "mail", "scan")

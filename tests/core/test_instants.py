@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.instants import LONGEST, SECOND, duration, instant, micros
+from laneway.core.common.instants import LONGEST, SECOND, duration, instant, micros
 from laneway.errors import BadSetting
 
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from laneway.core.breakers import Breaker
-from laneway.core.instants import LONGEST, SECOND, instant
+from laneway.core.common.instants import LONGEST, SECOND, instant
 from laneway.core.jobs.after import ERROR_LIMIT, applied, ended
-from laneway.core.jobs.firing import Firing, by_hand, decide
-from laneway.core.jobs.planning import changed, switched
+from laneway.core.jobs.fire_decision import Firing, by_hand, decide
+from laneway.core.jobs.plan import changed, switched
 from laneway.core.jobs.record import FireKind, FireRecord, Halt, JobRecord, Misfire
-from laneway.core.run import Receipt, ReceiptOutcome, Why
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.run import Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from laneway.core.schedules import At, Every, Schedule
-from laneway.core.states import RunState
 from laneway.testing.clock import START
 from tests.support.jobs import HOUR, new_job
 

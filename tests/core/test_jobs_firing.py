@@ -5,12 +5,12 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.firing import LIVE, Firing, by_hand, decide, run_of, set_back
-from laneway.core.jobs.holding import charged
-from laneway.core.jobs.planning import changed, created, with_next
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.failure_hold import charged
+from laneway.core.jobs.fire_decision import LIVE, Firing, by_hand, decide, run_of, set_back
+from laneway.core.jobs.plan import changed, created, with_next
 from laneway.core.jobs.record import FireKind, Halt, JobRecord, Misfire, Verdict
-from laneway.core.jobs.tie import Overlap
+from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import At, Cron, DailyAt, Every, Schedule
 from laneway.testing.clock import START
 from tests.support.jobs import HOUR, new_job, spec_of

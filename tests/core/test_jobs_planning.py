@@ -5,13 +5,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.planning import changed, created, patched, planned, switched, with_next
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.plan import changed, created, patched, planned, switched, with_next
 from laneway.core.jobs.record import Halt, JobRecord, JobSpec, Source, Verdict, terms
-from laneway.core.jobs.tie import JobTie
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Ties
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Ties
 from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Schedule
 from laneway.errors import BadSetting
 from laneway.testing.clock import START

@@ -7,16 +7,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway.core.breakers import Breaker
-from laneway.core.instants import SECOND, instant, micros
+from laneway.core.common.instants import SECOND, instant, micros
 from laneway.core.jobs.after import alarm, applied, ended
-from laneway.core.jobs.firing import decide
+from laneway.core.jobs.fire_decision import decide
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord, Misfire, Verdict
-from laneway.core.jobs.tie import Overlap
-from laneway.core.memos import derived_id
-from laneway.core.run import Receipt, ReceiptOutcome, Why
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.memos import derived_id
+from laneway.core.records.run import Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from laneway.core.schedules import AnyOf, At, Cron, DailyAt, Every, Schedule
-from laneway.core.states import RunState
 from laneway.testing.clock import START
 from tests.support.jobs import new_job
 

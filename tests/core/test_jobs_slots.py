@@ -5,8 +5,8 @@ from itertools import takewhile
 
 import pytest
 
-from laneway.core.instants import SECOND, instant, micros
-from laneway.core.jobs.planning import changed, spread
+from laneway.core.common.instants import SECOND, instant, micros
+from laneway.core.jobs.plan import changed, spread
 from laneway.core.jobs.slots import COUNTED, KEPT, slots_due
 from laneway.core.schedules import AnyOf, At, Cron, DailyAt, Every, Schedule
 from laneway.testing.clock import START

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.policy import Lane
-from laneway.core.turns import BACK, FRESH, HEAD_START, OUT, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.queue.turns import BACK, FRESH, HEAD_START, OUT, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.records.policy import Lane
 from tests.core.shelves import Item
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.liveness import LEASE, RENEW_EVERY, Heartbeat
+from laneway.core.records.liveness import LEASE, RENEW_EVERY, Heartbeat
 
 START = 10**15
 HALF = LEASE // 2

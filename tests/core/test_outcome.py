@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.events import DONE, Draft
-from laneway.core.outcome import (
+from laneway.core.lifecycle.outcome import (
     LAST_CHANCE,
     NOT_RETRIED,
     Cancelled,
@@ -24,10 +23,11 @@ from laneway.core.outcome import (
     overruled,
     settle,
 )
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Claimed, Failure, Request
-from laneway.core.states import TERMINAL, Move, RunState
+from laneway.core.records.events import DONE, Draft
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Claimed, Failure, Request
+from laneway.core.records.states import TERMINAL, Move, RunState
 
 EMITTED: tuple[Draft, ...] = (("log", '{"text":"a"}'),)
 NO = Failure("error", "ValueError", "no", "Traceback: secret path")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from laneway.core.run import NewRun
+from laneway.core.records.run import NewRun
 
 PLAIN = NewRun(id="a", task="noop", args="{}", lane="main")
 OPTIONAL = {field.name: field.default for field in msgspec.structs.fields(NewRun) if not field.required}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from laneway.core.checks import checked_count, checked_name
-from laneway.core.instants import SECOND
-from laneway.core.policy import (
+from laneway.core.common.checks import checked_count, checked_name
+from laneway.core.common.instants import SECOND
+from laneway.core.records.policy import (
     DEFAULT_LANES,
     MAIN,
     NO_RULE,
@@ -22,7 +22,7 @@ from laneway.core.policy import (
     WhenFull,
     WhileWaiting,
 )
-from laneway.core.retry import Retry
+from laneway.core.records.retry import Retry
 from laneway.errors import BadSetting
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.instants import SECOND
-from laneway.core.retry import Retry, share
+from laneway.core.common.instants import SECOND
+from laneway.core.records.retry import Retry, share
 from laneway.errors import BadSetting
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway import AnyOf, At, BadSetting, Between, Cron, DailyAt, Every, Except, Monthly, Weekly
-from laneway.core.instants import instant, micros
+from laneway.core.common.instants import instant, micros
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.base import whole_seconds
+from laneway.core.schedules.calendar.walls import Walls
+from laneway.core.schedules.calendar.zones import Zone, zone
 from laneway.core.schedules.daily import WallSchedule
 from laneway.core.schedules.form import from_dict, to_dict
-from laneway.core.schedules.walls import Walls
-from laneway.core.schedules.words import read
-from laneway.core.schedules.zones import Zone, zone
+from laneway.core.schedules.text import read
 from laneway.errors import StoreTooNew
 from tests.oracle.corpus import corpus
 

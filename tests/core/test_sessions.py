@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway.core.policy import DEFAULT_RULE, Arrival, Drop, Lane, Rule
-from laneway.core.sessions import SessionBook, Window
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.records.policy import DEFAULT_RULE, Arrival, Drop, Lane, Rule
 from tests.core.shelves import Floor, Item
 
 CHAT = "chat"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from laneway.core.states import MOVES, TERMINAL, Move, RunState, after, diagram
+from laneway.core.records.states import MOVES, TERMINAL, Move, RunState, after, diagram
 from laneway.errors import BadSetting, WrongState
 
 # Written from the design's prose, not from the table.

@@ -7,7 +7,7 @@ import gc
 import msgspec
 import pytest
 
-from laneway.core.structs import written_often
+from laneway.core.common.structs import written_often
 from laneway.engine.attempts.running import Execution
 from laneway.stores.memory.records import Record
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway.core.policy import Lane
-from laneway.core.turns import HEAD_START
+from laneway.core.queue.turns import HEAD_START
+from laneway.core.records.policy import Lane
 from tests.core.oracle_of_turns import TRACES, USERS, WIDE, Oracle, apply
 from tests.core.shelves import Floor, Item
 

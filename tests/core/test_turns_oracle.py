@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 from tests.core.oracle_of_turns import TRACES, WIDE, Oracle, apply
 from tests.core.shelves import Floor
 

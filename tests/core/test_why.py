@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from laneway.core.instants import instant
-from laneway.core.memos import Called, Question, Wait
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.why import SHOWN, Waiting, reasons
 from laneway.core.moving.standing import Moving, Phase
-from laneway.core.policy import Lane
-from laneway.core.run import Gate, Reason
-from laneway.core.states import RunState
-from laneway.core.why import SHOWN, Waiting, reasons
+from laneway.core.records.memos import Called, Question, Wait
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Gate, Reason
+from laneway.core.records.states import RunState
 
 FREE = Waiting(
     state=RunState.PENDING,

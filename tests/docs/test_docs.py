@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from laneway.cli import cli
-from laneway.core.states import TERMINAL, RunState, diagram
+from laneway.core.records.states import TERMINAL, RunState, diagram
 from laneway.scheduler import Scheduler
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from laneway.core.events import Draft
-from laneway.core.outcome import Failed, Outcome, Succeeded
-from laneway.core.run import Claimed, Failure
+from laneway.core.lifecycle.outcome import Failed, Outcome, Succeeded
+from laneway.core.records.events import Draft
+from laneway.core.records.run import Claimed, Failure
 from laneway.engine.children.pool import ChildExecution, Children
 from laneway.engine.children.protocol import Checkpoint, Keep
 from tests.engine.support import IN_TIME

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Scheduler
-from laneway.core.codec import RESULT_LIMIT
+from laneway.core.records.codec import RESULT_LIMIT
 from laneway.engine.children.pool import Children
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from laneway import Run
-from laneway.core.step import Step, StepReply
+from laneway.core.lifecycle.step import Step, StepReply
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from tests.support.invariants import all_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from laneway import Scheduler
-from laneway.core.jobs.firing import decide
+from laneway.core.jobs.fire_decision import decide
 from laneway.core.jobs.job import Job
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # when a FakeClock starts: a Thursday

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from laneway import Context, Scheduler
-from laneway.core.instants import instant
-from laneway.core.jobs.planning import created
+from laneway.core.common.instants import instant
+from laneway.core.jobs.plan import created
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
 from laneway.core.schedules import Every
 from laneway.testing import FakeClock

@@ -10,11 +10,11 @@ from random import Random
 from typing import Any, TypeVar
 
 from laneway import Event, Receipt, Run, Scheduler
-from laneway.core.jobs.planning import created
+from laneway.core.jobs.plan import created
 from laneway.core.jobs.record import FireRecord, JobRecord
+from laneway.core.lifecycle.step import RenewReply, Step, StepReply
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Schedule
-from laneway.core.states import RunState
-from laneway.core.step import RenewReply, Step, StepReply
 from laneway.engine.worker.worker import _lingering
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from laneway import Context, GiveUp, Retry, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 
 Story = Generator[Any, Any, Any]

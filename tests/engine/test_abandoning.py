@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, LanewayError, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
 from tests.engine.support import kinds_of, soon, until
 

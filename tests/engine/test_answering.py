@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laneway import BadArguments, Context, NotWaiting, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, in_state, kinds_of, soon, turns
 

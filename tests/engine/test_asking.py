@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.engine.stories import asking as story
 from tests.engine.support import kinds_of, log_of, soon
 from tests.engine.telling import Teller

@@ -20,8 +20,8 @@ from laneway import (
     UnknownRun,
     UnknownTask,
 )
-from laneway.core.addresses import without_password
-from laneway.core.run import ReceiptOutcome
+from laneway.core.common.addresses import without_password
+from laneway.core.records.run import ReceiptOutcome
 from laneway.errors import BadURL, StoreError, UsageError
 from laneway.settings import Settings
 from laneway.testing import FakeClock

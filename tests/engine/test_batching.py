@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from laneway import Receipt, Scheduler, SessionPolicy, Submission
-from laneway.core.flow import MOST_MOVES
+from laneway.core.queue.claim import MOST_MOVES
 from laneway.engine.client.submit_batcher import BATCH
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried

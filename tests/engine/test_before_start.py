@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from laneway import Context, GiveUp, Retry, Scheduler
-from laneway.core.run import Claimed
-from laneway.core.states import RunState
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.engine.attempts.prepare import Preparing
 from laneway.engine.attempts.running import Execution, Stop
 from laneway.engine.handlers.replay import Bounds

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 
 from laneway import Breaker, Context, Lane, Retry, Scheduler, Snooze
-from laneway.core.breakers import Phase
-from laneway.core.instants import instant
-from laneway.core.run import Gate
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.breakers import Phase
+from laneway.core.records.run import Gate
+from laneway.core.records.states import RunState
 from laneway.errors import BadSetting, RunFailed
 from laneway.ports.gates import CircuitState
 from laneway.ports.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, Lane, Run, RunDropped, RunFailed, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
 from tests.engine.crashing import CrashingStore

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from laneway import BadSetting, Context, Retry, RunCancelled, Scheduler, UnknownRun
-from laneway.core.run import Request
-from laneway.core.states import RunState
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import IN_TIME, kinds_of, log_of, soon, until
 

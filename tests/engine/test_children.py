@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from laneway import LanewayError
-from laneway.core.codec import RESULT_LIMIT
-from laneway.core.run import Failure
+from laneway.core.records.codec import RESULT_LIMIT
+from laneway.core.records.run import Failure
 from laneway.engine.children import process
 from tests.engine import childtasks as tasks
 from tests.engine.childstories import Story, is_gone, is_running

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups 
 SCRIPT = """
 import asyncio, json, sys, threading
 from laneway import Context, Scheduler
-from laneway.core.run import Claimed
+from laneway.core.records.run import Claimed
 from laneway.engine.children.pool import Children
 from laneway.engine.common.clock import SystemClock
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.codec import RESULT_LIMIT
-from laneway.core.outcome import Succeeded
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.codec import RESULT_LIMIT
 from laneway.engine.children import process
 from laneway.engine.children.pool import Children
 from laneway.engine.common.clock import SystemClock

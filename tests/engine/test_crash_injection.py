@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, GiveUp, NotWaiting, Run, Scheduler
-from laneway.core.run import RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.run import RunFilter
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings

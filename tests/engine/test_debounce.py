@@ -9,8 +9,8 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneway.core.policy import SessionPolicy
-from laneway.core.run import ReceiptOutcome
+from laneway.core.records.policy import SessionPolicy
+from laneway.core.records.run import ReceiptOutcome
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run
 

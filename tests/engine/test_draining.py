@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from laneway import Context, Lane, Retry, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon

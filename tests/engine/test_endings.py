@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from laneway.core import codec
-from laneway.core.outcome import Failed, Succeeded
+from laneway.core.lifecycle.outcome import Failed, Succeeded
+from laneway.core.records import codec
 from laneway.engine.handlers.results import after_return
 from laneway.errors import BadArguments
 from laneway.scheduler import Scheduler

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway import Context, Event, Receipt, Run, Scheduler, UnknownRun
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.engine.client import event_feed
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory import MemoryStore

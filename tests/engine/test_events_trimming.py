@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 
 from laneway import BadSetting, Context, Event, Scheduler
-from laneway.core.events import deltas
-from laneway.core.instants import SECOND
-from laneway.core.outcome import Succeeded
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.events import deltas
 from laneway.engine.services import pruner
 from laneway.engine.services.pruner import Pruner
 from laneway.ports.store import Store

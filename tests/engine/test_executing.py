@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, Retry, RunFailed, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.support import log_of, scheduler_on, soon, turns

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Lane, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, soon, turns, until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import BadArguments, BadSetting, Context, GiveUp, Run, Scheduler, Submission, UnknownTask
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.engine.handlers.durable import HeldBack
 from laneway.testing import FakeClock
 from tests.engine.stories import following as story

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from laneway import Scheduler, StoreUnavailable
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, soon
 

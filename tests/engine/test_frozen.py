@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, Scheduler
-from laneway.core.states import RunState
-from laneway.core.step import LentReply
+from laneway.core.lifecycle.step import LentReply
+from laneway.core.records.states import RunState
 from laneway.engine.worker.idle_handle import Rest
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand

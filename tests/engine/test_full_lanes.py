@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from laneway import BadSetting, Lane, Scheduler, Submission
-from laneway.core.run import ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, soon, turns, until
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laneway import BadArguments, BadSetting, Context, Retry, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, soon, turns
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, Retry, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import soon, until
 from tests.support.invariants import all_runs

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from laneway import Context, Every, Retry, Run, Scheduler
-from laneway.core.instants import SECOND
-from laneway.core.jobs.tie import JobTie
-from laneway.core.run import Claimed, Ties
-from laneway.core.states import RunState
-from laneway.core.status import StuckRun
+from laneway.core.common.instants import SECOND
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.run import Claimed, Ties
+from laneway.core.records.states import RunState
+from laneway.core.records.status import StuckRun
 from laneway.testing import FakeClock
 from tests.engine.stories import jobs as story
 from tests.engine.support import add_job, as_time_passes, fires_of, kinds_of, lingerers, passes, until

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from laneway import At, BadSetting, Context, Cron, DailyAt, Every, Retry, Scheduler
-from laneway.core.instants import SECOND, instant, micros
-from laneway.core.jobs.planning import patched
+from laneway.core.common.instants import SECOND, instant, micros
+from laneway.core.jobs.plan import patched
 from laneway.core.jobs.record import FireKind, Halt, Misfire
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.conftest import address
 from tests.engine.jobbing import (

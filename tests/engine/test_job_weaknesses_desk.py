@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Cron, DailyAt, Every, Scheduler, StoreUnavailable
-from laneway.core.breakers import Breaker
-from laneway.core.instants import micros
+from laneway.core.common.instants import micros
 from laneway.core.jobs.record import JobRecord, JobSpec, JobState, Source
-from laneway.core.run import Run
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.run import Run
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import Synced, sync
 from laneway.testing import FakeClock

@@ -16,11 +16,11 @@ import pytest
 import pytest_asyncio
 
 from laneway import BadSetting, Lane, Scheduler
-from laneway.core.instants import SECOND, instant
+from laneway.core.common.instants import SECOND, instant
 from laneway.core.jobs.after import ended
-from laneway.core.jobs.planning import created, switched
+from laneway.core.jobs.plan import created, switched
 from laneway.core.jobs.record import Halt, JobRecord, JobSpec, Misfire, Source
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.engine.config import job_tables
 from laneway.engine.config.watcher import AGAIN, EVERY
 from laneway.engine.handlers.task import Registry

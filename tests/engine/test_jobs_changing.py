@@ -26,7 +26,7 @@ from laneway import (
     UnknownJob,
 )
 from laneway.core.jobs.record import JobRecord
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock

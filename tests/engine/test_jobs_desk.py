@@ -22,8 +22,8 @@ from laneway import (
     UnknownTask,
 )
 from laneway.core.jobs.record import FireKind
-from laneway.core.run import ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, at, fire_due, with_tasks

@@ -10,7 +10,7 @@ import pytest
 from laneway import At, BadSetting, Between, Cron, DailyAt, Every, LanewayError, Scheduler, UnknownJob
 from laneway.core.jobs.fires import output_of
 from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, fire_due, with_tasks
 

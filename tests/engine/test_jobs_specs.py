@@ -20,10 +20,10 @@ from laneway import (
     Scheduler,
     UnknownTask,
 )
-from laneway.core.breakers import Breaker
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.core.jobs.record import JobSpec, Misfire
-from laneway.core.jobs.tie import Overlap
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.job_tie import Overlap
 from laneway.engine.jobs.specs import patch_of, spec_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laneway import KeyConflict, Scheduler, Submission
-from laneway.core.run import ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
 
 
 async def test_the_same_key_returns_what_it_made_and_how_that_stands(app: Scheduler) -> None:

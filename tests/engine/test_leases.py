@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from laneway import Context, Scheduler
-from laneway.core.liveness import ProcessMark
-from laneway.core.states import RunState
-from laneway.core.step import RenewReply
+from laneway.core.lifecycle.step import RenewReply
+from laneway.core.records.liveness import ProcessMark
+from laneway.core.records.states import RunState
 from laneway.engine.services.lease_clock import Renewals
 from laneway.engine.services.renewer import Renewer
 from laneway.errors import LeaseLost

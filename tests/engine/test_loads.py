@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Scheduler, SessionPolicy
-from laneway.core.load import throttled
+from laneway.core.records.load import throttled
 from laneway.testing import FakeClock
 from tests.engine.support import soon, turns, until
 

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, Lane, Run, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.engine.kinds import KINDS, Kind, Notes
 from tests.engine.support import kinds_of, lingerers, soon, until
 

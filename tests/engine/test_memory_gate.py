@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from laneway import BadSetting, Scheduler
-from laneway.core.run import Gate
-from laneway.core.states import RunState
+from laneway.core.records.run import Gate
+from laneway.core.records.states import RunState
 from laneway.engine.services.memory_gate import MemoryGate, Sample, sample
 from laneway.engine.worker import worker
 from laneway.ports.clock import Clock

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Retry, Scheduler, SessionPolicy
-from laneway.core.run import ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.engine.handlers.start_hooks import join, last
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, until

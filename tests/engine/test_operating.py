@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Lane, Scheduler, SessionPolicy, UnknownLane
-from laneway.core.run import Gate
-from laneway.core.states import RunState
+from laneway.core.records.run import Gate
+from laneway.core.records.states import RunState
 from tests.engine.support import soon, turns, until
 
 

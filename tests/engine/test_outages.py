@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, StoreUnavailable
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import BadArguments, Context, Retry, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laneway.core.liveness import ProcessMark
+from laneway.core.records.liveness import ProcessMark
 from laneway.engine.common import processes
 from laneway.engine.common.processes import is_gone, mark
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from laneway import Scheduler
-from laneway.core.instants import SECOND
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.engine.services import pruner
 from laneway.engine.services.pruner import Pruner
 from laneway.errors import BadSetting, LeaseLost

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from laneway import BadSetting, Context, RunFailed, Scheduler
-from laneway.core.run import Gate, Reason
-from laneway.core.states import RunState
+from laneway.core.records.run import Gate, Reason
+from laneway.core.records.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock

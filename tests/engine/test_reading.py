@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from laneway import BadSetting, Context, Event, RunCancelled, RunDropped, RunFailed, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import RunEnded
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, log_of, soon, turns

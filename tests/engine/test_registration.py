@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Retry, Scheduler, UnknownTask
-from laneway.core.run import ReceiptOutcome
+from laneway.core.records.run import ReceiptOutcome
 
 
 @pytest.fixture

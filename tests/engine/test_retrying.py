@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from laneway import Context, Retry, RunFailed, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, kinds_of, log_of, scheduler_on, soon

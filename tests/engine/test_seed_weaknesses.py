@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, Submission
-from laneway.core.run import Gate
-from laneway.core.states import RunState
+from laneway.core.records.run import Gate
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, soon, turns, until
 

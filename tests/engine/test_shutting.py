@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Retry, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.engine.support import soon
 
 WAYS: dict[str, Callable[[Scheduler], Awaitable[Any]]] = {

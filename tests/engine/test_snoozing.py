@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, GiveUp, RunFailed, Scheduler, Snooze
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine import childtasks
 from tests.engine.support import as_time_passes, kinds_of, soon

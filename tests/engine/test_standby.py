@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laneway import Scheduler, Submission
-from laneway.core.step import LentReply, Step, StepReply, named_in
+from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
 from laneway.engine.common.wakeup import Bell
 from laneway.engine.worker.idle_handle import Rest
 from laneway.errors import StoreMoved

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from laneway import Scheduler
-from laneway.core.status import Status
+from laneway.core.records.status import Status
 from tests.engine.support import IN_TIME, soon
 
 

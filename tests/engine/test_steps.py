@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Context, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
 from tests.engine.support import in_state, kinds_of, log_of, soon, turns, until

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from laneway import Context, Scheduler
-from laneway.core.events import STEPS_CHANGED
-from laneway.core.states import RunState
+from laneway.core.records.events import STEPS_CHANGED
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.stories import steps as story
 from tests.engine.support import as_time_passes, in_state, kinds_of, soon, turns

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from laneway import Context, Scheduler, StoreUnavailable
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, scheduler_on, soon, turns, until
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import LanewayError, WrongThread
 from tests.engine.kinds import KINDS, Notes
 from tests.engine.support import lingerers, soon, until

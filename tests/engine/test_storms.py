@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from laneway import Context, Lane, Scheduler, SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand

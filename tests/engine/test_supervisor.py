@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.liveness import Incarnation
-from laneway.core.status import LoopLag, ServiceHealth, Status, StuckRun
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.records.liveness import Incarnation
+from laneway.core.records.status import LoopLag, ServiceHealth, Status, StuckRun
 from laneway.engine.common.processes import mark
 from laneway.engine.common.threads import on_thread
 from laneway.engine.services.lease_clock import Renewals

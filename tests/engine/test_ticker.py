@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from laneway import At, Every, Scheduler
-from laneway.core.instants import micros
-from laneway.core.jobs.planning import patched, switched
+from laneway.core.common.instants import micros
+from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import Source
 from laneway.engine.jobs.firer import AT_ONCE
 from laneway.ports.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laneway import DailyAt, Every, Scheduler
-from laneway.core.instants import micros
+from laneway.core.common.instants import micros
 from laneway.core.jobs.record import FireKind, Verdict
 from laneway.engine.jobs import environment, firer
 from laneway.engine.jobs.firer import Firer

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from laneway import Context, Retry, RunFailed, Scheduler
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed
-from laneway.core.states import RunState
-from laneway.core.step import Step, StepReply
+from laneway.core.lifecycle.step import Step, StepReply
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.engine.attempts.deadlines import Deadlines
 from laneway.engine.attempts.running import Execution, Stop
 from laneway.engine.handlers.task import Task

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, Retry, Run, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine import childtasks
 from tests.engine.support import as_time_passes, soon

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway import Scheduler
-from laneway.core.status import LoopLag, ServiceHealth
+from laneway.core.records.status import LoopLag, ServiceHealth
 from laneway.engine.common import stacks
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.services import watchdog

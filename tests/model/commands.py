@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from laneway.core.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
-from laneway.core.run import NewRun, RunFilter, Ties
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.records.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
+from laneway.core.records.run import NewRun, RunFilter, Ties
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.ports.gates import Held
 from laneway.testing.hand import new_run
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from laneway.core.breakers import Breaker
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.firing import Firing, by_hand, set_back
-from laneway.core.jobs.planning import created, patched, switched
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.fire_decision import Firing, by_hand, set_back
+from laneway.core.jobs.plan import created, patched, switched
 from laneway.core.jobs.record import JobRecord, JobSpec, Misfire, Verdict
-from laneway.core.jobs.tie import Overlap
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import At, Cron, Every, Schedule
 from laneway.errors import BadSetting
 from laneway.ports.store import Store

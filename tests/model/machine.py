@@ -23,14 +23,14 @@ import msgspec
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from laneway.core.events import draft
-from laneway.core.instants import SECOND, instant
-from laneway.core.memos import Wait
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane, SessionPolicy
-from laneway.core.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter, Why
-from laneway.core.states import RunState
-from laneway.core.step import Emitted, RenewReply, Result, Saved, Step, StepReply
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.lifecycle.step import Emitted, RenewReply, Result, Saved, Step, StepReply
+from laneway.core.records.events import draft
+from laneway.core.records.memos import Wait
+from laneway.core.records.policy import Lane, SessionPolicy
+from laneway.core.records.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter, Why
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore

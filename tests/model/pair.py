@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from laneway.core.events import ANSWERED, MERGED, STEERED, Event
 from laneway.core.jobs.record import FireRecord
-from laneway.core.liveness import WorkerInfo
-from laneway.core.memos import Recall
-from laneway.core.run import Run
-from laneway.core.states import RunState
-from laneway.core.step import ReclaimReply, RenewReply, StepReply
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply, StepReply
+from laneway.core.records.events import ANSWERED, MERGED, STEERED, Event
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Run
+from laneway.core.records.states import RunState
 from laneway.errors import BadSetting, JobExists, LeaseLost, NotWaiting, UnknownLane, UnknownRun, WrongState
 from laneway.ports.sessions import SessionState
 from laneway.ports.store import Store

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from laneway.core.breakers import Breaker
-from laneway.core.liveness import Incarnation, ProcessMark
-from laneway.core.memos import Wait
-from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, Waits, settle
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun, Request, Ties
-from laneway.core.step import Result, Step
+from laneway.core.lifecycle.outcome import (
+    Cancelled,
+    Failed,
+    Lapsed,
+    Outcome,
+    Paused,
+    Released,
+    Snoozed,
+    Succeeded,
+    Waits,
+    settle,
+)
+from laneway.core.lifecycle.step import Result, Step
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.liveness import Incarnation, ProcessMark
+from laneway.core.records.memos import Wait
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed, Failure, NewRun, Request, Ties
 from laneway.testing.hand import new_run
 from laneway.testing.waits import question, waits
 from tests.support.child_runs import child_of, follow_up

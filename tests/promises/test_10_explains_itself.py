@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from laneway import Context, Lane, Scheduler
-from laneway.core.run import Gate
+from laneway.core.records.run import Gate
 from laneway.testing import FakeClock
 
 

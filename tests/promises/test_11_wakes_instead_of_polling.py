@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from laneway import Scheduler
-from laneway.core.step import Step, StepReply
+from laneway.core.lifecycle.step import Step, StepReply
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock
 

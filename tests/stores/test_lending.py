@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from laneway.core.states import RunState
-from laneway.core.step import LentReply, StepReply
+from laneway.core.lifecycle.step import LentReply, StepReply
+from laneway.core.records.states import RunState
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.ports.workers import Standby

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from laneway.core.shelves import Shelf
+from laneway.core.queue.shelves import Shelf
 from laneway.stores.memory.heaps import Heaps
 from laneway.stores.memory.records import Record
 

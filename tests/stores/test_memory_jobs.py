@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.planning import with_next
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.plan import with_next
 from laneway.core.schedules import Every
 from laneway.stores.memory.jobs import SPARE, Jobs
 from laneway.testing.clock import START

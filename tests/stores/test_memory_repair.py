@@ -1,6 +1,6 @@
 """The memory store's repair lets a session go on as its rules say."""
 
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.stores.memory import MemoryStore
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.support.invariants import check_drains, check_invariants

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from laneway.core.addresses import without_password
+from laneway.core.common.addresses import without_password
 from laneway.errors import BadURL
 from laneway.stores.postgres.server.address import Address
 

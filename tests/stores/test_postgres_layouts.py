@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from laneway.core.run import Claimed
+from laneway.core.records.run import Claimed
 from laneway.errors import StoreTooNew, StoreUnavailable
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import newest_layout

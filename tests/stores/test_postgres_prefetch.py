@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from laneway import Lane
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase

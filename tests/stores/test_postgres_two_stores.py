@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from laneway.core.policy import Rule, SessionPolicy
+from laneway.core.records.policy import Rule, SessionPolicy
 from laneway.ports.gates import Held
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import Hand, new_run

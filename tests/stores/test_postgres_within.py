@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from laneway import Scheduler, SessionPolicy, Submission
-from laneway.core.flow import MOST_MOVES
+from laneway.core.queue.claim import MOST_MOVES
 from laneway.errors import BadSetting, RunDropped, UnknownRun
 from laneway.stores.postgres.server.address import Address
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from laneway import Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.engine.common.ids import new_run_id
 
 HOUR = 3600

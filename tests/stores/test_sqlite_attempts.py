@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.outcome import Failed, Succeeded, settle
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, RunFilter, Ties
-from laneway.core.states import TERMINAL, RunState
-from laneway.core.step import Result, Step
+from laneway.core.lifecycle.outcome import Failed, Succeeded, settle
+from laneway.core.lifecycle.step import Result, Step
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed, RunFilter, Ties
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase

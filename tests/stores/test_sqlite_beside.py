@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.run import Claimed
+from laneway.core.records.run import Claimed
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import locked

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.breakers import Breaker, Phase
-from laneway.core.circuits import key_of
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
+from laneway.core.queue.circuits import key_of
+from laneway.core.records.breakers import Breaker, Phase
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
 from laneway.stores.memory import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase

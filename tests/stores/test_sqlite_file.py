@@ -14,8 +14,8 @@ from typing import cast
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, checkpoints, writer
 from laneway.stores.sqlite.connection import connect_to_read

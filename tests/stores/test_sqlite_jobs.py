@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from laneway.core.jobs.record import JobRecord
-from laneway.core.outcome import Failed, Succeeded, settle
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import RunFilter
+from laneway.core.lifecycle.outcome import Failed, Succeeded, settle
+from laneway.core.lifecycle.step import Result, Step, StepReply
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import RunFilter
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.core.schedules import Every
-from laneway.core.states import TERMINAL, RunState
-from laneway.core.step import Result, Step, StepReply
 from laneway.ports.jobs import JobFilter
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase

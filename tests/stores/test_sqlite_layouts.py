@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.instants import instant
-from laneway.core.policy import Lane
-from laneway.core.states import TERMINAL
-from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.common.instants import instant
+from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.records.policy import Lane
+from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.stores.tables.lanebooks import lane_of

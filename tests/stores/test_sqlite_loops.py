@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from laneway.core.codec import ARGS_LIMIT
-from laneway.core.run import Alike
+from laneway.core.records.codec import ARGS_LIMIT
+from laneway.core.records.run import Alike
 from laneway.stores.sqlite import SQLiteStore, writer
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables import submitting

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import NewRun, Request
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import NewRun, Request
+from laneway.core.records.states import RunState
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.tables import remembering
 from laneway.testing import FakeClock, Hand, new_run

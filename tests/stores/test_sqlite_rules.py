@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.policy import DEFAULT_LANES, Lane, Rule
-from laneway.core.step import Step
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.policy import DEFAULT_LANES, Lane, Rule
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
 from laneway.stores.sqlite import SQLiteStore

@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laneway.core.arrivals import Stopped
-from laneway.core.instants import SECOND
-from laneway.core.keys import KEPT
-from laneway.core.outcome import Succeeded, settle
-from laneway.core.policy import SessionPolicy, TaskPolicy
-from laneway.core.run import NewRun, ReceiptOutcome
-from laneway.core.states import TERMINAL, RunState
-from laneway.core.step import Result, Saved, Step
+from laneway.core.common.instants import SECOND
+from laneway.core.common.keys import KEPT
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.lifecycle.outcome import Succeeded, settle
+from laneway.core.lifecycle.step import Result, Saved, Step
+from laneway.core.records.policy import SessionPolicy, TaskPolicy
+from laneway.core.records.run import NewRun, ReceiptOutcome
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables import liveness, stepping, submitting

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import Request, RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Request, RunFilter
+from laneway.core.records.states import RunState
 from laneway.stores.sqlite import SQLiteStore, connection
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import rows

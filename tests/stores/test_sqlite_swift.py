@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, syncing, writer
 from laneway.stores.sqlite.writer import SQLiteWriter

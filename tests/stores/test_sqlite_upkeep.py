@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore

@@ -12,9 +12,9 @@ from typing import cast
 
 import pytest
 
-from laneway.core.events import draft
-from laneway.core.run import Claimed
-from laneway.core.step import Emitted, Step
+from laneway.core.lifecycle.step import Emitted, Step
+from laneway.core.records.events import draft
+from laneway.core.records.run import Claimed
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase

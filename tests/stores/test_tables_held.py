@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
-from laneway.core.run import Claimed, ReceiptOutcome
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.records.run import Claimed, ReceiptOutcome
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore

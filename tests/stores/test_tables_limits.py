@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun
-from laneway.core.step import Step
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import NewRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from laneway.core.policy import SessionPolicy
-from laneway.core.run import RunFilter
+from laneway.core.records.policy import SessionPolicy
+from laneway.core.records.run import RunFilter
 from laneway.ports.store import Store
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.step import Step
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import NewRun
 from laneway.ports.store import Store
 from laneway.stores.memory import MemoryStore
 from laneway.stores.tables.lines import Key, Line, Paged, Reader, Shelf

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun, Receipt
-from laneway.core.step import Step
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import NewRun, Receipt
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables import liveness, ruling, stepping, submitting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from laneway.core.endings import Ended, called_by, left_by
-from laneway.core.run import NewRun
+from laneway.core.lifecycle.endings import Ended, called_by, left_by
+from laneway.core.records.run import NewRun
 from laneway.testing.hand import Fields, new_run
 
 

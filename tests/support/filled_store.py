@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from laneway.core.breakers import Breaker
-from laneway.core.events import deltas, draft
-from laneway.core.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Gate, Ties
-from laneway.core.states import RunState
-from laneway.core.step import Emitted, Saved
+from laneway.core.lifecycle.step import Emitted, Saved
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.events import deltas, draft
+from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Gate, Ties
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

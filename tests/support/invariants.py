@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.breakers import Phase
-from laneway.core.events import DONE, STARTED, TRIMMED, Event
-from laneway.core.liveness import WorkerInfo
-from laneway.core.policy import NO_RULE, Lane
-from laneway.core.run import NewRun, Request, Run, RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.breakers import Phase
+from laneway.core.records.events import DONE, STARTED, TRIMMED, Event
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.policy import NO_RULE, Lane
+from laneway.core.records.run import NewRun, Request, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.jobs.firing import Fired, Firing, decide
-from laneway.core.jobs.planning import awaits_end, created
+from laneway.core.jobs.fire_decision import Fired, Firing, decide
+from laneway.core.jobs.plan import awaits_end, created
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord, JobSpec, Verdict
-from laneway.core.run import Run
+from laneway.core.records import codec
+from laneway.core.records.run import Run
 from laneway.core.schedules import Every, Schedule
 from laneway.core.schedules.form import to_dict
 from laneway.ports.jobs import JobFilter

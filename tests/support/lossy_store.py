@@ -9,17 +9,17 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from laneway.core.arrivals import Stopped
-from laneway.core.audit import Finding
-from laneway.core.events import Event
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.memos import Recall
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.states import RunState
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.queue.audit import Finding
+from laneway.core.records.events import Event
+from laneway.core.records.liveness import Incarnation, WorkerInfo
+from laneway.core.records.memos import Recall
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState

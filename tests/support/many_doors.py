@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
 from typing import TypeVar
 
-from laneway.core.arrivals import Stopped
-from laneway.core.audit import Finding
-from laneway.core.events import Event
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.memos import Recall
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.states import RunState
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.queue.audit import Finding
+from laneway.core.records.events import Event
+from laneway.core.records.liveness import Incarnation, WorkerInfo
+from laneway.core.records.memos import Recall
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.jobs import DueJobs, JobFilter

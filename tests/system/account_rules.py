@@ -18,9 +18,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from laneway import Run
-from laneway.core.events import CANCEL_REQUESTED, DROPPED, STARTED
-from laneway.core.run import ReceiptOutcome, Why
-from laneway.core.states import RunState
+from laneway.core.records.events import CANCEL_REQUESTED, DROPPED, STARTED
+from laneway.core.records.run import ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from tests.system.accounts import Accounts, Place, numbers_of
 from tests.system.chats import LANES
 from tests.system.ledger import ALWAYS, grouped, most_at_once, over_a_limit

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from laneway import Run
-from laneway.core.run import Message, MessageKind
-from laneway.core.states import RunState
+from laneway.core.records.run import Message, MessageKind
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from tests.system.journal import Journal, What
 from tests.system.ledger import Books

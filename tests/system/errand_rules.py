@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from laneway import Run
-from laneway.core.memos import Memo, MemoKind
-from laneway.core.states import RunState
+from laneway.core.records.memos import Memo, MemoKind
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from tests.support.invariants import is_called
 from tests.system import ledger

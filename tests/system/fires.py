@@ -18,10 +18,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from laneway import Run, Scheduler
-from laneway.core.instants import MICRO, instant
-from laneway.core.jobs.planning import awaits_end
+from laneway.core.common.instants import MICRO, instant
+from laneway.core.jobs.plan import awaits_end
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
-from laneway.core.jobs.tie import Overlap
+from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import Every
 from tests.support.invariants import all_runs
 from tests.support.jobs import all_fires, all_jobs

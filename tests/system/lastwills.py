@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from laneway import Context, GiveUp, Retry, Scheduler, SessionPolicy, Submission
-from laneway.core.outcome import Settlement
-from laneway.core.states import RunState
-from laneway.core.step import Step
+from laneway.core.lifecycle.outcome import Settlement
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.states import RunState
 from tests.support.jobs import fire_due, new_job
 from tests.system.dying import NAMED, NOWHERE, Death
 from tests.system.leash import PR_SET_PDEATHSIG

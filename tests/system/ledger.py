@@ -29,8 +29,8 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from laneway import Event, Lane, Run, Scheduler
-from laneway.core.events import CALLED, DONE, LAPSED, QUESTION, RELEASED, RETRYING, STARTED
-from laneway.core.states import RunState
+from laneway.core.records.events import CALLED, DONE, LAPSED, QUESTION, RELEASED, RETRYING, STARTED
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from tests.support.invariants import all_runs, check_invariants
 from tests.system.app import LANES, MARKS, plod, stroll

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from laneway import Run, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.support.invariants import all_runs, check_invariants
 from tests.system.harness import Stage
 from tests.system.journal import How, Line, What

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from laneway import SessionPolicy, Submission
-from laneway.core.policy import Mode
+from laneway.core.records.policy import Mode
 
 QUEUE, COLLECT, INTERRUPT, REJECT, STEER = Mode.QUEUE, Mode.COLLECT, Mode.INTERRUPT, Mode.REJECT, Mode.STEER
 HEAT = 40  # messages during which a producer talks mostly to the same few sessions

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from laneway import SessionPolicy, Submission
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.system.errands import ATTEMPTS
 from tests.system.load import USERS, max_concurrent
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from laneway import Event, Run
-from laneway.core.run import Message, MessageKind
-from laneway.core.states import RunState
+from laneway.core.records.run import Message, MessageKind
+from laneway.core.records.states import RunState
 from tests.system.account_rules import wrong
 from tests.system.accounts import Accounts
 from tests.system.journal import How, Journal, Line, What

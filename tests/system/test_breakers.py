@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneway import Scheduler
-from laneway.core.breakers import Phase
+from laneway.core.records.breakers import Phase
 from tests.system import ledger
 from tests.system.app import knock
 from tests.system.harness import Stage, say, time_limit, until

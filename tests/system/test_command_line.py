@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from laneway.core.events import LAPSED, PROGRESS
+from laneway.core.records.events import LAPSED, PROGRESS
 from tests.support.invariants import check_invariants
 from tests.system.harness import ROOT, Stage, say, time_limit, until
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from laneway import Event, Run, Scheduler
-from laneway.core.memos import Memo, MemoKind
-from laneway.core.states import RunState
+from laneway.core.records.memos import Memo, MemoKind
+from laneway.core.records.states import RunState
 from tests.system import errands as tasks
 from tests.system.app import LANES
 from tests.system.diary import Diary, Did, Got

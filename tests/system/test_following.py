@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from laneway import Event, Receipt, Scheduler
-from laneway.core.codec import to_dict
-from laneway.core.events import DONE, LAPSED
+from laneway.core.records.codec import to_dict
+from laneway.core.records.events import DONE, LAPSED
 from tests.system.app import stream
 from tests.system.harness import (
     SHORT_LEASE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneway import Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.engine.kinds import KINDS, Kind, Notes
 from tests.engine.support import kinds_of
 from tests.system.harness import Process, Stage, time_limit, until

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from laneway import RunFailed, Submission
-from laneway.core.events import LAPSED
+from laneway.core.records.events import LAPSED
 from tests.system import ledger
 from tests.system.app import linger, poison, stroll
 from tests.system.harness import Stage, kill_all, on_redis_in_chaos, say, seeded, sized, time_limit

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from laneway import Event, Run
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.system.journal import How, Journal, Line, What
 from tests.system.ledger import RULES, Books, take_turns
 

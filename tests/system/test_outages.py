@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from laneway.core.events import LAPSED
-from laneway.core.states import RunState
+from laneway.core.records.events import LAPSED
+from laneway.core.records.states import RunState
 from laneway.engine.handlers.task import Task
 from tests.system import ledger
 from tests.system.app import block, exhaust, hold, hold_in_thread, linger, stroll

@@ -11,9 +11,9 @@ from typing import LiteralString
 import psycopg
 import pytest
 
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed
 from laneway.engine.common.clock import SystemClock
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import Hand, new_run

@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 import pytest
 
-from laneway.core.run import Receipt
+from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect_bare, empty_schema

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from laneway.core.run import Receipt
+from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis.client.scripts import script
 from laneway.stores.redis.store import RedisStore

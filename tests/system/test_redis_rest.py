@@ -8,7 +8,7 @@ import time
 import pytest
 
 from laneway import Scheduler
-from laneway.core.liveness import RENEW_EVERY
+from laneway.core.records.liveness import RENEW_EVERY
 from laneway.testing.servers import valkey_server
 from tests.system import ledger
 from tests.system.app import linger

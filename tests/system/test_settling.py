@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from laneway import NotWaiting, Run, Scheduler
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from tests.support.invariants import all_runs, check_invariants
 from tests.support.jobs import fire_due, standing
 from tests.system.dying import NAMED, NOWHERE, UNSENT

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from laneway import NotWaiting, Run, Scheduler, SessionPolicy
-from laneway.core.events import CALLED, LAPSED, STARTED
-from laneway.core.memos import MemoKind
-from laneway.core.states import RunState
+from laneway.core.records.events import CALLED, LAPSED, STARTED
+from laneway.core.records.memos import MemoKind
+from laneway.core.records.states import RunState
 from tests.system import errand_rules, ledger
 from tests.system.app import LANES
 from tests.system.diary import Diary

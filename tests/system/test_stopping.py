@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from laneway.core.events import LAPSED, RELEASED
+from laneway.core.records.events import LAPSED, RELEASED
 from tests.system import ledger
 from tests.system.app import hold, hold_in_thread
 from tests.system.harness import LONG, Stage, locked, say, time_limit, until

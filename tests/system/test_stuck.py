@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from laneway import Scheduler
-from laneway.core.events import OVERDUE, RELEASED, RETRYING, STUCK
-from laneway.core.run import Receipt
+from laneway.core.records.events import OVERDUE, RELEASED, RETRYING, STUCK
+from laneway.core.records.run import Receipt
 from laneway.engine.handlers.task import Task
 from tests.system import ledger
 from tests.system.app import hold, hold_in_thread, ignore, stroll, swallow

@@ -23,8 +23,8 @@ from unittest import mock
 
 import msgspec
 
-from laneway.core.liveness import ProcessMark
-from laneway.core.run import Claimed
+from laneway.core.records.liveness import ProcessMark
+from laneway.core.records.run import Claimed
 from laneway.engine.common import processes
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.services.lease_clock import Renewals

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.run import Run, RunFilter
+from laneway.core.records.run import Run, RunFilter
 
 
 class Swept(msgspec.Struct, frozen=True):

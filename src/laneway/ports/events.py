@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from laneway.core.events import Event
+from laneway.core.records.events import Event
 
 
 class EventStore(Protocol):

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.breakers import Circuit, Phase
-from laneway.core.circuits import FOREVER, named
-from laneway.core.instants import instant
-from laneway.core.run import Reason
+from laneway.core.common.instants import instant
+from laneway.core.queue.circuits import FOREVER, named
+from laneway.core.records.breakers import Circuit, Phase
+from laneway.core.records.run import Reason
 
 
 class Held(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from laneway.core.run import NewRun, Receipt
+from laneway.core.records.run import NewRun, Receipt
 
 
 class Letter(Protocol):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord, Source
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 
 
 class LaneState(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from laneway.core.memos import Recall
-from laneway.core.run import Run
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Run
 
 
 class MemoStore(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laneway.core.run import Message, NewRun, Receipt, Run, RunFilter
+from laneway.core.records.run import Message, NewRun, Receipt, Run, RunFilter
 
 
 class RunStore(Protocol):
@@ -17,7 +17,7 @@ class RunStore(Protocol):
         Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order; each finds what
         the ones before it left. In this order: an id the store has seen changes nothing and gets its first receipt
         again (without a position); a key of the same task and user gets `existing`, or `refused` (`key_conflict`) with
-        other arguments; a disabled task, `refused`; then the session's policy (`core.arrivals`) and the lane's bound
+        other arguments; a disabled task, `refused`; then the session's policy (`arrivals`) and the lane's bound
         (`Lane.max_pending`). What is refused stores nothing but a count. `lane_wait` tells the caller to come again; so
         does `session_wait`, while runs that are due are still being lined up, some with each call.
         A run that is due joins its session, if it has one, and is startable when the session admits it; one with a

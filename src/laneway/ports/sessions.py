@@ -6,9 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.arrivals import Stopped
-from laneway.core.policy import Rule
-from laneway.core.sessions import SessionBook
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.records.policy import Rule
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):

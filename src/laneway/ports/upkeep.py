@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.audit import Finding
-from laneway.core.liveness import WorkerInfo
-from laneway.core.states import RunState
+from laneway.core.queue.audit import Finding
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.states import RunState
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):

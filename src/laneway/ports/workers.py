@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.records.liveness import Incarnation, WorkerInfo
 
 
 class Standby(ABC):
@@ -49,7 +49,7 @@ class WorkerStore(Protocol):
 
         Order of effects: what is due becomes startable, or joins its session, before anything a result lets follow;
         results free their slots before the claim, so a worker can get the run its own result let start.
-        Claims: never over a lane's limit or a user's cap; users of a lane take turns (`core.turns`); a session's runs
+        Claims: never over a lane's limit or a user's cap; users of a lane take turns (`turns`); a session's runs
         start in order; each claim raises the run's fence and is its `started` event. Only tasks the incarnation knows.
         Results are independent: a refused one (see `refused`) does not touch its neighbours.
         Resting (`park`, and fewer claimed than `room`, and not `more`): from the same instant on, whatever becomes

@@ -6,9 +6,9 @@ import builtins
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from laneway.core.arrivals import Stopped
-from laneway.core.liveness import WorkerInfo
-from laneway.core.policy import MAIN, Lane, SessionPolicy
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.policy import MAIN, Lane, SessionPolicy
 from laneway.ports.gates import TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState

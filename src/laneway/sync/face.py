@@ -13,11 +13,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from laneway.core.events import Event
-from laneway.core.instants import SECOND, duration
-from laneway.core.run import Reason, Receipt, Run
-from laneway.core.states import RunState
-from laneway.core.status import StuckRun
+from laneway.core.common.instants import SECOND, duration
+from laneway.core.records.events import Event
+from laneway.core.records.run import Reason, Receipt, Run
+from laneway.core.records.states import RunState
+from laneway.core.records.status import StuckRun
 from laneway.errors import BadSetting
 from laneway.ports.gates import Depths
 from laneway.ports.inbox import Letter

@@ -9,9 +9,9 @@ from typing import Any
 from laneway.core.jobs.fires import Fire, NextFire
 from laneway.core.jobs.job import Job
 from laneway.core.jobs.record import Source
-from laneway.core.run import Receipt
+from laneway.core.records.run import Receipt
 from laneway.core.schedules import Schedule
-from laneway.core.schedules.previewing import Preview
+from laneway.core.schedules.preview import Preview
 from laneway.sync.desks import SyncDesk
 
 List = builtins.list  # the class here has a method of that name

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from laneway.core.instants import MICRO, SECOND
+from laneway.core.common.instants import MICRO, SECOND
 
 START = 1_767_225_600 * SECOND  # 2026-01-01, midnight UTC
 QUIET = 20  # turns of the loop after which whoever was woken is taken to have come to rest

@@ -8,14 +8,24 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TypedDict, Unpack
 
-from laneway.core import codec
-from laneway.core.events import Draft, draft
-from laneway.core.liveness import LEASE, Incarnation, ProcessMark
-from laneway.core.memos import Memo, Question
-from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Paused, Released, Snoozed, Succeeded, settle
-from laneway.core.policy import MAIN, SessionPolicy, TaskPolicy
-from laneway.core.run import Claimed, Failure, NewRun, Ties
-from laneway.core.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply, named_in
+from laneway.core.lifecycle.outcome import (
+    Cancelled,
+    Failed,
+    Lapsed,
+    Outcome,
+    Paused,
+    Released,
+    Snoozed,
+    Succeeded,
+    settle,
+)
+from laneway.core.lifecycle.step import Emitted, ReclaimReply, RenewReply, Result, Saved, Step, StepReply, named_in
+from laneway.core.records import codec
+from laneway.core.records.events import Draft, draft
+from laneway.core.records.liveness import LEASE, Incarnation, ProcessMark
+from laneway.core.records.memos import Memo, Question
+from laneway.core.records.policy import MAIN, SessionPolicy, TaskPolicy
+from laneway.core.records.run import Claimed, Failure, NewRun, Ties
 from laneway.ports.store import Store
 from laneway.testing.waits import waits
 

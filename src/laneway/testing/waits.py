@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from laneway.core import codec
-from laneway.core.memos import Called, Memo, MemoKind, Question, Wait
-from laneway.core.outcome import Waits
-from laneway.core.run import NewRun, Ties
+from laneway.core.lifecycle.outcome import Waits
+from laneway.core.records import codec
+from laneway.core.records.memos import Called, Memo, MemoKind, Question, Wait
+from laneway.core.records.run import NewRun, Ties
 
 MINUTE = 60.0
 

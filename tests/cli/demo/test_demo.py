@@ -19,7 +19,7 @@ import pytest
 from laneway.cli.demo import chapters, play
 from laneway.cli.demo.firing import FIRES
 from laneway.cli.demo.ledger import Ledger, inversions
-from laneway.core.run import Run
+from laneway.core.records.run import Run
 from tests.cli.conftest import Invoke
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 
 from laneway.cli.admin.lanes import WHEN_FULL
 from laneway.cli.runs.submit import DROPS, MODES, WHILE_WAITING
-from laneway.core.policy import Drop, Mode, WhenFull, WhileWaiting
+from laneway.core.records.policy import Drop, Mode, WhenFull, WhileWaiting
 from tests.cli.conftest import Invoke, Laneway, Start, running
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway.cli.runs.reasons import told
-from laneway.core.run import Gate, Reason, Run
+from laneway.core.records.run import Gate, Reason, Run
 from laneway.engine.common.clock import SystemClock
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing.hand import Hand

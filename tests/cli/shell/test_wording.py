@@ -11,11 +11,11 @@ from laneway.cli.runs import listing
 from laneway.cli.shell import wording
 from laneway.cli.shell.commands import seconds
 from laneway.cli.shell.output import STATES, one_line
-from laneway.core import events
-from laneway.core.events import Event
-from laneway.core.memos import Called, Question, Wait
-from laneway.core.run import Failure, Request, Run
-from laneway.core.states import RunState
+from laneway.core.records import events
+from laneway.core.records.events import Event
+from laneway.core.records.memos import Called, Question, Wait
+from laneway.core.records.run import Failure, Request, Run
+from laneway.core.records.states import RunState
 from laneway.engine.common.ids import RunIds
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)

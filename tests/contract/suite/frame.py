@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand

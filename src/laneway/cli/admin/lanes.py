@@ -13,7 +13,7 @@ from laneway.cli.shell.switching import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.core.policy import Lane
+    from laneway.core.records.policy import Lane
     from laneway.ports.lanes import LaneState
     from laneway.scheduler import Scheduler
 
@@ -111,7 +111,7 @@ def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any
 async def _set(scheduler: Scheduler, name: str, fields: dict[str, Any], *, create: bool, as_json: bool) -> int:
     import msgspec
 
-    from laneway.core.policy import Lane
+    from laneway.core.records.policy import Lane
     from laneway.errors import UnknownLane
 
     async with scheduler:

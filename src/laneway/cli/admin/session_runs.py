@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.cli.shell import wording
 from laneway.cli.shell.facts import several
-from laneway.core.run import Request
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.records.run import Request
+from laneway.core.records.states import TERMINAL, RunState
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from laneway.core.run import Run
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 PAGE = 1000  # runs read at once

@@ -16,7 +16,7 @@ from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
     from laneway.cli.admin.session_runs import Places
-    from laneway.core.policy import Rule, SessionPolicy
+    from laneway.core.records.policy import Rule, SessionPolicy
     from laneway.ports.sessions import SessionState
 
 HEADS = ("name", "active", "queued", "windows", "max_concurrent", "cap", "drop", "state", "set")
@@ -143,7 +143,7 @@ def set_(name: str, load: float | None, as_json: bool, store: str | None, **give
         raise Problem(
             "what shall it be? give --max-concurrent, --cap, --drop, --while-waiting, --pass-on-retry or --load"
         )
-    from laneway.core.policy import SessionPolicy
+    from laneway.core.records.policy import SessionPolicy
 
     policy = SessionPolicy(**wanted) if wanted else None
     return awaited(_changed(store, name, policy, load, as_json=as_json))

@@ -10,8 +10,8 @@ import msgspec
 
 from laneway.cli.shell import tables
 from laneway.cli.shell.wording import span
-from laneway.core.breakers import Breaker, Phase
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
+from laneway.core.records.breakers import Breaker, Phase
 from laneway.ports.gates import TaskState
 
 if TYPE_CHECKING:

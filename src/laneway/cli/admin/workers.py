@@ -13,7 +13,7 @@ from laneway.cli.shell.target import read_store, store_option
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from laneway.core.liveness import WorkerInfo
+    from laneway.core.records.liveness import WorkerInfo
 
 HEADS = ("id", "host", "pid", "running", "concurrency", "state", "renewed", "tasks")
 
@@ -53,7 +53,7 @@ def list_(store: str | None, as_json: bool) -> None:
 
 
 def _record(worker: WorkerInfo) -> dict[str, Any]:
-    from laneway.core.instants import instant
+    from laneway.core.common.instants import instant
 
     incarnation = worker.incarnation
     return {
@@ -72,7 +72,7 @@ def _record(worker: WorkerInfo) -> dict[str, Any]:
 
 def _row(worker: WorkerInfo, now: datetime) -> tuple[str, ...]:
     from laneway.cli.shell.wording import age
-    from laneway.core.instants import instant
+    from laneway.core.common.instants import instant
 
     incarnation = worker.incarnation
     state = "left" if worker.left else "resting" if worker.idle else "busy"

@@ -16,8 +16,8 @@ from laneway.cli.demo.scene import Followed, Scene, Stopwatch
 from laneway.cli.demo.screen import Row
 from laneway.cli.demo.stage import COMMAND, CONCURRENCY
 from laneway.cli.shell.wording import spoken
-from laneway.core.policy import MAIN
-from laneway.core.run import Run
+from laneway.core.records.policy import MAIN
+from laneway.core.records.run import Run
 from laneway.engine.client.submissions import Submission
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from laneway.cli.demo.screen import Row
 from laneway.cli.shell.wording import spoken
-from laneway.core.run import Run
+from laneway.core.records.run import Run
 from laneway.core.schedules import DailyAt, Every
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from laneway.core.events import DONE, LAPSED, Event
-from laneway.core.run import Run
-from laneway.core.states import RunState
+from laneway.core.records.events import DONE, LAPSED, Event
+from laneway.core.records.run import Run
+from laneway.core.records.states import RunState
 from laneway.scheduler import Scheduler
 
 PAGE = 500

@@ -62,7 +62,7 @@ class Surroundings(NamedTuple):
 
 async def workers_up(scheduler: Scheduler) -> int:
     """Count the workers that are up."""
-    from laneway.core.instants import micros
+    from laneway.core.common.instants import micros
 
     now = micros(wording.now())
     return sum(one.is_up(now) for one in await scheduler.workers.list())

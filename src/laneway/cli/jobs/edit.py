@@ -202,7 +202,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _breaker(failures: int, open_for: float | None, *, disable: bool) -> object:
-    from laneway.core.breakers import Breaker
+    from laneway.core.records.breakers import Breaker
 
     return Breaker(failures, disable=disable) if open_for is None else Breaker(failures, open_for, disable)
 

@@ -14,7 +14,7 @@ from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
 if TYPE_CHECKING:
     from laneway.core.jobs.fires import Fire, NextFire
     from laneway.core.jobs.job import Job
-    from laneway.core.run import Receipt
+    from laneway.core.records.run import Receipt
 
 MOST = 1000
 
@@ -32,7 +32,7 @@ def run(name: str, if_due: bool, owner: str | None, app: str | None, store: str 
     not due is left alone, which is fine; a fire that is refused or skipped for another reason exits with 5.
     """
     from laneway.cli.shell.output import print_json
-    from laneway.core.codec import to_dict
+    from laneway.core.records.codec import to_dict
 
     async def fired() -> tuple[Job, Receipt]:
         async with jobs_of(app_or_default(app, store), store) as scheduler:

@@ -14,7 +14,7 @@ from laneway.cli.shell.errors import FINE, Problem, say
 
 if TYPE_CHECKING:
     from laneway.core.schedules import Schedule
-    from laneway.core.schedules.previewing import Preview
+    from laneway.core.schedules.preview import Preview
 
 MOST = 1000
 
@@ -49,9 +49,9 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
     SCHEDULE is a cron rule (in quotes; five fields, or six with seconds first), a short form such as @daily, or words:
     every PERIOD, daily TIME, weekly DAYS TIME, monthly DAY TIME, at INSTANT.
     """
-    from laneway.core.schedules.plain import Every
-    from laneway.core.schedules.previewing import preview as previewed
-    from laneway.core.schedules.zones import zone
+    from laneway.core.schedules.at_every import Every
+    from laneway.core.schedules.calendar.zones import zone
+    from laneway.core.schedules.preview import preview as previewed
 
     zone(tz)
     start = (_instant(after, tz) if after else datetime.now(UTC)).replace(microsecond=0)
@@ -74,7 +74,7 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
 
 
 def _read(words: tuple[str, ...], tz: str) -> Schedule:
-    from laneway.core.schedules.words import read
+    from laneway.core.schedules.text import read
     from laneway.errors import BadSetting
 
     try:
@@ -88,7 +88,7 @@ def _read(words: tuple[str, ...], tz: str) -> Schedule:
 
 
 def _instant(text: str, tz: str) -> datetime:
-    from laneway.core.schedules.plain import At
+    from laneway.core.schedules.at_every import At
 
     try:
         return At(datetime.fromisoformat(text), tz).resolved()

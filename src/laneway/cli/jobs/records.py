@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.core.schedules.form import to_dict
 
 if TYPE_CHECKING:
     from laneway.core.jobs.fires import Fire, NextFire
     from laneway.core.jobs.job import Job
     from laneway.core.jobs.record import JobSpec
-    from laneway.core.schedules.previewing import Preview
+    from laneway.core.schedules.preview import Preview
 
 LENGTHS = ("max_staleness", "timeout", "backoff", "backoff_cap")
 APART = ("name", "task", "schedule", "args", "enabled", "declared")  # of a spec: said otherwise, or nobody's business
@@ -79,7 +79,7 @@ def next_record(fire: NextFire) -> dict[str, Any]:
 
 def plain(fire: NextFire) -> Preview:
     """Return a job's fire as that of a schedule."""
-    from laneway.core.schedules.previewing import Preview
+    from laneway.core.schedules.preview import Preview
 
     return Preview(fire.at, fire.local, fire.note)
 

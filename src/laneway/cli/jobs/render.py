@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from laneway.cli.jobs.diagnose import Surroundings
     from laneway.core.jobs.fires import Fire, NextFire
     from laneway.core.jobs.job import Job
-    from laneway.core.schedules.previewing import Preview
+    from laneway.core.schedules.preview import Preview
 
 HEADS = ("name", "state", "next", "zone", "last", "task", "schedule")
 OPTIONAL = ("owner", "source")

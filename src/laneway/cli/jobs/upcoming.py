@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from laneway.core.schedules.previewing import Preview
+    from laneway.core.schedules.preview import Preview
 
 HEADS = ("local", "zone", "utc", "clock")
 

@@ -13,7 +13,7 @@ from laneway.cli.shell.errors import CONFLICT, FINE, Problem
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.core.run import Run
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 STDIN = "-"
@@ -68,7 +68,7 @@ def _value(text: str) -> Any:
 async def _answered(scheduler: Scheduler, run_id: str, value: Any, name: str | None, *, as_json: bool) -> int:
     from laneway.cli.shell.output import print_json
     from laneway.cli.shell.wording import standing
-    from laneway.core.codec import to_dict
+    from laneway.core.records.codec import to_dict
     from laneway.errors import NotWaiting
 
     async with scheduler:

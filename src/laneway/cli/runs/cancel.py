@@ -17,12 +17,12 @@ from laneway.cli.shell.batch_results import Refused, each, told
 from laneway.cli.shell.errors import FAILED, FINE, TIMED_OUT, Problem, say
 from laneway.cli.shell.output import is_terminal, print_json
 from laneway.cli.shell.wording import spoken
-from laneway.core.codec import to_dict
-from laneway.core.run import Request
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.records.codec import to_dict
+from laneway.core.records.run import Request
+from laneway.core.records.states import TERMINAL, RunState
 
 if TYPE_CHECKING:
-    from laneway.core.run import Run
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 PAGE = 1000  # runs read at once

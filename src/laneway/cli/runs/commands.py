@@ -17,7 +17,7 @@ from laneway.cli.shell.target import read_store, store_option
 if TYPE_CHECKING:
     from laneway.cli.runs.relatives import Kin
     from laneway.cli.runs.stages import Stages
-    from laneway.core.run import Message, Run
+    from laneway.core.records.run import Message, Run
 
 
 @click.group(
@@ -61,7 +61,7 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
     """
     from laneway.cli.runs import listing
     from laneway.cli.shell.output import print_json, print_ndjson
-    from laneway.core.codec import to_dict
+    from laneway.core.records.codec import to_dict
 
     found, more = awaited(_listed(store, limit, wanted))
     if ndjson:
@@ -94,7 +94,7 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
     """
     from laneway.cli.runs import messages, relatives, showing, stages
     from laneway.cli.shell.output import print_json
-    from laneway.core.codec import to_dict
+    from laneway.core.records.codec import to_dict
 
     async def read() -> tuple[Run, Stages, list[Message], Kin]:
         async with read_store(store) as scheduler:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from laneway.core.events import Event
+    from laneway.core.records.events import Event
 
 KIND_WIDTH = 10
 STYLES = {
@@ -43,7 +43,7 @@ class Printer:
     def print(self, event: Event) -> None:
         """Print one event."""
         if self._as_json:
-            from laneway.core.codec import to_dict
+            from laneway.core.records.codec import to_dict
 
             print_ndjson([to_dict(event)])
         elif not is_terminal():

@@ -15,8 +15,8 @@ from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, TIMED_OUT, Probl
 from laneway.cli.shell.output import console, is_terminal, one_line, print_json, store_words, style, symbol
 
 if TYPE_CHECKING:
-    from laneway.core.events import Event
-    from laneway.core.run import Run
+    from laneway.core.records.events import Event
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 
@@ -85,7 +85,7 @@ async def await_end(
 def tell_end(run: Run, *, as_json: bool) -> int:
     """Print what the run ended in: its result on stdout, or why there is none on stderr."""
     if as_json:
-        from laneway.core.codec import to_dict
+        from laneway.core.records.codec import to_dict
 
         print_json(to_dict(run))
     elif run.state == "succeeded":

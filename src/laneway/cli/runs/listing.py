@@ -11,7 +11,7 @@ from laneway.cli.shell import wording
 from laneway.cli.shell.output import console, is_terminal, one_line, print_columns, style, symbol
 
 if TYPE_CHECKING:
-    from laneway.core.run import Run
+    from laneway.core.records.run import Run
 
 SHORTEST_ID = 12
 GAP = 2  # spaces between two columns

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.core.codec import from_json
+from laneway.core.records.codec import from_json
 
 if TYPE_CHECKING:
-    from laneway.core.run import Message, Run
+    from laneway.core.records.run import Message, Run
     from laneway.scheduler import Scheduler
 
 PAGE = 1000  # messages read at once

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from laneway.cli.shell.errors import say
 from laneway.cli.shell.wording import spoken
-from laneway.core.policy import MAIN, WhenFull
+from laneway.core.records.policy import MAIN, WhenFull
 from laneway.errors import LanewayError
 
 if TYPE_CHECKING:
-    from laneway.core.run import Receipt
+    from laneway.core.records.run import Receipt
     from laneway.scheduler import Scheduler
 
 SILENT = 0.5  # seconds; a submission that takes no longer needs no words

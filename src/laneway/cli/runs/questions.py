@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from laneway.cli.shell import wording
 from laneway.cli.shell.output import one_line, store_words
-from laneway.core.instants import instant
+from laneway.core.common.instants import instant
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from laneway.core.events import Event
-    from laneway.core.memos import Question
-    from laneway.core.run import Run
+    from laneway.core.records.events import Event
+    from laneway.core.records.memos import Question
+    from laneway.core.records.run import Run
 
 
 def questions(run: Run) -> tuple[Question, ...]:

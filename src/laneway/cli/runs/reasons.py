@@ -12,14 +12,14 @@ from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
 from laneway.cli.shell import wording
 from laneway.cli.shell.output import one_line, store_words
-from laneway.core.run import Gate
-from laneway.core.states import RunState
+from laneway.core.records.run import Gate
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from laneway.core.run import Reason, Run
+    from laneway.core.records.run import Reason, Run
     from laneway.scheduler import Scheduler
 
 WAITING = (RunState.PENDING, RunState.PAUSED, RunState.WAITING)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from laneway.core.run import Receipt
+    from laneway.core.records.run import Receipt
 
 
 def told(receipt: Receipt, options: Mapping[str, Any], *, named: bool) -> str:

@@ -9,12 +9,12 @@ from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
 from laneway.cli.shell import wording
 from laneway.cli.shell.output import to_json
-from laneway.core.memos import MemoKind
+from laneway.core.records.memos import MemoKind
 
 if TYPE_CHECKING:
     from laneway.cli.runs.relatives import Kin, Relative
-    from laneway.core.memos import Question
-    from laneway.core.run import Run
+    from laneway.core.records.memos import Question
+    from laneway.core.records.run import Run
 
 
 def facts_of(kin: Kin) -> list[tuple[str, str]]:

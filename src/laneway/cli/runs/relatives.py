@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from laneway.core.instants import instant
-from laneway.core.memos import MemoKind, derived_id
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.memos import MemoKind, derived_id
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from laneway.core.memos import Recall
-    from laneway.core.run import Run
+    from laneway.core.records.memos import Recall
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from laneway.cli.runs.relatives import Kin
     from laneway.cli.runs.stages import Stages
-    from laneway.core.run import Message, Run
+    from laneway.core.records.run import Message, Run
 
 
 def show(run: Run, stages: Stages, taken: Sequence[Message], kin: Kin, store: str | None) -> None:

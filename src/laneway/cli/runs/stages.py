@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.cli.shell.wording import spoken
-from laneway.core import events
+from laneway.core.records import events
 
 if TYPE_CHECKING:
-    from laneway.core.events import Event
-    from laneway.core.run import Run
+    from laneway.core.records.events import Event
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 

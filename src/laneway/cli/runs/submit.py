@@ -139,8 +139,8 @@ async def _submitted(
     from laneway.cli.runs.patience import submitted
     from laneway.cli.runs.receipts import refusal, told
     from laneway.cli.shell.output import print_json
-    from laneway.core.codec import to_dict
-    from laneway.core.run import Receipt, ReceiptOutcome, Why
+    from laneway.core.records.codec import to_dict
+    from laneway.core.records.run import Receipt, ReceiptOutcome, Why
     from laneway.errors import KeyConflict
 
     async with scheduler:
@@ -178,7 +178,7 @@ def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
         raise Problem(f"--{option} is about a session; say which: --session KEY")
     if "max_wait" in about_session and "debounce" not in about_session:
         raise Problem("--max-wait is for --debounce; a limit on waiting here is --wait --timeout")
-    from laneway.core.policy import SessionPolicy
+    from laneway.core.records.policy import SessionPolicy
 
     return {**given, "session_policy": SessionPolicy(**about_session)}
 

@@ -11,7 +11,7 @@ from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.core.run import Reason, Run
+    from laneway.core.records.run import Reason, Run
 
 
 @click.command("why", cls=Command, examples=("laneway why 0197f0c2a1b3", "laneway why 0197f0c2a1b3 --json"))

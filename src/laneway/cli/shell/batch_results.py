@@ -10,11 +10,11 @@ import click
 from laneway.cli.shell.errors import FINE, code_of, say
 from laneway.cli.shell.output import print_json
 from laneway.cli.shell.wording import standing
-from laneway.core.codec import to_dict
+from laneway.core.records.codec import to_dict
 from laneway.errors import UsageError, WrongState
 
 if TYPE_CHECKING:
-    from laneway.core.run import Receipt, Run
+    from laneway.core.records.run import Receipt, Run
     from laneway.scheduler import Scheduler
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import click
 from laneway.cli.shell.commands import Command, awaited, json_option
 
 if TYPE_CHECKING:
-    from laneway.core.run import Run
+    from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
 F = TypeVar("F", bound=Callable[..., Any])

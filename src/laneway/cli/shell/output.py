@@ -104,6 +104,6 @@ def store_words(store: str | None) -> str:
         return ""
     import shlex
 
-    from laneway.core.addresses import to_paste
+    from laneway.core.common.addresses import to_paste
 
     return f" --store {shlex.quote(to_paste(store))}"

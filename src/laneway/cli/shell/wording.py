@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from laneway.cli.shell.output import printable, speaks_unicode
 
 if TYPE_CHECKING:
-    from laneway.core.events import Event
-    from laneway.core.memos import Question
-    from laneway.core.run import Run
+    from laneway.core.records.events import Event
+    from laneway.core.records.memos import Question
+    from laneway.core.records.run import Run
 
 BAR = 20  # characters
 SHORT = 100  # characters of a question, where there is room for a line

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laneway.cli.shell.output import console, is_terminal, one_line, speaks_unicode
 from laneway.cli.shell.wording import size, span
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 
 if TYPE_CHECKING:
-    from laneway.core.audit import Finding
-    from laneway.core.liveness import WorkerInfo
+    from laneway.core.queue.audit import Finding
+    from laneway.core.records.liveness import WorkerInfo
     from laneway.ports.upkeep import Examination
 
 FINE, WARNING, WRONG = "fine", "warning", "wrong"

@@ -13,7 +13,7 @@ from laneway.cli.shell.target import file_of, store_option, url_of
 
 if TYPE_CHECKING:
     from laneway.cli.stores.diagnosis import Diagnosis
-    from laneway.core.audit import Finding
+    from laneway.core.queue.audit import Finding
 
 
 @click.command(
@@ -62,7 +62,7 @@ def _examine(url: str, *, repair: bool, as_json: bool) -> int:
 
 async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
     from laneway.cli.stores.diagnosis import Diagnosis
-    from laneway.core.addresses import without_password
+    from laneway.core.common.addresses import without_password
     from laneway.engine.common.clock import SystemClock
     from laneway.scheduler import store_at
     from laneway.settings import Settings

@@ -28,7 +28,7 @@ from laneway.cli.workers.lifeline import NOW, SOON
 from laneway.cli.workers.process import STOP_NOW_WITHIN, STOP_WITHIN
 from laneway.cli.workers.signals import SIGNALS, receiving
 from laneway.cli.workers.systemd import SOCKET, notify
-from laneway.core.backoff import Backoff
+from laneway.core.common.backoff import Backoff
 
 SLACK = 5.0  # seconds that workers get beyond what they allow themselves
 

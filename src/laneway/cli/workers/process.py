@@ -27,12 +27,12 @@ from laneway.cli.shell.wording import spoken
 from laneway.cli.workers.lifeline import Lifeline
 from laneway.cli.workers.signals import Inbox, heeding
 from laneway.cli.workers.systemd import notify
-from laneway.core.addresses import without_password
+from laneway.core.common.addresses import without_password
 from laneway.engine.attempts.executor import THREADS
 from laneway.errors import StoreMoved
 
 if TYPE_CHECKING:
-    from laneway.core.status import StuckRun
+    from laneway.core.records.status import StuckRun
     from laneway.scheduler import Scheduler
 
 STOP_WITHIN = 30.0  # seconds from the first signal to the end of the process

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from laneway.core.jobs.firing import Firing
-from laneway.core.jobs.holding import charged, untried
-from laneway.core.jobs.planning import awaits_end, changed, next_of, planned, with_next
+from laneway.core.jobs.failure_hold import charged, untried
+from laneway.core.jobs.fire_decision import Firing
+from laneway.core.jobs.plan import awaits_end, changed, next_of, planned, with_next
 from laneway.core.jobs.record import FireKind, FireRecord, Halt, JobRecord, JobState
-from laneway.core.jobs.tie import JobTie
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
-from laneway.core.states import RunState
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _FIRED, _SKIPPED, _MISSED, _ACCEPTED = FireKind.FIRED, FireKind.SKIPPED, FireKind.MISSED, ReceiptOutcome.ACCEPTED

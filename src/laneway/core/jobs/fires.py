@@ -6,12 +6,12 @@ from datetime import datetime
 
 import msgspec
 
-from laneway.core.instants import instant
+from laneway.core.common.instants import instant
 from laneway.core.jobs.job import Job
 from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind, FireRecord
-from laneway.core.run import Run
+from laneway.core.records.run import Run
+from laneway.core.records.states import RunState
 from laneway.core.schedules.notes import Note
-from laneway.core.states import RunState
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True):

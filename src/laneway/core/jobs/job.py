@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.instants import instant
+from laneway.core.common.instants import instant
 from laneway.core.jobs.record import JobRecord, JobSpec, Source
+from laneway.core.records import codec
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Schedule
-from laneway.core.states import RunState
 from laneway.errors import LanewayError
 
 UNREADABLE = "unreadable"  # the reason of a job whose schedule this process cannot read

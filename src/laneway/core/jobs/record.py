@@ -15,16 +15,16 @@ from functools import lru_cache
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.breakers import Breaker
-from laneway.core.instants import SECOND
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Ties
+from laneway.core.common.instants import SECOND
+from laneway.core.records import codec
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Ties
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.form import from_dict
-from laneway.core.states import RunState
 
 STALE_AFTER = 3600 * SECOND
 FIRES_KEPT = 1000  # records of fires, per job

@@ -8,8 +8,8 @@ from itertools import islice
 
 import msgspec
 
-from laneway.core.instants import MICRO, SECOND, instant, micros
-from laneway.core.jobs.planning import next_of, spread
+from laneway.core.common.instants import MICRO, SECOND, instant, micros
+from laneway.core.jobs.plan import next_of, spread
 from laneway.core.jobs.record import JobRecord
 from laneway.core.schedules import Every, Schedule
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from laneway.core.events import TRIMMED, Stamped, chunk, counted
+from laneway.core.records.events import TRIMMED, Stamped, chunk, counted
 
 SIZE = 64  # events of a chunk
 

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.events import Stamped
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.core.memos import Memo, Wait
-from laneway.core.policy import Arrival, Lane, Rule
-from laneway.core.run import Failure, Message, Ties
-from laneway.core.sessions import SessionBook, Window
-from laneway.core.states import RunState
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.records.events import Stamped
+from laneway.core.records.memos import Memo, Wait
+from laneway.core.records.policy import Arrival, Lane, Rule
+from laneway.core.records.run import Failure, Message, Ties
+from laneway.core.records.states import RunState
 
 
 class _Piece(msgspec.Struct, frozen=True, omit_defaults=True, tag=lambda name: name.removesuffix("In").lower()):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from laneway.core.schedules.base import MICRO, Schedule, checked_schedule, in_zone
-from laneway.core.schedules.zones import checked_zone
+from laneway.core.schedules.calendar.zones import checked_zone
 from laneway.errors import BadSetting
 
 

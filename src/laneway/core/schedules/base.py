@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from laneway.core.instants import EPOCH
-from laneway.core.schedules.zones import EARLIEST, LATEST, Zone, zone
+from laneway.core.common.instants import EPOCH
+from laneway.core.schedules.calendar.zones import EARLIEST, LATEST, Zone, zone
 from laneway.errors import BadSetting
 
 SECOND = timedelta(seconds=1)

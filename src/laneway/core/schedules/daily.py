@@ -10,16 +10,16 @@ from functools import lru_cache
 from typing import Any
 
 from laneway.core.schedules.base import Schedule, at_second, checked_number, in_zone, whole_seconds
-from laneway.core.schedules.days import (
+from laneway.core.schedules.calendar.days import (
     WEEKDAYS,
     AllDays,
     Days,
     Weekdays,
     weekday_of,
 )
+from laneway.core.schedules.calendar.walls import Walls
+from laneway.core.schedules.calendar.zones import checked_zone
 from laneway.core.schedules.phrases import clock, listed, weekday_name
-from laneway.core.schedules.walls import Walls
-from laneway.core.schedules.zones import checked_zone
 from laneway.errors import BadSetting
 
 

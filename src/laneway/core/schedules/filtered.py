@@ -10,11 +10,11 @@ from datetime import date, datetime, timedelta
 from datetime import time as day_time
 from typing import Any
 
-from laneway.core.instants import EPOCH
+from laneway.core.common.instants import EPOCH
 from laneway.core.schedules.base import MICRO, Schedule, checked_schedule, in_zone, whole_seconds
+from laneway.core.schedules.calendar.walls import Walls
+from laneway.core.schedules.calendar.zones import DAY, Zone, checked_zone
 from laneway.core.schedules.phrases import clock, listed
-from laneway.core.schedules.walls import Walls
-from laneway.core.schedules.zones import DAY, Zone, checked_zone
 from laneway.errors import BadSetting
 
 # A window that no fire falls into would be searched for ever; after so many outside of it the rule counts as ended.
@@ -128,7 +128,7 @@ class Except(Filtered):
 class Between(Filtered):
     """Another schedule, only from `start` until before `end` on the wall; across midnight if `end` is the earlier.
 
-    >>> from laneway.core.schedules.plain import Every
+    >>> from laneway.core.schedules.at_every import Every
     >>> Between(Every(1800), "22:00", "06:00", tz="Asia/Tokyo").describe()
     'every 30 minutes, only from 22:00 until 06:00 of the next day (Asia/Tokyo)'
     """

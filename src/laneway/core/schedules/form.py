@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from laneway.core.schedules.anyof import AnyOf
+from laneway.core.schedules.at_every import At, Every
 from laneway.core.schedules.base import Schedule
-from laneway.core.schedules.cron import Cron
+from laneway.core.schedules.cron.cron import Cron
 from laneway.core.schedules.daily import DailyAt, Weekly
 from laneway.core.schedules.filtered import Between, Except
 from laneway.core.schedules.monthly import Monthly
-from laneway.core.schedules.plain import At, Every
 from laneway.errors import BadSetting, StoreTooNew
 
 VERSION = 1

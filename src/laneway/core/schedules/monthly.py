@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from laneway.core.schedules.calendar.days import LAST, WEEKDAYS, Days, MonthDay, NthWeekday, weekday_of
 from laneway.core.schedules.daily import TimeOfDay
-from laneway.core.schedules.days import LAST, WEEKDAYS, Days, MonthDay, NthWeekday, weekday_of
 from laneway.core.schedules.phrases import ordinal, weekday_name
 from laneway.errors import BadSetting
 

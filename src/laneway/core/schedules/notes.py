@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from laneway.core.instants import EPOCH
+from laneway.core.common.instants import EPOCH
 from laneway.core.schedules.anyof import AnyOf
+from laneway.core.schedules.at_every import At
 from laneway.core.schedules.base import Schedule, whole_seconds
+from laneway.core.schedules.calendar.walls import Walls
+from laneway.core.schedules.calendar.zones import DAY, REACH, Change, Zone
 from laneway.core.schedules.daily import WallSchedule
 from laneway.core.schedules.filtered import Filtered
 from laneway.core.schedules.phrases import clock
-from laneway.core.schedules.plain import At
-from laneway.core.schedules.walls import Walls
-from laneway.core.schedules.zones import DAY, REACH, Change, Zone
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from laneway.core.schedules.days import LAST, WEEKDAYS
+from laneway.core.schedules.calendar.days import LAST, WEEKDAYS
 
 _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 

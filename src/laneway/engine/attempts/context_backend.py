@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple
 
-from laneway.core.memos import Memo
-from laneway.core.run import NewRun
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import NewRun
 from laneway.engine.attempts.event_buffer import Talking
 from laneway.engine.attempts.running import Execution
 from laneway.engine.attempts.save_queue import Saves

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 
-from laneway.core.events import Draft
-from laneway.core.instants import instant
-from laneway.core.step import Emitted
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.step import Emitted
+from laneway.core.records.events import Draft
 from laneway.engine.attempts.running import ENOUGH, Execution
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.threads import from_thread

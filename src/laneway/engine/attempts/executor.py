@@ -17,10 +17,10 @@ from inspect import isawaitable
 from types import MappingProxyType
 from typing import Any
 
-from laneway.core import codec, events
-from laneway.core.events import Draft, draft
-from laneway.core.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
-from laneway.core.run import Failure, Ties
+from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
+from laneway.core.records import codec, events
+from laneway.core.records.events import Draft, draft
+from laneway.core.records.run import Failure, Ties
 from laneway.engine.attempts.context_backend import Link, Reach
 from laneway.engine.attempts.event_buffer import Outlet, Talking
 from laneway.engine.attempts.prepare import Fetch, Preparing, Remember

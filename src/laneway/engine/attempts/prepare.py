@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from inspect import iscoroutinefunction
 from typing import Any
 
-from laneway.core.memos import Recall
-from laneway.core.outcome import REFUSED, Failed, Outcome, outlasted
-from laneway.core.run import Failure, Message, MessageKind
+from laneway.core.lifecycle.outcome import REFUSED, Failed, Outcome, outlasted
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Failure, Message, MessageKind
 from laneway.engine.attempts.running import Execution, Stop
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.inbox import Inbox

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.events import Draft, condensed
+from laneway.core.common.structs import written_often
 from laneway.core.jobs.record import terms
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Request
-from laneway.core.structs import written_often
+from laneway.core.records.events import Draft, condensed
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed, Request
 from laneway.engine.children.pool import ChildExecution
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.replay import Trail

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from laneway.core.memos import Memo
-from laneway.core.run import Request
-from laneway.core.step import Saved
+from laneway.core.lifecycle.step import Saved
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import Request
 from laneway.engine.attempts.running import Execution, Stop
 from laneway.engine.common.threads import from_thread
 from laneway.engine.common.wakeup import Bell

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from contextvars import copy_context
 
-from laneway.core.status import StuckRun
+from laneway.core.records.status import StuckRun
 from laneway.engine.attempts.running import Execution
 from laneway.engine.common import stacks
 from laneway.ports.clock import Clock

@@ -23,8 +23,8 @@ from datetime import datetime
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-from laneway.core import codec
-from laneway.core.events import Event
+from laneway.core.records import codec
+from laneway.core.records.events import Event
 from laneway.engine.common.threads import from_thread, on_thread
 from laneway.engine.common.wakeup import Bell
 from laneway.errors import BadSetting

@@ -20,9 +20,9 @@ from signal import SIG_BLOCK, SIG_UNBLOCK
 from types import FrameType
 from typing import Any
 
-from laneway.core.events import Draft
-from laneway.core.memos import Memo
-from laneway.core.run import NewRun
+from laneway.core.records.events import Draft
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import NewRun
 from laneway.engine.children.protocol import (
     Answer,
     Cancel,

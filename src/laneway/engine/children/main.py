@@ -26,8 +26,8 @@ from inspect import isawaitable
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from laneway.core.outcome import Outcome
-from laneway.core.policy import TaskPolicy
+from laneway.core.lifecycle.outcome import Outcome
+from laneway.core.records.policy import TaskPolicy
 from laneway.engine.children.attempt import Attempt, Line, Terminated
 from laneway.engine.children.protocol import Begun, Passing, ended, names_of
 from laneway.engine.handlers import importing

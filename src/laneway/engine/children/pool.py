@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.events import Draft
-from laneway.core.memos import Recall
-from laneway.core.outcome import Failed, Outcome
-from laneway.core.run import Claimed, Failure
+from laneway.core.lifecycle.outcome import Failed, Outcome
+from laneway.core.records.events import Draft
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Claimed, Failure
 from laneway.engine.children.process import LAST_WORDS, ChildProcess
 from laneway.engine.children.protocol import (
     Answer,

@@ -26,9 +26,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from laneway.core.memos import Memo, Recall
-from laneway.core.outcome import Outcome
-from laneway.core.run import Claimed
+from laneway.core.lifecycle.outcome import Outcome
+from laneway.core.records.memos import Memo, Recall
+from laneway.core.records.run import Claimed
 from laneway.engine.handlers.importing import Place
 from laneway.engine.handlers.replay import Bounds
 

@@ -6,10 +6,10 @@ import builtins
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from laneway.core.arrivals import Stopped
-from laneway.core.checks import checked_count, checked_name
-from laneway.core.load import throttled
-from laneway.core.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy
+from laneway.core.common.checks import checked_count, checked_name
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.records.load import throttled
+from laneway.core.records.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy
 from laneway.engine.client.client import Client
 from laneway.engine.client.run_control import Control
 from laneway.engine.common.ids import new_run_id

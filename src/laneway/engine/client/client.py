@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laneway.core.events import Event
-from laneway.core.run import NewRun, Receipt, Run, Why
-from laneway.core.states import RunState
+from laneway.core.records.events import Event
+from laneway.core.records.run import NewRun, Receipt, Run, Why
+from laneway.core.records.states import RunState
 from laneway.engine.client.event_feed import Following
 from laneway.engine.client.store_changes import Changes
 from laneway.engine.client.submit_batcher import BATCH, Gathering, Make

@@ -27,8 +27,8 @@ from contextlib import aclosing, contextmanager
 from contextvars import Context
 from operator import attrgetter
 
-from laneway.core.events import DONE, Event
-from laneway.core.run import Run
+from laneway.core.records.events import DONE, Event
+from laneway.core.records.run import Run
 from laneway.engine.client.store_changes import Changes
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store

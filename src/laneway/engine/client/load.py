@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from inspect import iscoroutine
 
-from laneway.core.load import throttled
+from laneway.core.records.load import throttled
 
 log = logging.getLogger("laneway")
 

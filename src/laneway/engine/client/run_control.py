@@ -7,10 +7,10 @@ from functools import partial
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.liveness import WorkerInfo
-from laneway.core.run import NewRun, Receipt, Run, RunFilter, Ties
-from laneway.core.states import RunState
+from laneway.core.records import codec
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.run import NewRun, Receipt, Run, RunFilter, Ties
+from laneway.core.records.states import RunState
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import is_gone

@@ -9,10 +9,10 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from laneway.core.checks import checked_name
-from laneway.core.instants import duration, micros
-from laneway.core.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
-from laneway.core.run import Alike, NewRun, Ties
+from laneway.core.common.checks import checked_name
+from laneway.core.common.instants import duration, micros
+from laneway.core.records.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
+from laneway.core.records.run import Alike, NewRun, Ties
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import Bounds, height

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import compress, starmap
 from typing import Any
 
-from laneway.core.run import NewRun, Receipt
+from laneway.core.records.run import NewRun, Receipt
 from laneway.engine.client.submissions import Asked
 from laneway.engine.handlers.task import Task
 from laneway.errors import BadArguments

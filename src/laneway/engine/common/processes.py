@@ -11,7 +11,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from laneway.core.liveness import ProcessMark
+from laneway.core.records.liveness import ProcessMark
 
 _PROC = Path("/proc")
 

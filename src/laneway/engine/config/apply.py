@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.checks import checked_name
-from laneway.core.jobs.planning import next_of
+from laneway.core.common.checks import checked_name
+from laneway.core.jobs.plan import next_of
 from laneway.core.jobs.record import JobRecord, JobSpec, Source
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.config import job_tables

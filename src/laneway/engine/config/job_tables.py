@@ -25,7 +25,7 @@ import msgspec
 
 from laneway.core.jobs.record import JobSpec
 from laneway.core.schedules import At
-from laneway.core.schedules.words import period
+from laneway.core.schedules.text import period
 from laneway.engine.config.tomlfile import tables
 from laneway.errors import BadSetting, StoreTooNew, UsageError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.policy import DEFAULT_LANES, Lane
+from laneway.core.records.policy import DEFAULT_LANES, Lane
 from laneway.engine.config.tomlfile import contents, tables
 from laneway.errors import BadSetting
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.engine.config.tomlfile import Stamp, contents, stamp
 from laneway.errors import StoreError, UsageError
 from laneway.ports.clock import Clock

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
-from laneway.core.breakers import Breaker
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Receipt
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Receipt
 from laneway.core.schedules import Schedule
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.resources import Resources

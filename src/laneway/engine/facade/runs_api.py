@@ -8,12 +8,12 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
-from laneway.core import codec
-from laneway.core.checks import checked_count
-from laneway.core.events import Event
-from laneway.core.instants import SECOND, duration
-from laneway.core.run import Reason, Receipt, Run, RunFilter
-from laneway.core.states import RunState
+from laneway.core.common.checks import checked_count
+from laneway.core.common.instants import SECOND, duration
+from laneway.core.records import codec
+from laneway.core.records.events import Event
+from laneway.core.records.run import Reason, Receipt, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.client import Client
 from laneway.engine.client.run_control import Control

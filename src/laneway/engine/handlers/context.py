@@ -9,10 +9,10 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from laneway.core import codec, events
-from laneway.core.events import Draft, drafted
-from laneway.core.jobs.tie import JobTie
-from laneway.core.run import Claimed
+from laneway.core.records import codec, events
+from laneway.core.records.events import Draft, drafted
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.run import Claimed
 from laneway.engine.handlers.durable import Keeper, Keeping
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.tool_events import Tool

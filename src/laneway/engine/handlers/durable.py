@@ -14,10 +14,10 @@ from functools import partial
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from laneway.core import codec
-from laneway.core.instants import duration
-from laneway.core.memos import Memo
-from laneway.core.run import Claimed, NewRun
+from laneway.core.common.instants import duration
+from laneway.core.records import codec
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import Claimed, NewRun
 from laneway.engine.handlers.replay import Trail
 from laneway.errors import BadSetting
 

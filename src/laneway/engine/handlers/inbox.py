@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from laneway.core import codec
+from laneway.core.records import codec
 
 
 class Inbox:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
+from laneway.core.records import codec
 from laneway.engine.handlers.annotations import checkable, hints_of, is_native, mentions, signature_of
 from laneway.errors import BadArguments, did_you_mean
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from laneway.core import codec, endings, keys, memos
-from laneway.core.events import STEPS_CHANGED, Draft, draft
-from laneway.core.memos import Called, Memo, MemoKind, Question, Recall, Wait, derived_id
-from laneway.core.outcome import Outcome, Succeeded, Waits
-from laneway.core.run import Claimed, NewRun
-from laneway.core.states import RunState
+from laneway.core.common import keys
+from laneway.core.lifecycle import endings
+from laneway.core.lifecycle.outcome import Outcome, Succeeded, Waits
+from laneway.core.records import codec, memos
+from laneway.core.records.events import STEPS_CHANGED, Draft, draft
+from laneway.core.records.memos import Called, Memo, MemoKind, Question, Recall, Wait, derived_id
+from laneway.core.records.run import Claimed, NewRun
+from laneway.core.records.states import RunState
 from laneway.engine.handlers.concurrent_steps import UnderWay
 from laneway.errors import BadSetting, RunCancelled, RunDropped, RunEnded, RunFailed, StepsChanged
 from laneway.settings import Settings

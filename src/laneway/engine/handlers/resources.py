@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from laneway.core.checks import checked_name
+from laneway.core.common.checks import checked_name
 from laneway.errors import BadSetting, LanewayError
 
 log = logging.getLogger("laneway.worker")

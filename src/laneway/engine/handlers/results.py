@@ -6,10 +6,10 @@ import math
 import traceback
 from typing import Any
 
-from laneway.core import codec
-from laneway.core.instants import duration
-from laneway.core.outcome import Failed, Outcome, Snoozed, Succeeded
-from laneway.core.run import Failure
+from laneway.core.common.instants import duration
+from laneway.core.lifecycle.outcome import Failed, Outcome, Snoozed, Succeeded
+from laneway.core.records import codec
+from laneway.core.records.run import Failure
 from laneway.engine.handlers.task import Task
 from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze, StepsChanged
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from laneway.core import codec
-from laneway.core.run import Message, MessageKind
+from laneway.core.records import codec
+from laneway.core.records.run import Message, MessageKind
 from laneway.errors import BadSetting
 
 Args = dict[str, Any]

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from laneway.core.checks import checked_count, checked_name
-from laneway.core.instants import SECOND, duration
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Receipt
+from laneway.core.common.checks import checked_count, checked_name
+from laneway.core.common.instants import SECOND, duration
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Receipt
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.importing import check_importable
 from laneway.engine.handlers.parameters import Parameters

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from laneway.core import events
+from laneway.core.records import events
 from laneway.errors import BadSetting
 
 LONGEST_NAME = 200

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from laneway.core.jobs.record import JobRecord, JobSpec, Source, Verdict
-from laneway.core.schedules.zones import checked_zone
+from laneway.core.schedules.calendar.zones import checked_zone
 from laneway.engine.common.threads import answered_on_thread
 from laneway.errors import BadSetting
 

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.firing import Firing, decide, set_back
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.fire_decision import Firing, decide, set_back
 from laneway.core.jobs.record import JobRecord
 from laneway.engine.common.threads import answered_on_thread
 from laneway.engine.jobs.environment import Knowing

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.checks import checked_name
-from laneway.core.jobs.anchoring import anchored
-from laneway.core.jobs.firing import Fired, Firing, by_hand, decide
+from laneway.core.common.checks import checked_name
+from laneway.core.jobs.anchor import anchored
+from laneway.core.jobs.fire_decision import Fired, Firing, by_hand, decide
 from laneway.core.jobs.job import Job
-from laneway.core.jobs.planning import awaits_end, created, next_of, patched, planned, switched
+from laneway.core.jobs.plan import awaits_end, created, next_of, patched, planned, switched
 from laneway.core.jobs.record import JobRecord, Source
-from laneway.core.run import Receipt, ReceiptOutcome, Why
+from laneway.core.records.run import Receipt, ReceiptOutcome, Why
 from laneway.engine.client.admin import Opened
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id

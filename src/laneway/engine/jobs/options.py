@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laneway.core.breakers import Breaker, Per
-from laneway.core.checks import checked_choice, checked_count, checked_name
-from laneway.core.instants import duration
+from laneway.core.common.checks import checked_choice, checked_count, checked_name
+from laneway.core.common.instants import duration
 from laneway.core.jobs.record import CRON, JobSpec, Misfire
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import MAIN, PRIORITIES, TaskPolicy
-from laneway.core.retry import Retry
+from laneway.core.records.breakers import Breaker, Per
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import MAIN, PRIORITIES, TaskPolicy
+from laneway.core.records.retry import Retry
 from laneway.engine.handlers.task import Task
 from laneway.engine.jobs.environment import condition_name
 from laneway.errors import BadSetting, did_you_mean

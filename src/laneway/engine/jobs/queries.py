@@ -7,17 +7,17 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import Any
 
-from laneway.core.checks import checked_choice, checked_count, checked_name
-from laneway.core.instants import instant
-from laneway.core.jobs.anchoring import anchored_rule
+from laneway.core.common.checks import checked_choice, checked_count, checked_name
+from laneway.core.common.instants import instant
+from laneway.core.jobs.anchor import anchored_rule
 from laneway.core.jobs.fires import Fire, NextFire
 from laneway.core.jobs.job import Job
-from laneway.core.jobs.planning import awaits_end, next_of, spread
+from laneway.core.jobs.plan import awaits_end, next_of, spread
 from laneway.core.jobs.record import FireRecord, JobRecord, Source
-from laneway.core.run import Run
+from laneway.core.records.run import Run
 from laneway.core.schedules import Schedule
-from laneway.core.schedules.previewing import Preview, preview, shown
-from laneway.core.schedules.words import read
+from laneway.core.schedules.preview import Preview, preview, shown
+from laneway.core.schedules.text import read
 from laneway.engine.client.admin import Desk, Opened
 from laneway.engine.client.client import Client
 from laneway.engine.handlers.task import Task

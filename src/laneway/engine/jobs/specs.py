@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.checks import checked_name
-from laneway.core.codec import ARGS_LIMIT
-from laneway.core.jobs.anchoring import schedule_text
+from laneway.core.common.checks import checked_name
+from laneway.core.jobs.anchor import schedule_text
 from laneway.core.jobs.record import JobSpec, Source
+from laneway.core.records import codec
+from laneway.core.records.codec import ARGS_LIMIT
 from laneway.core.schedules import At, Schedule
+from laneway.core.schedules.calendar.zones import checked_zone
 from laneway.core.schedules.form import from_dict, to_dict
-from laneway.core.schedules.words import FORMS, read
-from laneway.core.schedules.zones import checked_zone
+from laneway.core.schedules.text import FORMS, read
 from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.jobs.options import OPTIONS, Conditions, checked_options, default_fields
 from laneway.errors import BadArguments, BadSetting, UnknownTask

@@ -14,8 +14,8 @@ from functools import partial
 
 import msgspec
 
-from laneway.core.jobs.anchoring import anchored
-from laneway.core.jobs.planning import created, next_of, patched
+from laneway.core.jobs.anchor import anchored
+from laneway.core.jobs.plan import created, next_of, patched
 from laneway.core.jobs.record import JobRecord, JobSpec, Source
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id

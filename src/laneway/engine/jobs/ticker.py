@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.engine.jobs.environment import Knowing
 from laneway.engine.jobs.firer import Firer
 from laneway.errors import StoreMoved, StoreUnavailable

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Mapping
 from zlib import crc32
 
-from laneway.core.instants import SECOND
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.records.states import RunState
 from laneway.errors import StoreError
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import UpkeepStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from laneway.core.liveness import WorkerInfo
-from laneway.core.run import Claimed
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.run import Claimed
 from laneway.engine.common.processes import is_gone
 from laneway.engine.services.lease_clock import Renewals
 from laneway.errors import LeaseLost, StoreError

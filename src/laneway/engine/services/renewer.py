@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Set
 
-from laneway.core.step import RenewReply
+from laneway.core.lifecycle.step import RenewReply
 from laneway.engine.common.threads import on_thread
 from laneway.engine.services.lease_clock import Renewals
 from laneway.errors import LeaseLost, StoreError, StoreTooNew

@@ -3,7 +3,7 @@
 A service is a coroutine that is meant never to end. It ends all the same, in one of three ways. It is *stopped*:
 somebody asked for it. The *lease is lost*: its incarnation is over and nothing is left to serve, so it is not started
 again. Everything else is a *crash*, a plain return and a stray cancellation included: it is logged, told to whoever
-wants to know, and started again after a wait that grows with every crash in a row (`core.backoff`).
+wants to know, and started again after a wait that grows with every crash in a row (`core.common.backoff`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from laneway.core.backoff import Backoff
-from laneway.core.instants import instant
-from laneway.core.status import ServiceHealth
+from laneway.core.common.backoff import Backoff
+from laneway.core.common.instants import instant
+from laneway.core.records.status import ServiceHealth
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 

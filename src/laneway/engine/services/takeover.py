@@ -7,9 +7,9 @@ import logging
 import socket
 from types import TracebackType
 
-from laneway.core.liveness import Incarnation
-from laneway.core.policy import TaskPolicy
-from laneway.core.step import Result, Step
+from laneway.core.lifecycle.step import Result, Step
+from laneway.core.records.liveness import Incarnation
+from laneway.core.records.policy import TaskPolicy
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import is_gone, mark
 from laneway.engine.services.takeover_policy import judged

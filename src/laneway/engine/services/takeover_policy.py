@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from laneway.core.jobs.record import terms
-from laneway.core.outcome import Lapsed, Settlement, on_last_chance, settle
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed
+from laneway.core.lifecycle.outcome import Lapsed, Settlement, on_last_chance, settle
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed
 
 
 def judged(lapsed: Iterable[Claimed], policy: Callable[[str], TaskPolicy]) -> Iterator[tuple[Claimed, Settlement]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.status import LoopLag
+from laneway.core.records.status import LoopLag
 from laneway.engine.common import stacks
 from laneway.engine.common.threads import on_thread
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.step import Step, StepReply
+from laneway.core.lifecycle.step import Step, StepReply
 from laneway.ports.store import Store
 
 

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Set
 from typing import Any
 
-from laneway.core import events
-from laneway.core.events import draft
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.core.jobs.record import terms
-from laneway.core.outcome import Outcome, Released, Settlement, Snoozed, on_last_chance, settle
-from laneway.core.policy import TaskPolicy
-from laneway.core.run import Claimed, Request
-from laneway.core.states import Move
-from laneway.core.step import Requested, Result
+from laneway.core.lifecycle.outcome import Outcome, Released, Settlement, Snoozed, on_last_chance, settle
+from laneway.core.lifecycle.step import Requested, Result
+from laneway.core.records import events
+from laneway.core.records.events import draft
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.run import Claimed, Request
+from laneway.core.records.states import Move
 from laneway.engine.attempts.deadlines import Deadlines
 from laneway.engine.attempts.event_buffer import Talking
 from laneway.engine.attempts.executor import Executor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
-from laneway.core.step import LentReply, StepReply
+from laneway.core.lifecycle.step import LentReply, StepReply
 from laneway.engine.common.threads import from_thread, is_on
 from laneway.engine.common.wakeup import Bell
 from laneway.ports.workers import Standby

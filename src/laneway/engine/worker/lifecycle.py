@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from laneway.core.checks import checked_count
-from laneway.core.instants import LONGEST, SECOND, duration
-from laneway.core.status import Status, StuckRun
+from laneway.core.common.checks import checked_count
+from laneway.core.common.instants import LONGEST, SECOND, duration
+from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.config.watcher import FileWatch
 from laneway.engine.handlers.importing import refuse_inside_child

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.events import LAPSED, RESULT, STARTED, Event
-from laneway.core.instants import instant
-from laneway.core.outcome import Settlement, overruled
-from laneway.core.run import Claimed, Request, Run
-from laneway.core.states import RunState
-from laneway.core.step import Result, StepReply
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.outcome import Settlement, overruled
+from laneway.core.lifecycle.step import Result, StepReply
+from laneway.core.records import codec
+from laneway.core.records.events import LAPSED, RESULT, STARTED, Event
+from laneway.core.records.run import Claimed, Request, Run
+from laneway.core.records.states import RunState
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.errors import LanewayError
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from laneway.core.instants import SECOND
-from laneway.core.run import Claimed
-from laneway.core.step import Result, Step, StepReply, has_lent
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.step import Result, Step, StepReply, has_lent
+from laneway.core.records.run import Claimed
 from laneway.engine.common.wakeup import Bell
 from laneway.engine.worker.attempt_table import Executions
 from laneway.engine.worker.idle_handle import Rest

@@ -37,12 +37,12 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TypeVar
 
-from laneway.core.instants import SECOND
-from laneway.core.liveness import Incarnation
-from laneway.core.memos import Recall
-from laneway.core.run import Claimed, Message
-from laneway.core.status import Status, StuckRun
-from laneway.core.step import Result, Step, StepReply
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.step import Result, Step, StepReply
+from laneway.core.records.liveness import Incarnation
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Claimed, Message
+from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import mark

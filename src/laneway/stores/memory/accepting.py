@@ -1,15 +1,15 @@
-"""The memory store's part in accepting: what `core.acceptance` asks of a store, over records."""
+"""The memory store's part in accepting: what `core.lifecycle.acceptance` asks of a store, over records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core import keys
-from laneway.core.acceptance import Acceptance, note
-from laneway.core.keys import KeyEntry
-from laneway.core.policy import MAIN, Arrival
-from laneway.core.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
-from laneway.core.states import RunState
+from laneway.core.common import keys
+from laneway.core.common.keys import KeyEntry
+from laneway.core.lifecycle.acceptance import Acceptance, note
+from laneway.core.records.policy import MAIN, Arrival
+from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.inboxes import Inboxes
 from laneway.stores.memory.kept import Kept

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core import control, endings
-from laneway.core.run import NewRun
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.lifecycle import control, endings
+from laneway.core.records.run import NewRun
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.memory.inboxes import Inboxes
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Record

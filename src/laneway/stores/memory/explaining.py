@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from laneway.core.circuits import key_of, named
-from laneway.core.outcome import LAST_CHANCE
-from laneway.core.run import Reason
-from laneway.core.sessions import SessionBook
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.turns import AGAIN, LaneBook
-from laneway.core.why import Holding, Waiting, reasons
+from laneway.core.lifecycle.outcome import LAST_CHANCE
+from laneway.core.lifecycle.why import Holding, Waiting, reasons
+from laneway.core.queue.circuits import key_of, named
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import AGAIN, LaneBook
+from laneway.core.records.run import Reason
+from laneway.core.records.states import RunState
 from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState

@@ -8,10 +8,10 @@ from functools import partial
 from heapq import heappop, heappush, nsmallest
 from itertools import chain, count
 
-from laneway.core.audit import DUE, HELD, PARKED, READY
-from laneway.core.shelves import BREAKER, NO_GATES, TASK, Shelf, gate_of
-from laneway.core.states import RunState
-from laneway.core.turns import ASIDE
+from laneway.core.queue.audit import DUE, HELD, PARKED, READY
+from laneway.core.queue.shelves import BREAKER, NO_GATES, TASK, Shelf, gate_of
+from laneway.core.queue.turns import ASIDE
+from laneway.core.records.states import RunState
 from laneway.stores.memory.records import Record
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED

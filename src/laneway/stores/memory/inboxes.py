@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from laneway.core import events
-from laneway.core.arrivals import left_over
-from laneway.core.events import draft
-from laneway.core.run import Message, MessageKind, NewRun
+from laneway.core.lifecycle.arrivals import left_over
+from laneway.core.records import events
+from laneway.core.records.events import draft
+from laneway.core.records.run import Message, MessageKind, NewRun
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.ports.jobs import DueJobs, JobFilter

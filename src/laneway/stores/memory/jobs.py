@@ -12,9 +12,9 @@ from operator import attrgetter
 import msgspec
 
 from laneway.core.jobs.after import alarm, applied, ended
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FIRES_KEPT, FireRecord, JobRecord
-from laneway.core.run import NewRun, Receipt
+from laneway.core.records.run import NewRun, Receipt
 from laneway.errors import JobExists
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.memory.records import Record

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from laneway.core.breakers import CLOSED
-from laneway.core.circuits import FOREVER, Circuits
-from laneway.core.events import Draft
-from laneway.core.flow import Flow
-from laneway.core.keys import KeyEntry
+from laneway.core.common.keys import KeyEntry
 from laneway.core.moving.standing import Moving
-from laneway.core.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
-from laneway.core.sessions import SessionBook
-from laneway.core.turns import LaneBook, Ledger, Seat, Turns
+from laneway.core.queue.circuits import FOREVER, Circuits
+from laneway.core.queue.claim import Flow
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turns
+from laneway.core.records.breakers import CLOSED
+from laneway.core.records.events import Draft
+from laneway.core.records.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
 from laneway.errors import UnknownLane, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.stores.memory.heaps import Heaps

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core import events
-from laneway.core.events import draft, streams
-from laneway.core.outcome import STATES, SUCCESS, Leaves, Settlement, overruled
-from laneway.core.run import Request
-from laneway.core.states import Move, RunState
-from laneway.core.step import Requested, Result, Saved, Step
+from laneway.core.lifecycle.outcome import STATES, SUCCESS, Leaves, Settlement, overruled
+from laneway.core.lifecycle.step import Requested, Result, Saved, Step
+from laneway.core.records import events
+from laneway.core.records.events import draft, streams
+from laneway.core.records.run import Request
+from laneway.core.records.states import Move, RunState
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Batch, Record

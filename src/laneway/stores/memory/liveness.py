@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.lifecycle.step import ReclaimReply
 from laneway.core.moving.standing import refuse_change, refuse_new
-from laneway.core.run import handed
-from laneway.core.step import ReclaimReply
+from laneway.core.records.liveness import Heartbeat, Incarnation, WorkerInfo
+from laneway.core.records.run import handed
 from laneway.errors import LeaseLost
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.workers import Worker
 
 
 class Liveness:
-    """Judges who is alive, by `core.liveness`."""
+    """Judges who is alive, by `core.records.liveness`."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept, self._workers = kept, kept.workers

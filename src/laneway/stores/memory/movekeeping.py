@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
 from laneway.core.moving.standing import Moving, Phase, in_words
-from laneway.core.policy import DEFAULT_LANES
+from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory import packing, unpacking
 from laneway.stores.memory.jobkeeping import Jobkeeping

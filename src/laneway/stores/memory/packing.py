@@ -26,7 +26,7 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Record, log_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 
-from laneway.core.events import Event, numbered
-from laneway.core.liveness import WorkerInfo
-from laneway.core.memos import Recall
-from laneway.core.run import Message, Reason, Run, RunFilter
+from laneway.core.records.events import Event, numbered
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.memos import Recall
+from laneway.core.records.run import Message, Reason, Run, RunFilter
 from laneway.errors import UnknownRun
 from laneway.ports.clock import Clock
 from laneway.ports.gates import Depths, TaskState

@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec, memos
-from laneway.core.events import Draft, Stamped, counted
-from laneway.core.instants import instant
-from laneway.core.memos import Memo, Wait
-from laneway.core.policy import Arrival
-from laneway.core.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.structs import written_often
-from laneway.core.turns import FRESH
+from laneway.core.common.instants import instant
+from laneway.core.common.structs import written_often
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import FRESH
+from laneway.core.records import codec, memos
+from laneway.core.records.events import Draft, Stamped, counted
+from laneway.core.records.memos import Memo, Wait
+from laneway.core.records.policy import Arrival
+from laneway.core.records.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
+from laneway.core.records.states import RunState
 
 _PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is done with it
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core.breakers import CLOSED
-from laneway.core.policy import NO_RULE, Lane, Rule
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.turns import STILL
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import STILL
+from laneway.core.records.breakers import CLOSED
+from laneway.core.records.policy import NO_RULE, Lane, Rule
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.stores.memory.kept import Kept
 

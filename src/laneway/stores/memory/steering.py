@@ -1,15 +1,15 @@
-"""The memory store's control of runs: what `core.control` and a session's policy decided, done to records."""
+"""The memory store's control of runs: what `core.lifecycle.control` and a session's policy decided, done to records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core import control
-from laneway.core.control import Change
-from laneway.core.memos import Memo, MemoKind, Question, Wait
-from laneway.core.run import Why
-from laneway.core.shelves import Shelf
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.lifecycle import control
+from laneway.core.lifecycle.control import Change
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.memos import Memo, MemoKind, Question, Wait
+from laneway.core.records.run import Why
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.memory.endings import Endings
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.leases import Leases

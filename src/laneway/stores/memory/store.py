@@ -18,17 +18,17 @@ from weakref import WeakSet
 
 import msgspec
 
-from laneway.core import control
-from laneway.core.arrivals import Stopped, stop, stop_all
-from laneway.core.audit import Finding
-from laneway.core.circuits import key_of
-from laneway.core.flow import MOST_MOVES
-from laneway.core.liveness import Incarnation
+from laneway.core.lifecycle import control
+from laneway.core.lifecycle.arrivals import Stopped, stop, stop_all
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply, named_in
 from laneway.core.moving.standing import Phase, is_still, refuse_change, refuse_new
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
-from laneway.core.states import TERMINAL, Move, RunState
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply, named_in
+from laneway.core.queue.audit import Finding
+from laneway.core.queue.circuits import key_of
+from laneway.core.queue.claim import MOST_MOVES
+from laneway.core.records.liveness import Incarnation
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
+from laneway.core.records.states import TERMINAL, Move, RunState
 from laneway.errors import NotWaiting, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept

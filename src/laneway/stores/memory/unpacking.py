@@ -8,9 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from laneway.core.breakers import Circuit
-from laneway.core.events import TRIMMED
-from laneway.core.keys import KeyEntry
+from laneway.core.common.keys import KeyEntry
 from laneway.core.moving.pieces import (
     Cap,
     CircuitIn,
@@ -28,10 +26,12 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.run import Request
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.records.breakers import Circuit
+from laneway.core.records.events import TRIMMED
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.packing import SAME

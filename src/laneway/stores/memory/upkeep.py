@@ -7,7 +7,9 @@ from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
-from laneway.core.audit import (
+from laneway.core.common.keys import KEPT
+from laneway.core.lifecycle.trimming import Chunk, trimmed
+from laneway.core.queue.audit import (
     ADMITTED,
     ASKING,
     LEASE,
@@ -24,13 +26,11 @@ from laneway.core.audit import (
     miscounted,
     recount,
 )
-from laneway.core.circuits import holder
-from laneway.core.flow import Flow
-from laneway.core.keys import KEPT
-from laneway.core.shelves import BREAKER, TASK, Shelf
-from laneway.core.states import RunState
-from laneway.core.trimming import Chunk, trimmed
-from laneway.core.turns import AGAIN, FRESH, Pace
+from laneway.core.queue.circuits import holder
+from laneway.core.queue.claim import Flow
+from laneway.core.queue.shelves import BREAKER, TASK, Shelf
+from laneway.core.queue.turns import AGAIN, FRESH, Pace
+from laneway.core.records.states import RunState
 from laneway.stores.memory.heaps import Heaps
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.records import Batch, Record, log_of

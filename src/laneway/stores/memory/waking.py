@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from laneway.core.circuits import named
+from laneway.core.queue.circuits import named
 from laneway.stores.memory.kept import Kept
 from laneway.stores.memory.workers import Worker
 

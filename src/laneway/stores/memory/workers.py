@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from laneway.core.events import STARTED, draft
-from laneway.core.liveness import Incarnation
-from laneway.core.step import StepReply
+from laneway.core.lifecycle.step import StepReply
+from laneway.core.records.events import STARTED, draft
+from laneway.core.records.liveness import Incarnation
 from laneway.stores.memory.records import Record
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from laneway.core.run import NewRun
+from laneway.core.records.run import NewRun
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
 from laneway.stores.postgres import examination

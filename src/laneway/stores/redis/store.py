@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laneway.core.run import NewRun, Receipt
+from laneway.core.records.run import NewRun, Receipt
 from laneway.stores.redis.client.errors import refuse_layout
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import receipts

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from laneway.core.policy import DEFAULT_LANES
+from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import NotAStore, StoreError, StoreTooNew, StoreUnavailable
 from laneway.stores.sqlite.database import TEXTS
 

@@ -1,6 +1,6 @@
 """Arriving: submissions that are not simply put into a lane, one by one.
 
-They are merged, steered or refused, displace others, or come with a key. The rules are `core.acceptance`; what they
+They are merged, steered or refused, displace others, or come with a key. The rules are `acceptance`; what they
 look at and do to other runs goes through `Steering`, on tables that hold whatever of the batch was accepted before.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from laneway.core.acceptance import Acceptance, note
-from laneway.core.keys import KeyEntry
-from laneway.core.policy import Arrival
-from laneway.core.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
-from laneway.core.states import RunState
-from laneway.core.turns import FRESH
+from laneway.core.common.keys import KeyEntry
+from laneway.core.lifecycle.acceptance import Acceptance, note
+from laneway.core.queue.turns import FRESH
+from laneway.core.records.policy import Arrival
+from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from laneway.stores.tables import counts
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.inboxes import Inboxes, run_row, takers

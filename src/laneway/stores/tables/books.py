@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from laneway.core.shelves import Pending
-from laneway.core.turns import AGAIN
+from laneway.core.queue.shelves import Pending
+from laneway.core.queue.turns import AGAIN
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lanebooks import LaneBooks
 from laneway.stores.tables.remembering import Memory, TurnKey

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from laneway.core.audit import (
+from laneway.core.queue.audit import (
     ADMITTED,
     NO_PROBE,
     OUTSIDE,
@@ -27,7 +27,7 @@ from laneway.core.audit import (
     miscounted,
     recount,
 )
-from laneway.core.sessions import SessionBook
+from laneway.core.queue.sessions import SessionBook
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.sessionbooks import SessionBooks

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from laneway.core import circuits as core
-from laneway.core.breakers import CLOSED, Circuit
-from laneway.core.circuits import NOBODY, Lease, key_of, named
-from laneway.core.why import Holding
+from laneway.core.lifecycle.why import Holding
+from laneway.core.queue import circuits as core
+from laneway.core.queue.circuits import NOBODY, Lease, key_of, named
+from laneway.core.records.breakers import CLOSED, Circuit
 from laneway.ports.gates import CircuitState
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.statements import Row, as_json, sql_names

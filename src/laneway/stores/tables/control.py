@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from laneway.core import arrivals, control
-from laneway.core.arrivals import Stopped
-from laneway.core.run import Run, RunFilter
-from laneway.core.states import Move, RunState
+from laneway.core.lifecycle import arrivals, control
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.records.run import Run, RunFilter
+from laneway.core.records.states import Move, RunState
 from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.control import Swept
 from laneway.stores.tables import reading, steered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from laneway.core.step import LentReply
+from laneway.core.lifecycle.step import LentReply
 from laneway.stores.tables.database import Question
 from laneway.stores.tables.remembering import Memory
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from laneway.core import control
-from laneway.core.control import Change
-from laneway.core.endings import word_of
-from laneway.core.events import Draft
-from laneway.core.run import Failure
-from laneway.core.states import RunState
+from laneway.core.lifecycle import control
+from laneway.core.lifecycle.control import Change
+from laneway.core.lifecycle.endings import word_of
+from laneway.core.records.events import Draft
+from laneway.core.records.run import Failure
+from laneway.core.records.states import RunState
 from laneway.stores.tables import memos
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.logs import Leased

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laneway.core.flow import MOST_MOVES
-from laneway.core.states import RunState
+from laneway.core.queue.claim import MOST_MOVES
+from laneway.core.records.states import RunState
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.liveness import Heartbeat
-from laneway.core.policy import Lane
+from laneway.core.records.liveness import Heartbeat
+from laneway.core.records.policy import Lane
 from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.users import UserState

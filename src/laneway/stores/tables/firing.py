@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laneway.core.jobs.after import applied
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
 from laneway.stores.tables.arriving import known
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from laneway.core.turns import AGAIN, BACK
+from laneway.core.queue.turns import AGAIN, BACK
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question

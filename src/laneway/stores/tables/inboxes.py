@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from laneway.core import events
-from laneway.core.arrivals import left_over
-from laneway.core.events import draft
-from laneway.core.run import Message, MessageKind, NewRun
-from laneway.core.turns import FRESH
+from laneway.core.lifecycle.arrivals import left_over
+from laneway.core.queue.turns import FRESH
+from laneway.core.records import events
+from laneway.core.records.events import draft
+from laneway.core.records.run import Message, MessageKind, NewRun
 from laneway.errors import UnknownRun
 from laneway.stores.tables import counts, keys
 from laneway.stores.tables.database import Database

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from laneway.core.jobs.after import alarm, ended
 from laneway.core.jobs.record import JobRecord
-from laneway.core.jobs.tie import JobTie
-from laneway.core.run import Failure
-from laneway.core.states import RunState
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.run import Failure
+from laneway.core.records.states import RunState
 from laneway.stores.tables import jobs
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.tables import firing, jobs

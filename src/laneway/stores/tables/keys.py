@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core.keys import KeyEntry, digest
-from laneway.core.run import Message, NewRun
+from laneway.core.common.keys import KeyEntry, digest
+from laneway.core.records.run import Message, NewRun
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import Line
 from laneway.stores.tables.statements import Row, as_json, sql_names

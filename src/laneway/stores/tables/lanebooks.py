@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 
-from laneway.core.policy import Lane
-from laneway.core.turns import LaneBook, Pace
+from laneway.core.queue.turns import LaneBook, Pace
+from laneway.core.records.policy import Lane
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.remembering import Memory, TurnKey
 from laneway.stores.tables.statements import Row, sql_names

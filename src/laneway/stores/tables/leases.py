@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laneway.core.run import Claimed, Request
-from laneway.core.step import Requested
+from laneway.core.lifecycle.step import Requested
+from laneway.core.records.run import Claimed, Request
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import decode_ties
 from laneway.stores.tables.statements import Row, sql_names

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core import endings
-from laneway.core.memos import Wait
-from laneway.core.outcome import Settlement
-from laneway.core.policy import MAIN
-from laneway.core.run import NewRun
-from laneway.core.states import RunState
+from laneway.core.lifecycle import endings
+from laneway.core.lifecycle.outcome import Settlement
+from laneway.core.records.memos import Wait
+from laneway.core.records.policy import MAIN
+from laneway.core.records.run import NewRun
+from laneway.core.records.states import RunState
 from laneway.stores.tables import memos, waits
 from laneway.stores.tables.arriving import Arriving, known
 from laneway.stores.tables.effects import Effects

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from laneway.core.turns import Ledger
+from laneway.core.queue.turns import Ledger
 from laneway.stores.tables.remembering import Known
 from laneway.stores.tables.statements import Row
 

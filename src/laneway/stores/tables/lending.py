@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from laneway.core.step import LentReply, Step
+from laneway.core.lifecycle.step import LentReply, Step
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.stepping import take_lent_step

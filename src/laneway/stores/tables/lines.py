@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from laneway.core.run import NewRun, Ties
-from laneway.core.structs import written_often
+from laneway.core.common.structs import written_often
+from laneway.core.records.run import NewRun, Ties
 from laneway.stores.tables.statements import Row
 
 Key = tuple[int, int]  # rank, acceptance

@@ -1,4 +1,4 @@
-"""Who is alive: registering, renewing, leaving, and taking over from the dead. The judgement is `core.liveness`."""
+"""Who is alive: registering, renewing, leaving, and taking over from the dead. The judgement is `liveness`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.liveness import Heartbeat, Incarnation
-from laneway.core.step import ReclaimReply, RenewReply
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply
+from laneway.core.records.liveness import Heartbeat, Incarnation
 from laneway.errors import LeaseLost
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

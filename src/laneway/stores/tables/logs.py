@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from laneway.core.events import STARTED, Draft, chunk, draft, opened
-from laneway.core.memos import Wait
-from laneway.core.run import Request
-from laneway.core.structs import written_often
-from laneway.core.turns import AGAIN
+from laneway.core.common.structs import written_often
+from laneway.core.queue.turns import AGAIN
+from laneway.core.records.events import STARTED, Draft, chunk, draft, opened
+from laneway.core.records.memos import Wait
+from laneway.core.records.run import Request
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import Line

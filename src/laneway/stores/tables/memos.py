@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from laneway.core.memos import Memo, Recall
+from laneway.core.records.memos import Memo, Recall
 from laneway.errors import UnknownRun
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database

@@ -6,7 +6,7 @@ import msgspec
 
 from laneway.core.moving.pieces import Mark
 from laneway.core.moving.standing import Moving, Phase, in_words
-from laneway.core.policy import DEFAULT_LANES
+from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
 from laneway.stores.tables import ruling
 from laneway.stores.tables.database import Database

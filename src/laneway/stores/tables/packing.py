@@ -27,8 +27,8 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.policy import Lane, Rule
-from laneway.core.shelves import Shelf
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.policy import Lane, Rule
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobs import as_job, decode_fire

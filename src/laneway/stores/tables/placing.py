@@ -7,8 +7,8 @@ must say where each run is whenever one is moved here: see `Transaction.write_sh
 
 from __future__ import annotations
 
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.states import RunState
 from laneway.stores.tables import liveness, waits
 from laneway.stores.tables.steered import Steered
 from laneway.stores.tables.transaction import Transaction

@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from laneway.core.step import LentReply
+from laneway.core.lifecycle.step import LentReply
 from laneway.ports.workers import Standby
 from laneway.stores.tables.desk import Desk
 from laneway.stores.tables.effects import Lender

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import nsmallest
 
-from laneway.core.keys import KEPT
-from laneway.core.states import RunState
+from laneway.core.common.keys import KEPT
+from laneway.core.records.states import RunState
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.standing import is_still
 from laneway.stores.tables.statements import as_json, sql_names

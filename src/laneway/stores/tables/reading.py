@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.events import STARTED, Event, counted, numbered, opened
-from laneway.core.instants import instant
-from laneway.core.liveness import WorkerInfo
-from laneway.core.policy import NO_RULE
-from laneway.core.run import Failure, Request, Run, RunFilter
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.common.instants import instant
+from laneway.core.records import codec
+from laneway.core.records.events import STARTED, Event, counted, numbered, opened
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.policy import NO_RULE
+from laneway.core.records.run import Failure, Request, Run, RunFilter
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.ports.sessions import SessionState
 from laneway.stores.tables import waits

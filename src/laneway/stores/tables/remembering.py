@@ -18,8 +18,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from laneway.core.sessions import SessionBook
-from laneway.core.turns import LaneBook, Seat, Turn
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.turns import LaneBook, Seat, Turn
 from laneway.stores.tables.lines import Line, Shelf
 from laneway.stores.tables.logs import Leased
 from laneway.stores.tables.statements import Row

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import msgspec
 
-from laneway.core.policy import DEFAULT_RULE, NO_RULE, Rule
-from laneway.core.sessions import SessionBook, Window
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Rule
 from laneway.stores.tables.statements import Row, as_json
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from laneway.core.policy import NO_RULE, Rule
+from laneway.core.records.policy import NO_RULE, Rule
 from laneway.ports.gates import Held
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.statements import as_json, sql_names

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from laneway.core.policy import NO_RULE, Lane, Rule
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.turns import STILL
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import STILL
+from laneway.core.records.policy import NO_RULE, Lane, Rule
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
 from laneway.stores.tables import circuits, steered

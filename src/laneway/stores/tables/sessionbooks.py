@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from laneway.core.policy import NO_RULE, Rule
-from laneway.core.sessions import SessionBook
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.records.policy import NO_RULE, Rule
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.ledgers import StoredLedger

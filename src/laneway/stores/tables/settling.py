@@ -16,14 +16,14 @@ from functools import cached_property
 
 import msgspec
 
-from laneway.core import events
-from laneway.core.events import draft, streams
-from laneway.core.memos import Memo
-from laneway.core.outcome import STATES, Settlement, overruled
-from laneway.core.run import Failure
-from laneway.core.states import Move, RunState
-from laneway.core.step import Result, Saved, Step
-from laneway.core.turns import AGAIN
+from laneway.core.lifecycle.outcome import STATES, Settlement, overruled
+from laneway.core.lifecycle.step import Result, Saved, Step
+from laneway.core.queue.turns import AGAIN
+from laneway.core.records import events
+from laneway.core.records.events import draft, streams
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import Failure
+from laneway.core.records.states import Move, RunState
 from laneway.stores.tables import memos
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.inboxes import Inboxes

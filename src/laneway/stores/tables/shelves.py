@@ -15,8 +15,8 @@ from functools import partial
 from heapq import heappush
 from itertools import chain
 
-from laneway.core import shelves as core
-from laneway.core.turns import ASIDE
+from laneway.core.queue import shelves as core
+from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database

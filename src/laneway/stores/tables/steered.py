@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.logs import Leased
 from laneway.stores.tables.statements import as_json, sql_names

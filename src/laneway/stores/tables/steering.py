@@ -1,6 +1,6 @@
 """Steering: what is done to runs from outside, wherever they are.
 
-What follows is decided in `core.control` and `core.arrivals`.
+What follows is decided in `core.lifecycle.control` and `core.lifecycle.arrivals`.
 
 **Many at once.** Taking one run out lets others go on, also such as are to be taken out next. So what was moved is
 written after each run, and the tables say where the next one is; only the counts wait for the end. What a run's end
@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from laneway.core import control
-from laneway.core.control import Change
-from laneway.core.events import Draft
-from laneway.core.memos import Memo, MemoKind, Question, Wait
-from laneway.core.run import Failure, MessageKind, NewRun, Request, Why
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.lifecycle import control
+from laneway.core.lifecycle.control import Change
+from laneway.core.records.events import Draft
+from laneway.core.records.memos import Memo, MemoKind, Question, Wait
+from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.tables import counts, keys, liveness, memos, steered
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.endings import Endings

@@ -10,15 +10,15 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 
-from laneway.core.arrivals import Stopped
-from laneway.core.audit import Finding
-from laneway.core.events import Event
-from laneway.core.liveness import Incarnation, WorkerInfo
-from laneway.core.memos import Recall
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.states import RunState
-from laneway.core.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.queue.audit import Finding
+from laneway.core.records.events import Event
+from laneway.core.records.liveness import Incarnation, WorkerInfo
+from laneway.core.records.memos import Recall
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, UsageError
 from laneway.ports.control import Swept
 from laneway.ports.gates import Depths, Held, TaskState

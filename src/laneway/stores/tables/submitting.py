@@ -18,9 +18,9 @@ from itertools import chain, repeat
 
 import msgspec
 
-from laneway.core.policy import MAIN
-from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
-from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.records.policy import MAIN
+from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.stores.tables.arriving import Arriving, known
 from laneway.stores.tables.database import Database, DuplicateError, Question
 from laneway.stores.tables.effects import Ahead, Effects

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.flow import MOST_MOVES, Flow
-from laneway.core.policy import Arrival
-from laneway.core.turns import AGAIN
+from laneway.core.queue.claim import MOST_MOVES, Flow
+from laneway.core.queue.turns import AGAIN
+from laneway.core.records.policy import Arrival
 from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.circuits import Circuits

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.events import TRIMMED, Stamped, chunk
-from laneway.core.trimming import trimmed
+from laneway.core.lifecycle.trimming import trimmed
+from laneway.core.records.events import TRIMMED, Stamped, chunk
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.standing import is_still
 from laneway.stores.tables.statements import as_json, sql_names

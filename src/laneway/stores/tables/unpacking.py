@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.circuits import named
 from laneway.core.moving.pieces import (
     Cap,
     CircuitIn,
@@ -27,8 +26,9 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.policy import Lane
-from laneway.core.shelves import Shelf
+from laneway.core.queue.circuits import named
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.policy import Lane
 from laneway.stores.tables import moving, rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobs import as_text

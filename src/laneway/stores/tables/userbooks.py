@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from laneway.core.turns import Seat, Turn
+from laneway.core.queue.turns import Seat, Turn
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.ledgers import StoredLedger
 from laneway.stores.tables.remembering import Known, Memory, TurnKey

@@ -1,15 +1,15 @@
-"""Why a run waits: the facts about it, read in one snapshot. What they mean is `core.why`."""
+"""Why a run waits: the facts about it, read in one snapshot. What they mean is `core.lifecycle.why`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from laneway.core.outcome import LAST_CHANCE
-from laneway.core.run import Reason
-from laneway.core.sessions import SessionBook
-from laneway.core.shelves import Shelf
-from laneway.core.states import RunState
-from laneway.core.why import Waiting, reasons
+from laneway.core.lifecycle.outcome import LAST_CHANCE
+from laneway.core.lifecycle.why import Waiting, reasons
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.run import Reason
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.gates import Held
 from laneway.stores.tables import circuits, waits

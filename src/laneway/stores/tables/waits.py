@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from laneway.core.memos import Wait
+from laneway.core.records.memos import Wait
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.statements import sql_names
 

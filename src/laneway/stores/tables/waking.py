@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.liveness import Incarnation
+from laneway.core.records.liveness import Incarnation
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.statements import sql_names

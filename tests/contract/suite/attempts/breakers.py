@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from laneway.core.breakers import Breaker, Phase
-from laneway.core.instants import instant
-from laneway.core.outcome import Lapsed
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.outcome import Lapsed
+from laneway.core.records.breakers import Breaker, Phase
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.states import RunState
 from laneway.ports.gates import CircuitState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from laneway.core.outcome import Released, Succeeded
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Request
-from laneway.core.states import RunState
-from laneway.core.step import Emitted, Saved
+from laneway.core.lifecycle.outcome import Released, Succeeded
+from laneway.core.lifecycle.step import Emitted, Saved
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.liveness import LEASE
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.liveness import LEASE
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.codec import RESULT_LIMIT
-from laneway.core.memos import Memo, MemoKind
-from laneway.core.outcome import Failed, Outcome, Released, Snoozed, Succeeded
-from laneway.core.states import RunState
-from laneway.core.step import Saved
+from laneway.core.lifecycle.outcome import Failed, Outcome, Released, Snoozed, Succeeded
+from laneway.core.lifecycle.step import Saved
+from laneway.core.records.codec import RESULT_LIMIT
+from laneway.core.records.memos import Memo, MemoKind
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import pytest
 
-from laneway.core.events import draft
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane
-from laneway.core.run import Ties
-from laneway.core.states import RunState
-from laneway.core.step import Emitted, Step, StepReply
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.lifecycle.step import Emitted, Step, StepReply
+from laneway.core.records.events import draft
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Ties
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

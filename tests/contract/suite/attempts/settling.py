@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from laneway.core.codec import RESULT_LIMIT
-from laneway.core.instants import SECOND, instant
-from laneway.core.outcome import Failed, Succeeded
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import Claimed, Failure
-from laneway.core.states import RunState
-from laneway.core.step import Result
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.lifecycle.outcome import Failed, Succeeded
+from laneway.core.lifecycle.step import Result
+from laneway.core.records.codec import RESULT_LIMIT
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Claimed, Failure
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs

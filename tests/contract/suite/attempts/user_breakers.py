@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from laneway.core.breakers import Breaker, Phase
-from laneway.core.instants import instant
-from laneway.core.policy import Lane, SessionPolicy
-from laneway.core.run import Gate, Reason, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.breakers import Breaker, Phase
+from laneway.core.records.policy import Lane, SessionPolicy
+from laneway.core.records.run import Gate, Reason, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

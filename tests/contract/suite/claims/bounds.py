@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.flow import MOST_MOVES
-from laneway.core.outcome import Cancelled, Succeeded
-from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
-from laneway.core.run import Receipt, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.lifecycle.outcome import Cancelled, Succeeded
+from laneway.core.queue.claim import MOST_MOVES
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.records.run import Receipt, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from laneway.core.instants import instant
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from laneway.core.policy import Lane
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import Receipt, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Receipt, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held, TaskState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laneway.core.policy import DEFAULT_LANES, Lane
+from laneway.core.records.policy import DEFAULT_LANES, Lane
 from laneway.ports.lanes import LaneState
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run, new_runs

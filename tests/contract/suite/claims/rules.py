@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

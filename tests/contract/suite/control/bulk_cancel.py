@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import Request, RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Request, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
 from laneway.ports.control import Swept
 from laneway.ports.store import Store

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.instants import instant
-from laneway.core.outcome import Failed, Outcome, Paused, Released, Snoozed, Succeeded
-from laneway.core.policy import Lane
-from laneway.core.run import Request
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.outcome import Failed, Outcome, Paused, Released, Snoozed, Succeeded
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable, UnknownRun, WrongState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

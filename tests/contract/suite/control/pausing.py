@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.outcome import Failed, Outcome, Released, Snoozed
-from laneway.core.policy import Lane
-from laneway.core.run import Request, RunFilter
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.lifecycle.outcome import Failed, Outcome, Released, Snoozed
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Request, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

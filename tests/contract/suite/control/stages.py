@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laneway.core.policy import Lane
+from laneway.core.records.policy import Lane
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run
 from tests.contract.suite.attempts.settling import one_running

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.firing import Fired, set_back
-from laneway.core.jobs.planning import switched
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.fire_decision import Fired, set_back
+from laneway.core.jobs.plan import switched
 from laneway.core.jobs.record import FireKind, JobRecord
-from laneway.core.jobs.tie import Overlap
+from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import Every
 from laneway.ports.jobs import DueJobs
 from laneway.ports.store import Store

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
-from laneway.core.retry import Retry
-from laneway.core.run import Claimed, RunFilter
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import Claimed, RunFilter
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Every
-from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run

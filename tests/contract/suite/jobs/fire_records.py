@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.firing import Fired, Firing, by_hand
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.fire_decision import Fired, Firing, by_hand
 from laneway.core.jobs.record import FIRES_KEPT, FireKind, FireRecord, Misfire
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Cron, Every
-from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from tests.contract.suite.frame import Part

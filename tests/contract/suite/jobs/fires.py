@@ -6,12 +6,12 @@ import asyncio
 
 import msgspec
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.firing import Fired, by_hand
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.fire_decision import Fired, by_hand
 from laneway.core.jobs.record import FireKind, FireRecord
-from laneway.core.run import ReceiptOutcome
+from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.core.schedules import At
-from laneway.core.states import RunState
 from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

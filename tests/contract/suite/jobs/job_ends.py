@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from laneway.core.breakers import Breaker
-from laneway.core.instants import SECOND, instant
-from laneway.core.jobs.firing import by_hand
-from laneway.core.jobs.planning import switched
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.jobs.fire_decision import by_hand
+from laneway.core.jobs.plan import switched
 from laneway.core.jobs.record import FireKind, Halt, JobRecord
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.states import RunState
 from laneway.core.schedules import At
-from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run

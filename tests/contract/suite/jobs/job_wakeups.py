@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.firing import by_hand
-from laneway.core.jobs.planning import switched
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.fire_decision import by_hand
+from laneway.core.jobs.plan import switched
 from laneway.core.jobs.record import JobRecord
 from laneway.core.schedules import Every
 from laneway.errors import StoreUnavailable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.planning import patched, switched
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import JobRecord, Source
 from laneway.core.schedules import Every
 from laneway.errors import JobExists

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from laneway.core.instants import SECOND
+from laneway.core.common.instants import SECOND
 from laneway.core.jobs.record import Misfire
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import Lane, WhenFull
-from laneway.core.run import Claimed
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import Lane, WhenFull
+from laneway.core.records.run import Claimed
 from laneway.core.schedules import Every
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from laneway.core.instants import SECOND
-from laneway.core.jobs.firing import by_hand
+from laneway.core.common.instants import SECOND
+from laneway.core.jobs.fire_decision import by_hand
 from laneway.core.jobs.record import FireKind
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import SessionPolicy
-from laneway.core.run import Request
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import SessionPolicy
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
 from laneway.core.schedules import Every
-from laneway.core.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

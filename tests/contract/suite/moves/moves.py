@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.moving.pieces import FIRST
 from laneway.core.moving.standing import Moving, Phase
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import ReceiptOutcome, RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import ReceiptOutcome, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.keys import KEPT
-from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull
-from laneway.core.run import Receipt, ReceiptOutcome
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.common.keys import KEPT
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
+from laneway.core.records.run import Receipt, ReceiptOutcome
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run

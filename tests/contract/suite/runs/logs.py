@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from laneway.core.events import DATA_LIMIT, draft
-from laneway.core.instants import instant
-from laneway.core.step import Emitted
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.step import Emitted
+from laneway.core.records.events import DATA_LIMIT, draft
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

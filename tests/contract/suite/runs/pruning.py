@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.outcome import Failed
-from laneway.core.run import RunFilter
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.outcome import Failed
+from laneway.core.records.run import RunFilter
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

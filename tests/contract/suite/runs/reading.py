@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.run import RunFilter
-from laneway.core.states import RunState
+from laneway.core.records.run import RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.codec import ARGS_LIMIT
-from laneway.core.instants import instant
-from laneway.core.policy import Lane
-from laneway.core.run import ReceiptOutcome, Run
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.codec import ARGS_LIMIT
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import ReceiptOutcome, Run
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

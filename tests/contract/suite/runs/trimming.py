@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from laneway.core.events import Event, deltas, draft
-from laneway.core.instants import SECOND
-from laneway.core.outcome import Failed, Succeeded
-from laneway.core.run import Claimed
-from laneway.core.step import Emitted
+from laneway.core.common.instants import SECOND
+from laneway.core.lifecycle.outcome import Failed, Succeeded
+from laneway.core.lifecycle.step import Emitted
+from laneway.core.records.events import Event, deltas, draft
+from laneway.core.records.run import Claimed
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.instants import instant
-from laneway.core.policy import Lane, Mode, Rule, SessionPolicy
-from laneway.core.run import Gate, Reason, RunFilter
-from laneway.core.states import RunState
+from laneway.core.common.instants import instant
+from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy
+from laneway.core.records.run import Gate, Reason, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.memos import MemoKind
-from laneway.core.policy import Lane, Mode, SessionPolicy, WhenFull, WhileWaiting
-from laneway.core.run import MessageKind, Receipt, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.memos import MemoKind
+from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull, WhileWaiting
+from laneway.core.records.run import MessageKind, Receipt, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.flow import MOST_MOVES
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import MessageKind, Receipt, ReceiptOutcome, Request
-from laneway.core.states import RunState
+from laneway.core.queue.claim import MOST_MOVES
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import MessageKind, Receipt, ReceiptOutcome, Request
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import Receipt, ReceiptOutcome, Request
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import Receipt, ReceiptOutcome, Request
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -6,11 +6,11 @@ from typing import Unpack
 
 import pytest
 
-from laneway.core.outcome import Cancelled, Failed, Outcome, Succeeded
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import Claimed, MessageKind, NewRun, Receipt, ReceiptOutcome, Request
-from laneway.core.states import RunState
-from laneway.core.step import Requested
+from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Succeeded
+from laneway.core.lifecycle.step import Requested
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import Claimed, MessageKind, NewRun, Receipt, ReceiptOutcome, Request
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.policy import SessionPolicy
-from laneway.core.states import RunState
+from laneway.core.records.policy import SessionPolicy
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run, new_runs

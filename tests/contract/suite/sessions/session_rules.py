@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import DEFAULT_RULE, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull
-from laneway.core.run import Receipt, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.policy import DEFAULT_RULE, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull
+from laneway.core.records.run import Receipt, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -19,9 +19,9 @@ from typing import Unpack
 
 import pytest
 
-from laneway.core.policy import Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.memos import Ending, MemoKind, derived_id
-from laneway.core.outcome import Succeeded
-from laneway.core.policy import Lane, TaskPolicy, WhenFull
-from laneway.core.states import RunState
+from laneway.core.lifecycle.outcome import Succeeded
+from laneway.core.records.memos import Ending, MemoKind, derived_id
+from laneway.core.records.policy import Lane, TaskPolicy, WhenFull
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run

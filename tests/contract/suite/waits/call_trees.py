@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.arrivals import Stopped
-from laneway.core.outcome import Failed, Outcome, Released, Snoozed, Succeeded
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import Claimed, NewRun, Request, RunFilter
-from laneway.core.states import RunState
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.lifecycle.outcome import Failed, Outcome, Released, Snoozed, Succeeded
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import Claimed, NewRun, Request, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.control import Swept
 from laneway.ports.store import Store

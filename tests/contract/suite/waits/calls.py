@@ -14,11 +14,11 @@ from typing import Unpack
 
 import pytest
 
-from laneway.core.memos import derived_id
-from laneway.core.outcome import Waits
-from laneway.core.policy import Lane, WhenFull
-from laneway.core.run import Gate, NewRun, Reason, RunFilter, Ties
-from laneway.core.states import RunState
+from laneway.core.lifecycle.outcome import Waits
+from laneway.core.records.memos import derived_id
+from laneway.core.records.policy import Lane, WhenFull
+from laneway.core.records.run import Gate, NewRun, Reason, RunFilter, Ties
+from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

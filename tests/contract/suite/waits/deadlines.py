@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import NewRun
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import NewRun
+from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

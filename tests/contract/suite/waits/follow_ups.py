@@ -17,11 +17,11 @@ from typing import Unpack
 
 import pytest
 
-from laneway.core.memos import derived_id
-from laneway.core.outcome import Cancelled, Failed, Lapsed, Outcome, Released, Snoozed, Succeeded
-from laneway.core.policy import Drop, Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
-from laneway.core.run import Claimed, ReceiptOutcome, Ties
-from laneway.core.states import RunState
+from laneway.core.lifecycle.outcome import Cancelled, Failed, Lapsed, Outcome, Released, Snoozed, Succeeded
+from laneway.core.records.memos import derived_id
+from laneway.core.records.policy import Drop, Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
+from laneway.core.records.run import Claimed, ReceiptOutcome, Ties
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -17,11 +17,11 @@ from typing import Unpack
 
 import pytest
 
-from laneway.core.instants import SECOND, instant
-from laneway.core.memos import Memo, MemoKind
-from laneway.core.policy import Lane
-from laneway.core.run import Claimed, Gate, Reason, RunFilter
-from laneway.core.states import RunState
+from laneway.core.common.instants import SECOND, instant
+from laneway.core.records.memos import Memo, MemoKind
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Claimed, Gate, Reason, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import BadSetting, NotWaiting, StoreUnavailable, UnknownRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

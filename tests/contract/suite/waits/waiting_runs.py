@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from laneway.core.arrivals import Stopped
-from laneway.core.policy import Mode, SessionPolicy
-from laneway.core.run import Gate, Request, RunFilter
-from laneway.core.states import RunState
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.records.policy import Mode, SessionPolicy
+from laneway.core.records.run import Gate, Request, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting, WrongState
 from laneway.ports.control import Swept
 from laneway.ports.store import Store

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from laneway.core.instants import SECOND
-from laneway.core.policy import Lane, Mode, SessionPolicy
+from laneway.core.common.instants import SECOND
+from laneway.core.records.policy import Lane, Mode, SessionPolicy
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laneway.core.addresses import without_password
+from laneway.core.common.addresses import without_password
 from laneway.errors import BadURL
 from laneway.stores.redis.client.address import Address
 

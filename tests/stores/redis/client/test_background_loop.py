@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from laneway.core.states import TERMINAL
+from laneway.core.records.states import TERMINAL
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.support.invariants import check_invariants

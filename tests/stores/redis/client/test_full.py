@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.states import RunState
+from laneway.core.records.policy import Lane
+from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run

@@ -4,13 +4,13 @@ from importlib.resources import files
 
 import pytest
 
-from laneway.core.breakers import Breaker
-from laneway.core.memos import Memo, MemoKind
-from laneway.core.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import RunFilter, Ties
-from laneway.core.states import TERMINAL
-from laneway.core.step import Saved
+from laneway.core.lifecycle.step import Saved
+from laneway.core.records.breakers import Breaker
+from laneway.core.records.memos import Memo, MemoKind
+from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import RunFilter, Ties
+from laneway.core.records.states import TERMINAL
 from laneway.ports.gates import Held
 from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
 from laneway.stores.redis.store import RedisStore

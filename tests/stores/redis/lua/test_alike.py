@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from laneway.core.policy import Lane, SessionPolicy
-from laneway.core.run import NewRun
+from laneway.core.records.policy import Lane, SessionPolicy
+from laneway.core.records.run import NewRun
 from laneway.errors import StoreError
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand

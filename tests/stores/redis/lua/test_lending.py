@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from laneway.core.run import NewRun
-from laneway.core.states import RunState
-from laneway.core.step import StepReply
+from laneway.core.lifecycle.step import StepReply
+from laneway.core.records.run import NewRun
+from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.redis.client.scripts import library
 from laneway.stores.redis.store import RedisStore

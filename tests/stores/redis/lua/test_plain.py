@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import Alike, NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.errors import StoreError
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.store import RedisStore

@@ -10,17 +10,17 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from laneway.core.instants import MICRO, SECOND
+from laneway.core.common.instants import MICRO, SECOND
 from laneway.core.jobs.after import ERROR_LIMIT
-from laneway.core.jobs.firing import Fired, by_hand, set_back
-from laneway.core.jobs.planning import spread
+from laneway.core.jobs.fire_decision import Fired, by_hand, set_back
+from laneway.core.jobs.plan import spread
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
-from laneway.core.jobs.tie import Overlap
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry, share
-from laneway.core.run import Claimed
+from laneway.core.records.job_tie import Overlap
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry, share
+from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.core.schedules import AnyOf, Every
-from laneway.core.states import RunState
 from laneway.errors import StoreError, StoreUnavailable
 from laneway.ports.jobs import JobFilter
 from laneway.stores.redis.client.scripts import assembled

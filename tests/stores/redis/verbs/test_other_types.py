@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from laneway.core.policy import Lane
-from laneway.core.run import NewRun
+from laneway.core.records.policy import Lane
+from laneway.core.records.run import NewRun
 from laneway.errors import NotAStore
 from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.store import RedisStore

@@ -2,10 +2,10 @@
 
 import pytest
 
-from laneway.core.policy import TaskPolicy
-from laneway.core.retry import Retry
-from laneway.core.run import RunFilter
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.records.policy import TaskPolicy
+from laneway.core.records.retry import Retry
+from laneway.core.records.run import RunFilter
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs

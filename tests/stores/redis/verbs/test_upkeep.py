@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from laneway.core.policy import Lane, SessionPolicy
-from laneway.core.states import TERMINAL, RunState
+from laneway.core.records.policy import Lane, SessionPolicy
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotAStore, StoreTooNew
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.store import RedisStore

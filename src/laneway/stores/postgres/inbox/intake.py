@@ -10,11 +10,11 @@ import logging
 
 import msgspec
 
-from laneway.core.events import DONE, DROPPED, draft
-from laneway.core.policy import MAIN
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome, Why
-from laneway.core.states import RunState
-from laneway.core.turns import FRESH
+from laneway.core.queue.turns import FRESH
+from laneway.core.records.events import DONE, DROPPED, draft
+from laneway.core.records.policy import MAIN
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
+from laneway.core.records.states import RunState
 from laneway.stores.tables import counts
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

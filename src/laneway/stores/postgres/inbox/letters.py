@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from laneway.core.run import NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
 from laneway.errors import BadSetting
 from laneway.stores.postgres.inbox import callers
 from laneway.stores.postgres.inbox.callers import Statement

@@ -29,7 +29,7 @@ import psycopg
 from psycopg import sql
 from psycopg.abc import RV, PQGen
 
-from laneway.core.policy import DEFAULT_LANES
+from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import LanewayError, NotAStore, StoreError, StoreTooNew
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.errors import AGAIN, OLDEST, TimedOut, may_be_migrated, meant, refused

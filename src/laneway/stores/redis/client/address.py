@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from laneway.core.addresses import scheme_shown, without_password
+from laneway.core.common.addresses import scheme_shown, without_password
 from laneway.errors import BadURL, did_you_mean
 
 PORT, SENTINEL_PORT = 6379, 26379

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.instants import instant
-from laneway.core.memos import Called, Question, Wait
+from laneway.core.common.instants import instant
+from laneway.core.lifecycle.step import Requested
 from laneway.core.moving.pieces import Mark
 from laneway.core.moving.standing import Moving, Phase
-from laneway.core.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
-from laneway.core.states import RunState
-from laneway.core.step import Requested
+from laneway.core.records import codec
+from laneway.core.records.memos import Called, Question, Wait
+from laneway.core.records.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
+from laneway.core.records.states import RunState
 
 _ties = msgspec.json.Decoder(Ties).decode
 _failure = msgspec.json.Decoder(Failure).decode

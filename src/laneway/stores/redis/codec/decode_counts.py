@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.breakers import Circuit
-from laneway.core.circuits import FOREVER
-from laneway.core.liveness import Heartbeat, Incarnation, ProcessMark, WorkerInfo
-from laneway.core.policy import NO_RULE, Lane, Rule
-from laneway.core.sessions import SessionBook, Window
-from laneway.core.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.circuits import FOREVER
+from laneway.core.queue.sessions import SessionBook, Window
+from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.records.breakers import Circuit
+from laneway.core.records.liveness import Heartbeat, Incarnation, ProcessMark, WorkerInfo
+from laneway.core.records.policy import NO_RULE, Lane, Rule
 
 _incarnation = msgspec.json.Decoder(Incarnation).decode
 _NEVER = -1  # how scripts write FOREVER, which is no whole number to them

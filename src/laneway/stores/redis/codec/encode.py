@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import keys
-from laneway.core.breakers import Per
-from laneway.core.circuits import Charge
-from laneway.core.endings import left_by
-from laneway.core.events import Draft
-from laneway.core.memos import Memo, Wait
-from laneway.core.outcome import Leaves
-from laneway.core.policy import NO_RULE, Arrival, Lane, Rule
-from laneway.core.run import Alike, NewRun, RunFilter, Ties
-from laneway.core.states import Move
-from laneway.core.step import Result, Saved, Step
+from laneway.core.common import keys
+from laneway.core.lifecycle.endings import left_by
+from laneway.core.lifecycle.outcome import Leaves
+from laneway.core.lifecycle.step import Result, Saved, Step
+from laneway.core.queue.circuits import Charge
+from laneway.core.records.breakers import Per
+from laneway.core.records.events import Draft
+from laneway.core.records.memos import Memo, Wait
+from laneway.core.records.policy import NO_RULE, Arrival, Lane, Rule
+from laneway.core.records.run import Alike, NewRun, RunFilter, Ties
+from laneway.core.records.states import Move
 
 _encode = msgspec.json.Encoder().encode
 _SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.instants import duration
-from laneway.core.jobs.firing import Firing
-from laneway.core.jobs.planning import awaits_end, spread
+from laneway.core.common.instants import duration
+from laneway.core.jobs.fire_decision import Firing
+from laneway.core.jobs.plan import awaits_end, spread
 from laneway.core.jobs.record import FireRecord, JobRecord, JobSpec, JobState
 from laneway.core.schedules import Every
 from laneway.errors import LanewayError

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from laneway.core.circuits import named
-from laneway.core.run import Reason
-from laneway.core.shelves import BREAKER, TASK, Shelf
-from laneway.core.states import RunState
-from laneway.core.turns import AGAIN
-from laneway.core.why import Holding, Waiting, reasons
+from laneway.core.lifecycle.why import Holding, Waiting, reasons
+from laneway.core.queue.circuits import named
+from laneway.core.queue.shelves import BREAKER, TASK, Shelf
+from laneway.core.queue.turns import AGAIN
+from laneway.core.records.run import Reason
+from laneway.core.records.states import RunState
 from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from laneway.core.moving.standing import filling
-from laneway.core.states import RunState
+from laneway.core.records.states import RunState
 from laneway.errors import (
     BadSetting,
     JobExists,

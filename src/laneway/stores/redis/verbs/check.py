@@ -5,7 +5,7 @@ believed before a shelf, and everything that can be counted before its count. A 
 place, or in a wrong one, goes to the due shelf, from where the next step takes it in by the usual rules; at worst it
 loses its turn.
 
-A script takes the picture in one go, so that nobody comes between; what it means is decided here and in `core.audit`.
+A script takes the picture in one go, so that nobody comes between; what it means is decided here and in `audit`.
 It reads all that has not ended, which takes the server about a second for 100,000 runs. Those that have ended are only
 counted, unless some of the numbers that the server knows without counting do not agree: then the script looks at all
 there is.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from laneway.core.audit import (
+from laneway.core.queue.audit import (
     DUE,
     HELD,
     LEASE,
@@ -32,9 +32,9 @@ from laneway.core.audit import (
     miscounted,
     recount,
 )
-from laneway.core.circuits import holder
-from laneway.core.shelves import gate_of
-from laneway.core.states import RunState
+from laneway.core.queue.circuits import holder
+from laneway.core.queue.shelves import gate_of
+from laneway.core.records.states import RunState
 from laneway.stores.redis.verbs.snapshot import ENDS, SHELVES, Picture, Record, spots, stored
 
 NOWHERE, UNLISTED = "nowhere", "unlisted"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core.arrivals import Stopped
-from laneway.core.circuits import key_of
-from laneway.core.policy import Lane, Rule
-from laneway.core.run import Run, RunFilter
+from laneway.core.lifecycle.arrivals import Stopped
+from laneway.core.queue.circuits import key_of
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.run import Run, RunFilter
 from laneway.ports.control import Swept
 from laneway.ports.gates import Held
 from laneway.stores.redis.codec import encode

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.jobs.firing import Fired, Firing
+from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.redis.codec import jobs as jobforms

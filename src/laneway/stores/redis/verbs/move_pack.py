@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.breakers import Circuit
-from laneway.core.events import ANSWERED, Stamped, drafted
 from laneway.core.jobs.record import FIRES_KEPT
 from laneway.core.moving.pieces import (
     Cap,
@@ -34,9 +32,11 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.policy import Arrival
-from laneway.core.run import Failure, Ties
-from laneway.core.states import RunState
+from laneway.core.records.breakers import Circuit
+from laneway.core.records.events import ANSWERED, Stamped, drafted
+from laneway.core.records.policy import Arrival
+from laneway.core.records.run import Failure, Ties
+from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.jobs import JobFilter
 from laneway.stores.redis.codec.decode import wait_of

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.circuits import FOREVER
 from laneway.core.moving.logs import chunks
 from laneway.core.moving.pieces import (
     Cap,
@@ -26,7 +25,8 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.run import Message, NewRun
+from laneway.core.queue.circuits import FOREVER
+from laneway.core.records.run import Message, NewRun
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec import jobs as jobforms
 

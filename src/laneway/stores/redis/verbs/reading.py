@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from laneway.core import codec
-from laneway.core.events import ANSWERED, Event, counted, drafted, numbered, opened
-from laneway.core.liveness import WorkerInfo
-from laneway.core.memos import Ending, Memo, MemoKind, Recall
-from laneway.core.run import Message, MessageKind, Run, RunFilter
-from laneway.core.states import RunState
+from laneway.core.records import codec
+from laneway.core.records.events import ANSWERED, Event, counted, drafted, numbered, opened
+from laneway.core.records.liveness import WorkerInfo
+from laneway.core.records.memos import Ending, Memo, MemoKind, Recall
+from laneway.core.records.run import Message, MessageKind, Run, RunFilter
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode import run_of, wait_of
 from laneway.stores.redis.codec.decode_counts import Present, pairs, some

@@ -1,4 +1,4 @@
-"""The picture that a script takes of everything that must agree, and what is told from it by `core.audit`."""
+"""The picture that a script takes of everything that must agree, and what is told from it by `core.queue.audit`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from laneway.core.audit import (
+from laneway.core.queue.audit import (
     ADMITTED,
     ASKING,
     DUE,
@@ -22,10 +22,10 @@ from laneway.core.audit import (
     Spot,
     counted,
 )
-from laneway.core.sessions import SessionBook
-from laneway.core.shelves import BREAKER, TASK
-from laneway.core.states import TERMINAL, RunState
-from laneway.core.turns import AGAIN, FRESH, LaneBook
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.shelves import BREAKER, TASK
+from laneway.core.queue.turns import AGAIN, FRESH, LaneBook
+from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.redis.codec.decode import wait_of
 from laneway.stores.redis.codec.decode_counts import circuit_of, lane_book, pairs, seat_of, session_book, some, turns_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.audit import Finding
-from laneway.core.events import Stamped, chunk
-from laneway.core.states import RunState
-from laneway.core.trimming import Chunk, trimmed
+from laneway.core.lifecycle.trimming import Chunk, trimmed
+from laneway.core.queue.audit import Finding
+from laneway.core.records.events import Stamped, chunk
+from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode_counts import pairs
 from laneway.stores.redis.verbs.base import Calling

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.liveness import Incarnation
-from laneway.core.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.records.liveness import Incarnation
 from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
 from laneway.stores.redis.codec import encode

@@ -1,5 +1,5 @@
 -- needs: admin/mending, rules/flow
--- Setting the counts of lanes, users and sessions by what they count; this restates core/audit.py.
+-- Setting the counts of lanes, users and sessions by what they count; this restates core/queue/audit.py.
 
 local recounting = {}
 

@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/records, state/making, state/lanes, rules/turns
--- The fast path in, for batches of plain submissions (`NewRun.is_plain` in core/run.py): they have an id, a task, arguments
+-- The fast path in, for batches of plain submissions (`NewRun.is_plain` in core/records/run.py): they have an id, a task, arguments
 -- and a lane, and nothing else. What rules/acceptance.lua would write of each is known but for its id, number and rank.
 --
 -- They come in groups, {ids, arguments, task, lane}. No id is in a batch twice.

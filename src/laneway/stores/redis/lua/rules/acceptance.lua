@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/runs, state/making, state/lanes, state/sessions, rules/shelves, rules/flow
 -- needs: state/inboxes, rules/endings, rules/steering, rules/arrivals
--- What becomes of a submission: accepted, merged, steered, existing or refused; restates core/acceptance.py.
+-- What becomes of a submission: accepted, merged, steered, existing or refused; restates core/lifecycle/acceptance.py.
 --
 -- A receipt is {outcome, run_id, reason, position, state}; what there is not is false.
 -- Sorted set `fresh:<lane>`: runs of a lane that drops the oldest when it is full, by number; those that were started

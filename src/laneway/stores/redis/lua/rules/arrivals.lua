@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/runs, state/sessions, rules/steering
 -- What a message does to its session: it waits, is merged, steers, interrupts, displaces, or is refused; restates
--- core/arrivals.py, where the order of the rules is explained.
+-- core/lifecycle/arrivals.py, where the order of the rules is explained.
 --
 -- A decision is {outcome, reason, taker, drops, cancels, interrupts, window, supersedes}; what is nil is not so.
 

@@ -1,7 +1,7 @@
 -- needs: runtime/base, runtime/cached_hash
 -- gives: circuits, kept_circuits, FOREVER
 -- The circuits of tasks: which one keeps a run from starting, and what the end of a lease does to them. This restates
--- core/circuits.py and core/breakers.py.
+-- core/queue/circuits.py and core/records/breakers.py.
 --
 -- Hash `circuits`: key -> {failures, until, number, fence}; `until` is false while it is closed and FOREVER if it does
 -- not close by itself, the last two are the probe's lease, false if there is none. A key is a task, or task, line

@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits, rules/shelves, rules/flow
 -- needs: state/workers, fast/alike
--- Which pending run may start: the claim. This restates core/flow.py, where the rules and invariants are explained.
+-- Which pending run may start: the claim. This restates core/queue/claim.py, where the rules and invariants are explained.
 
 local claiming = {}
 

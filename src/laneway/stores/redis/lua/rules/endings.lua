@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/runs, state/logs, state/memos, state/inboxes, rules/jobs
 -- What else is written when a run ends: its follow-ups, word to the run that waits for it, and to its job; see
--- core/endings.py. Who accepts and steers runs is told once it is there (`accept`, `cancel`, `let_go_on`).
+-- core/lifecycle/endings.py. Who accepts and steers runs is told once it is there (`accept`, `cancel`, `let_go_on`).
 --
 -- Hash `follows`: number -> {then, on_failure}, packed: submissions as acceptance.lua reads them, under the ids that
 -- they will have.

@@ -1,7 +1,7 @@
 -- needs: runtime/base, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits, rules/shelves
 -- gives: flow, bring_back, admit
 -- How pending runs come and go: into their session, into their lane's order, and out again. This restates
--- core/entering.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
+-- core/queue/admission.py, where the rules are explained; names are the same. claiming.lua builds the claim on it.
 
 local flow = {}
 

@@ -1,7 +1,7 @@
 -- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, state/sessions, rules/circuits
 -- needs: rules/shelves, rules/flow, state/memos, rules/endings, state/workers, rules/steering, fast/alike
 -- Leases: what is written under one, and how an attempt is settled; restates stores/memory/leases.py and `overruled` of
--- core/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
+-- core/lifecycle/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
 
 local leases = {}
 

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/cached_zset, state/runs, state/lanes, rules/turns, state/sessions, rules/circuits
 -- gives: shelves, BREAKER
--- Shelves: where pending runs are, each in a sorted set of its own; see core/shelves.py.
+-- Shelves: where pending runs are, each in a sorted set of its own; see core/queue/shelves.py.
 --
 --   due                       runs of the future, by due time
 --   held:<session>            runs of a session that wait to be admitted, by place

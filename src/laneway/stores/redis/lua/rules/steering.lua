@@ -1,7 +1,7 @@
 -- needs: runtime/base, state/runs, state/logs, state/lanes, state/sessions, rules/circuits, rules/shelves, rules/flow
 -- needs: state/memos, state/inboxes, rules/endings, state/workers, rules/waking
 -- gives: steering, PAUSED
--- Control of runs: what a cancel, a pause, a resume, a drop and an answer do; restates core/control.py and what the
+-- Control of runs: what a cancel, a pause, a resume, a drop and an answer do; restates core/lifecycle/control.py and what the
 -- memory store does with it (stores/memory/steering.py).
 --
 -- A change is {state, drafts, request, reason}.

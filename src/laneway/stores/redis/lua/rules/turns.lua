@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/lanes
 -- gives: turns, HEAD_START, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
--- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/turns.py, where
+-- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/queue/turns.py, where
 -- the rules are explained; names are the same. Books and seats are those of lanes.lua.
 
 local turns = {}

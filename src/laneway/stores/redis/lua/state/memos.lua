@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs
--- Memos: what a run keeps for its later attempts; see core/memos.py.
+-- Memos: what a run keeps for its later attempts; see core/records/memos.py.
 --
 -- Hash `memos:<number>`: kind:name -> {order, kind, name, value, about, nth, attempt, run_id, tries, ending}; `value`
 -- is JSON text, `ending` {state, reason, message}; what there is not is false.

@@ -1,7 +1,7 @@
 -- needs: runtime/base, runtime/cached_hash
 -- gives: sessions, kept_sessions
 -- Admission to a session: an ordered series of runs, at most `max_concurrent` of them active. This restates
--- core/sessions.py, where the rules are explained; names are the same.
+-- core/queue/sessions.py, where the rules are explained; names are the same.
 --
 -- Hash `sessions`: name -> its book, while it is not idle. What operators have set is kept apart, also of idle ones:
 -- hash `session_rules` (packed rules) and set `paused_sessions`.

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs
--- Incarnations: who is alive, judged by renewal; see core/liveness.py.
+-- Incarnations: who is alive, judged by renewal; see core/records/liveness.py.
 --
 -- Hash `workers`: incarnation -> its packed state; beside it, as given at registering: hashes `worker_infos` (JSON) and
 -- `worker_tasks` (a packed list of names). Set `leases:<incarnation>`: the numbers of the runs whose leases it has; hash

@@ -1,0 +1,1 @@
+"""What every rule uses: instants, checks, keys, addresses and frozen records."""

@@ -1,0 +1,31 @@
+"""Idempotency keys: one submission per task, user and key; the same again gets what it made."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from laneway.core.common.instants import SECOND
+
+KEPT = 24 * 3600 * SECOND  # a key is kept for so long, and until its run is pruned, whichever is later
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class KeyEntry(msgspec.Struct, frozen=True, gc=False):
+    """What a key stands for: the run that answers it, and what its arguments were."""
+
+    run_id: str
+    number: int
+    digest: str
+    at: int
+
+
+def digest(args: str) -> str:
+    """Return what tells arguments apart, given as JSON text, whatever the order of their names.
+
+    >>> digest('{"a":1,"b":2}') == digest('{"b":2,"a":1}')
+    True
+    """
+    return hashlib.blake2b(_encode(msgspec.json.decode(args)), digest_size=16).hexdigest()

@@ -1,0 +1,133 @@
+"""A worker's one call to its store: settle what finished, claim what fits, and rest if room is left."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.lifecycle.outcome import Settlement
+from laneway.core.records.events import Draft
+from laneway.core.records.memos import Memo
+from laneway.core.records.run import Claimed, Request
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """A settlement and the lease it is written under.
+
+    `read` is how many messages of its inbox the attempt has read, `throttled` what `load` says of its session now.
+    """
+
+    number: int
+    fence: int
+    settlement: Settlement
+    read: int = 0
+    throttled: bool | None = None
+
+
+class Emitted(msgspec.Struct, frozen=True, gc=False):
+    """Events of a run that goes on, and the lease they are written under."""
+
+    number: int
+    fence: int
+    drafts: tuple[Draft, ...]
+
+
+class Saved(msgspec.Struct, frozen=True, gc=False):
+    """What a run that goes on leaves for its next attempt, as JSON text, and the lease it is written under.
+
+    `state` is that of a checkpoint, `prepared` the arguments as `before_start` left them, `memo` one more memo; None
+    leaves what is there.
+    """
+
+    number: int
+    fence: int
+    state: str | None = None
+    prepared: str | None = None
+    memo: Memo | None = None
+
+
+class Requested(msgspec.Struct, frozen=True, gc=False):
+    """What was asked of a run that the worker executes; for `steer`, how many messages lie in its inbox."""
+
+    number: int
+    fence: int
+    request: Request
+    messages: int = 0
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What a worker asks of the store in one atomic call.
+
+    `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
+    with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
+    has room for more. It `lends` its next step if it executes nothing: whoever would wake it may do that step, with the
+    same room and nothing else in it (`WorkerStore.step`). `saved` are checkpoints, `overdue` names the leases whose
+    time-out was decided, by run number and fence: whoever ends such an attempt settles it as timed out. `short` says
+    that it takes none for lack of memory. `last` is the number of the newest step before this one in which it said
+    anything, or was given anything: a store that does not know that step has lost it.
+    """
+
+    incarnation: str
+    call: int
+    results: list[Result] = []
+    emitted: list[Emitted] = []
+    room: int = 0
+    park: bool = False
+    saved: list[Saved] = []
+    overdue: list[tuple[int, int]] = []
+    short: bool = False
+    lends: bool = False
+    last: int = 0
+
+
+class StepReply(msgspec.Struct, frozen=True):
+    """The store's answer to a step.
+
+    `refused` names, by run number and fence, the results and events that were not written because the lease is not the
+    worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
+    at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker executes, told
+    with every answer until the run is settled or the request taken back. `fires_in` is how long until a job is
+    due, counted from `now`; of a repeated step, as it is when it is repeated. `moved` is where the store's content goes
+    if it is being moved: then nothing is claimed here any more.
+    """
+
+    claimed: list[Claimed] = []
+    refused: list[tuple[int, int]] = []
+    due_in: int | None = None
+    more: bool = False
+    now: int = 0
+    requests: list[Requested] = []
+    fires_in: int | None = None
+    moved: str | None = None
+
+
+class LentReply(msgspec.Struct, frozen=True, gc=False):
+    """The answer to a step that a store has done for a worker, and the call number which that step has."""
+
+    call: int
+    reply: StepReply
+
+
+def has_lent(step: Step, reply: StepReply) -> bool:
+    """Tell whether the worker has lent its next step. One that was given something says something in its next."""
+    return step.lends and not (reply.claimed or reply.refused or reply.more)
+
+
+def named_in(step: Step) -> list[tuple[int, int]]:
+    """Return the leases, by run number and fence, of which a step says anything."""
+    said: list[Result | Emitted | Saved] = [*step.results, *step.emitted, *step.saved]
+    return list(dict.fromkeys([*((one.number, one.fence) for one in said), *step.overdue]))
+
+
+class RenewReply(msgspec.Struct, frozen=True):
+    """The store's answer to a renewal: the time by its clock, the leases it knows, as (number, fence), and requests."""
+
+    now: int
+    leases: list[tuple[int, int]] = []
+    requests: list[Requested] = []
+
+
+class ReclaimReply(msgspec.Struct, frozen=True):
+    """Leases of the dead, now the caller's to settle as lapsed; `more` if not all fitted into one answer."""
+
+    lapsed: list[Claimed] = []
+    more: bool = False

@@ -1,0 +1,296 @@
+"""How pending runs come and go: into their session, into their lane's order, and out again.
+
+A run that is due joins its session, if it has one; admitted, it enters its lane's ready order, or its user's parked
+set. `core.queue.claim` builds the claim on this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Generic
+
+from laneway.core.queue.circuits import Circuits
+from laneway.core.queue.sessions import SessionBook
+from laneway.core.queue.shelves import E, Shelf, Shelves
+from laneway.core.queue.turns import AGAIN, ASIDE, BACK, FRESH, HEAD_START, OUT, STILL, LaneBook, Ledger, Seat
+from laneway.core.records.policy import Arrival
+
+
+class Entering(Generic[E]):
+    """The rules of coming and going, over a store's shelves and books.
+
+    `aside` collects the tasks whose runs were set aside, so that the store can wake workers that know them.
+    """
+
+    __slots__ = ("aside", "circuits", "lanes", "sessions", "shelves")
+
+    def __init__(
+        self,
+        shelves: Shelves[E],
+        lanes: dict[str, LaneBook],
+        sessions: Ledger[str, SessionBook],
+        circuits: Circuits | None = None,
+    ) -> None:
+        self.shelves, self.lanes, self.sessions = shelves, lanes, sessions
+        self.circuits = Circuits() if circuits is None else circuits
+        self.aside: set[str] = set()
+
+    def join(self, run: E, arrival: Arrival | None = None, *, head: bool = False) -> int | None:
+        """Take in a run that is due for the first time. Return how many of its session are ahead if it waits.
+
+        At the `head` it comes before all that were never started.
+        """
+        if run.session is None:
+            self._enter(run)
+            return None
+        book = self.sessions[run.session]
+        if arrival is not None:
+            book.take(arrival)
+        if book.windows:
+            book.close(run.number)
+        ahead = None
+        if not book.held and book.admits():
+            book.admit(run.number)
+            self._enter_lane(run)
+        else:
+            ahead = None if head else len(book.admitted) + book.held
+            self.shelves.put_held(run, book.place_at_head() if head else book.place())
+            self._admit(run.session, book)
+        return ahead
+
+    def rejoin(self, run: E) -> None:
+        """Take back a run that was claimed before and is due again: it has kept its session place, or stepped out."""
+        run.kind = AGAIN
+        if run.session is not None and run.number in self.sessions[run.session].outside:
+            book = self.sessions[run.session]
+            self.shelves.put_held(run, book.place_in_front())
+            self._admit(run.session, book)
+        else:
+            self._enter(run)
+
+    def step_out(self, run: E) -> None:
+        """Let others of its session pass a run that waits for its next attempt, if that is the session's rule."""
+        if run.session is not None:
+            book = self.sessions[run.session]
+            if book.rule.pass_on_retry and run.number in book.admitted:
+                book.step_out(run.number)
+                self._admit(run.session, book)
+
+    def wait(self, run: E, *, asks: bool) -> None:
+        """Let a run wait that is executed no more: it keeps its session's place, unless others may pass it."""
+        if run.session is not None:
+            if asks:
+                self.sessions[run.session].asking.append(run.number)
+            self.step_out(run)
+
+    def hear(self, run: E) -> None:
+        """Count a run as waiting no more."""
+        if run.session is not None:
+            self.sessions[run.session].hear(run.number)
+
+    def take_up(self, run: E, arrival: Arrival | None = None) -> None:
+        """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
+
+        `arrival` is what it says of its session if it has not joined it yet.
+        """
+        if run.session is None or run.number in self.sessions[run.session].admitted:
+            self._enter(run)
+        elif run.kind & AGAIN:
+            self.rejoin(run)
+        else:
+            self.join(run, arrival)
+
+    def is_admitted(self, run: E) -> bool:
+        """Tell whether a run that was never started has a place in its session: it was due, whatever the clock says."""
+        if run.session is None or run.kind & AGAIN:
+            return False
+        book = self.sessions[run.session]
+        if book.idle:
+            self.sessions.emptied(run.session)
+        return book.unstarted == run.number
+
+    def _admit(self, session: str, book: SessionBook) -> None:
+        """Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits."""
+        while book.held and book.admits():
+            run = self.shelves.take_held(session)
+            if run.kind & AGAIN:
+                book.call_back(run.number)
+                if not run.paused:
+                    self._enter_lane(run)
+                continue
+            # As `call_in`: a call less for every run.
+            book.held -= 1
+            book.admitted.append(run.number)
+            book.unstarted = run.number
+            book.alone = False
+            if not run.paused:
+                self._enter_lane(run)
+            return  # nobody else is admitted before it has started
+
+    def free(self, run: E) -> None:
+        """Free the lane's and the user's slot of a run that is executed no more."""
+        book = self.lanes[run.lane]
+        book.active -= 1
+        user = run.user
+        if user is not None:
+            seat = book.seats[user]
+            seat.active -= 1
+            if seat.parked:
+                if not seat.out:
+                    self._bring_back(book, user, seat)
+            elif not seat.active and not seat.out:
+                book.seats.emptied(user)
+
+    def end(self, run: E) -> None:
+        """Free the session place of a run that has ended, if it had one."""
+        session = run.session
+        if session is not None:
+            book, number = self.sessions[session], run.number
+            admitted = book.admitted
+            if len(admitted) == 1 and admitted[0] == number != book.unstarted and not book.asking:
+                if book.held and not (book.back or book.paused or book.windows):
+                    # As `_admit`, and two calls less: the next one, which never started, has the place now.
+                    following = self.shelves.take_held(session)
+                    book.held -= 1
+                    admitted[0] = book.unstarted = following.number
+                    book.alone = False
+                    if not following.paused:
+                        self._enter_lane(following)
+                    return
+                admitted.clear()  # as `SessionBook.end`: a call less for every run
+            else:
+                book.end(number)
+            if book.windows:
+                book.close(run.number)
+            if book.held:
+                self._admit(session, book)
+            elif book.idle:
+                self.sessions.emptied(session)
+
+    def withdraw(self, run: E, shelf: Shelf) -> None:
+        """Take back the counts of a pending run taken from this shelf, that ends; `end` frees its session place."""
+        if shelf is Shelf.HELD:
+            self.unhold(run)
+        self.set_down(run, shelf)
+
+    def unhold(self, run: E) -> None:
+        """Count a run as held no more that was taken from behind its session, pending or paused."""
+        assert run.session is not None
+        self.sessions[run.session].leave(back=bool(run.kind & AGAIN))
+
+    def set_down(self, run: E, shelf: Shelf) -> None:
+        """Take back the lane's counts of a pending run that was taken from this shelf, or is paused where it is held.
+
+        It keeps its session place. It comes back, if it does, as it came.
+        """
+        book = self.lanes[run.lane]
+        book.pending -= 1
+        if shelf is Shelf.READY or shelf is Shelf.PARKED:
+            self._withdraw_from_lane(book, run, shelf)
+        elif shelf is Shelf.DUE and run.session is not None:
+            session = self.sessions[run.session]
+            session.close(run.number)
+            if session.idle:
+                self.sessions.emptied(run.session)
+        run.kind &= AGAIN
+
+    def _withdraw_from_lane(self, book: LaneBook, run: E, shelf: Shelf) -> None:
+        if run.kind & STILL:
+            return
+        back, user = run.kind & BACK, run.user
+        if not run.kind & AGAIN:
+            book.wait_no_more(run)
+        if shelf is Shelf.READY:
+            book.leave(run)
+        if user is not None:
+            seat = book.seats[user]
+            if shelf is Shelf.PARKED and not run.kind & ASIDE:
+                seat.parked -= 1
+            if back:
+                self._bring_back(book, user, seat)
+            if seat.idle:
+                book.seats.emptied(user)
+
+    def keep_still(self, run: E, shelf: Shelf) -> None:
+        """Hold an admitted run that was taken from this shelf of its lane: its session is paused now."""
+        self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
+        run.kind &= AGAIN
+        self._enter(run)
+
+    def throttle(self, session: str, *, throttled: bool) -> None:
+        """Lower the session to one run at a time, or not any more."""
+        book = self.sessions[session]
+        if book.throttled is not throttled:
+            book.throttled = throttled
+            self._admit(session, book)
+
+    def let_go_on(self, session: str, still: Sequence[E]) -> None:
+        """Let a session go on that is paused no more, or has more room: first those that were kept still."""
+        for run in still:
+            run.kind &= ~STILL
+            self._enter(run)
+        self._admit(session, self.sessions[session])
+
+    def reopen(self, lane: str, users: Set[str]) -> None:
+        """Bring back parked runs of these users after the lane's limits were changed."""
+        book = self.lanes[lane]
+        for user in sorted(users):
+            self._bring_back(book, user, book.seats[user])
+
+    def _enter(self, run: E) -> None:
+        if run.session is not None and self.sessions[run.session].paused:
+            run.kind = run.kind & AGAIN | STILL
+            run.rank = 0
+            self.shelves.put_parked(run, f"session:{run.session}")
+        else:
+            self._enter_lane(run)
+
+    def _enter_lane(self, run: E) -> None:
+        """Let in a run whose session, if it has one, is not paused: it has just admitted it."""
+        book, user = self.lanes[run.lane], run.user
+        if user is not None and run.kind == FRESH and (seat := book.seats[user]).parked:
+            # Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
+            book.enter(run, 0)
+            seat.parked += 1
+            self.shelves.put_parked(run, seat.gate or _gate(seat, user))
+        else:
+            book.enter(run)
+            self.shelves.put_ready(run)
+
+    def _park(self, book: LaneBook, run: E) -> None:
+        user = run.user
+        assert user is not None
+        if run.kind & BACK:
+            run.kind &= ~BACK
+        seat = book.seats[user]
+        seat.parked += 1
+        self.shelves.put_parked(run, seat.gate or _gate(seat, user))
+        if not seat.out:
+            self._bring_back(book, user, seat)
+
+    def _bring_back(self, book: LaneBook, user: str, seat: Seat) -> None:
+        """Let the first of the user's parked runs into the order, if the gate is open and none of them is there."""
+        if seat.out or not seat.parked:
+            return
+        lane = book.lane
+        cap = book.cap(user) if book.caps else lane.per_user
+        if cap is not None and seat.active >= cap:
+            return
+        run = self.shelves.take_parked(lane.name, seat.gate or _gate(seat, user))
+        priority = run.priority
+        seat.parked -= 1
+        seat.out = OUT + priority
+        run.kind |= BACK
+        # As `LaneBook.enter`: a call less for every run.
+        pace = book.paces.get(priority)
+        if pace is None or not pace.ready:
+            pace = book.raised(priority)
+        pace.ready += 1
+        run.rank = pace.v + 1 - HEAD_START * priority
+        self.shelves.put_ready(run)
+
+
+def _gate(seat: Seat, user: str) -> str:
+    """Name the gate of a user's parked set, once: a name that is made anew each time has to be hashed each time."""
+    seat.gate = f"user:{user}"
+    return seat.gate

@@ -1,0 +1,155 @@
+"""The circuits of tasks: which one keeps a run from starting, and what the end of a lease does to them.
+
+A circuit is found by its *key*: the task, or the task and a user, because a breaker counts all runs of its task
+together, or each user's by themselves. What starts runs does not know the tasks' policies, so it asks both. What ends
+them is told what to charge (`Charge`) by the settlement, which was made by whoever knows the policy.
+
+Closed circuits that count nothing are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Protocol
+
+import msgspec
+
+from laneway.core.records.breakers import CLOSED, Breaker, Circuit, Per
+
+FOREVER = 2**63 - 1  # until when a circuit is open that does not close by itself
+NOBODY: frozenset[str] = frozenset()
+
+
+class Lease(Protocol):
+    """What a circuit needs to know of a run that is started, or was."""
+
+    number: int
+    fence: int
+    task: str
+    user: str | None
+
+
+class Charge(msgspec.Struct, frozen=True, gc=False):
+    """What an attempt tells its task's breaker: that it failed, or that it did not."""
+
+    breaker: Breaker
+    failed: bool
+
+    def key(self, task: str, user: str | None) -> str:
+        """Return the key of the circuit that hears of it."""
+        return key_of(task, user or "") if self.breaker.per is Per.USER else task
+
+
+def key_of(task: str, user: str | None = None) -> str:
+    """Return the key of a task's circuit, or of that of one of its users; "" stands for runs without a user.
+
+    >>> key_of("mail"), key_of("mail", "ann").split()
+    ('mail', ['mail', 'ann'])
+    """
+    return task if user is None else f"{task}\n{user}"
+
+
+def named(key: str) -> tuple[str, str | None]:
+    """Return the task and the user that a key stands for.
+
+    >>> named("mail"), named(key_of("mail", "ann"))
+    (('mail', None), ('mail', 'ann'))
+    """
+    task, split, user = key.partition("\n")  # no name has a line break in it
+    return task, user if split else None
+
+
+def holder(key: str) -> str:
+    """Return whose circuit it is, for people.
+
+    >>> holder("mail"), holder(key_of("mail", "ann"))
+    ('task mail', 'task mail of user ann')
+    """
+    task, user = named(key)
+    return f"task {task}" + ("" if user is None else f" of user {user}" if user else " without a user")
+
+
+class Circuits:
+    """The circuits of all tasks, by key. A store may load what is missing."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Circuit] = {}
+        self._open: set[str] = set()
+        self._guarded: frozenset[str] | None = NOBODY  # as of the last look
+
+    @property
+    def tasks(self) -> Set[str]:
+        """The tasks of which a circuit is not closed: only their runs need be asked about."""
+        if self._guarded is None:
+            self._guarded = frozenset(named(key)[0] for key in self._open)
+        return self._guarded
+
+    @property
+    def keys(self) -> Set[str]:
+        """The keys of those that are kept."""
+        return self._kept.keys()
+
+    def get(self, key: str) -> Circuit:
+        """Return a circuit."""
+        return self._kept.get(key, CLOSED)
+
+    def put(self, key: str, circuit: Circuit) -> None:
+        """Keep a circuit as it stands now."""
+        if circuit == CLOSED:
+            self._kept.pop(key, None)
+        else:
+            self._kept[key] = circuit
+        if (circuit.until is None) is (key in self._open):
+            self._open ^= {key}
+            self._guarded = None
+
+    def holds(self, task: str, user: str | None, now: int) -> str | None:
+        """Return the key of the circuit that keeps such a run from starting, if one does."""
+        for key in (task, key_of(task, user or "")):
+            if not self.get(key).lets_start(now):
+                return key
+        return None
+
+    def start(self, run: Lease, now: int) -> list[str]:
+        """Hear that a run is started now, with its next fence. Return the keys that let no more start after it."""
+        full = []
+        for key in _keys(run):
+            circuit = self.get(key)
+            after = circuit.started(run.number, run.fence + 1, now)
+            if after is not circuit:
+                self.put(key, after)
+                full.append(key)
+        return full
+
+    def end(self, run: Lease, charge: Charge | None, now: int, *, succeeded: bool = False) -> bool:
+        """Hear that the run's lease has ended so; what it does not charge tells nothing, unless the probe succeeded.
+
+        Tell whether its task is to be disabled.
+        """
+        charged = None if charge is None else charge.key(run.task, run.user)
+        disables = False
+        for key in _keys(run):
+            circuit = self.get(key)
+            if charge is not None and key == charged:
+                after = _charged(circuit, charge, run, now)
+                disables = after.until == FOREVER
+            elif succeeded and circuit.probe == (run.number, run.fence):
+                after = CLOSED  # the breaker that opened it is not there any more
+            else:
+                after = circuit.let_go(run.number, run.fence)
+            if after is not circuit:
+                self.put(key, after)
+        return disables
+
+
+def _keys(run: Lease) -> tuple[str, str]:
+    return run.task, key_of(run.task, run.user or "")
+
+
+def _charged(circuit: Circuit, charge: Charge, run: Lease, now: int) -> Circuit:
+    if not charge.failed:
+        return circuit.succeeded(run.number, run.fence)
+    after = circuit.failed(charge.breaker, run.number, run.fence, now)
+    if charge.breaker.disable and after is not circuit and after.until is not None:
+        return msgspec.structs.replace(after, until=FOREVER)
+    return after

@@ -1,0 +1,114 @@
+"""Shelves: where a store keeps pending runs, and what the rules must know of a run.
+
+Each shelf has an order of its own:
+
+    due      runs of the future, by due time
+    held     runs of a session that wait to be admitted, by joining
+    ready    runs that may start, per lane, by (rank, acceptance)
+    parked   runs a claim could not start, per lane and gate, by (rank, acceptance):
+             gate "user:ann" (at the cap), gate "task:x" (the claiming worker does not know the task, or it is paused),
+             gate "session:x" (paused; these are brought back by number, all at once),
+             gate "breaker:x" (the circuit of that key lets nothing start)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Set
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from laneway.core.queue.circuits import key_of
+from laneway.core.queue.turns import ASIDE, BROKEN, BROKEN_USER, FRESH, STILL, Placed
+
+NO_GATES: Set[str] = frozenset()
+TASK, BREAKER = "task:", "breaker:"  # how gates begin
+
+
+class Pending(Placed, Protocol):
+    """What the flow needs to know of a run, whatever else a store keeps of it."""
+
+    number: int
+    fence: int
+    task: str
+    lane: str
+    session: str | None
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused this very run."""
+
+
+class Entry:
+    """The least that is a `Pending`. Stores may extend it."""
+
+    __slots__ = ("fence", "kind", "lane", "number", "paused", "priority", "rank", "session", "task", "user")
+
+    def __init__(
+        self,
+        number: int,
+        task: str,
+        lane: str,
+        user: str | None,
+        session: str | None,
+        priority: int,
+        kind: int = FRESH,
+        rank: int = 0,
+    ) -> None:
+        self.number, self.task, self.lane, self.user, self.session = number, task, lane, user, session
+        self.priority, self.kind, self.rank, self.paused, self.fence = priority, kind, rank, False, 0
+
+
+E = TypeVar("E", bound=Pending)
+
+
+def gate_of(run: Pending) -> str:
+    """Return the gate behind which a parked run waits."""
+    if run.kind & STILL:
+        return f"session:{run.session}"
+    if run.kind & BROKEN:
+        return BREAKER + run.task
+    if run.kind & BROKEN_USER:
+        return BREAKER + key_of(run.task, run.user or "")
+    return TASK + run.task if run.kind & ASIDE else f"user:{run.user}"
+
+
+class Shelf(StrEnum):
+    """Where a pending run is kept."""
+
+    DUE = "due"
+    HELD = "held"
+    READY = "ready"
+    PARKED = "parked"
+
+
+class Shelves(Protocol[E]):
+    """Where a store keeps pending runs. Each `take` removes what it returns; the flow never looks without taking.
+
+    `broken` are the keys of the breakers that have parked sets, per lane, or at least of those a claim could take from.
+    """
+
+    @property
+    def broken(self) -> Mapping[str, Collection[str]]:
+        """The keys of circuits behind which runs are parked, by lane."""
+
+    def put_ready(self, run: E) -> None:
+        """Put the run into its lane's ready order, at its rank."""
+
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], E | None]:
+        """Return what takes, call by call, the first run of the lane's ready order and these tasks' parked sets.
+
+        `gates` are those of other parked sets to take from; one may be taken away meanwhile. While it is in use, no run
+        of these tasks is parked behind its task, and none behind one of these gates.
+        """
+
+    def put_parked(self, run: E, gate: str) -> None:
+        """Put the run into its lane's parked set of that gate, at its rank."""
+
+    def take_parked(self, lane: str, gate: str) -> E:
+        """Take the first run of that parked set."""
+
+    def put_held(self, run: E, place: int) -> None:
+        """Put the run behind its session, at that place."""
+
+    def take_held(self, session: str) -> E:
+        """Take the first run held by that session."""

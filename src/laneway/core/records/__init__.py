@@ -1,0 +1,1 @@
+"""What is declared and stored: policies, runs and their states, leases, events, memos."""
