@@ -40,7 +40,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter
 from laneway.ports.store import Store
 from laneway.settings import DEFAULT_URL, Settings
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.sync import Sync
 
 AnyTask = Task[..., Any]

@@ -22,7 +22,7 @@ def test_the_source_distribution_runs_the_suite_on_a_store_made_elsewhere(tmp_pa
     page = (unpacked / "docs/testing.md").read_text()
     [example] = re.findall(r"```python\n# (tests/contract/\w+\.py)\n(.*?)```", page, flags=re.DOTALL)
     (unpacked / example[0]).write_text(f"import pytest\n{example[1]}")
-    (unpacked / "my_store.py").write_text("from laneway.stores.memory import MemoryStore as MyStore\n")
+    (unpacked / "my_store.py").write_text("from laneway.stores.memory.store import MemoryStore as MyStore\n")
 
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", example[0], "-k", "TestLanes"]
     run = subprocess.run(suite, cwd=unpacked, check=False, capture_output=True, text=True)

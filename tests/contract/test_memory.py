@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.contract.suite import *  # noqa: F403
 

@@ -10,7 +10,7 @@ from laneway.core.common.instants import SECOND
 from laneway.errors import StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.support.invariants import check_drains, check_invariants
 from tests.support.lossy_store import LossyStore
@@ -166,7 +166,7 @@ async def test_a_lossy_store_is_a_store(store: Store, clock: FakeClock) -> None:
 async def test_a_stranded_run_is_seen(store: Store, clock: FakeClock) -> None:
     assert isinstance(store, MemoryStore)
     await store.submit([new_run("a", session="chat"), new_run("b", session="chat")])
-    store._kept.sessions["chat"].admitted.append(999)
+    store._state.sessions["chat"].admitted.append(999)
 
     with pytest.raises(AssertionError):
         await check_drains(store, clock)
@@ -186,10 +186,10 @@ async def test_a_session_that_is_left_when_all_has_ended_is_seen(store: Store, c
     assert isinstance(store, MemoryStore)
     hand = await Hand(store).register()
     await store.submit([new_run("a", session="chat")])
-    left = store._kept.sessions["chat"]
+    left = store._state.sessions["chat"]
     await hand.succeed(*await hand.claim())
     await check_drains(store, clock)
-    store._kept.sessions["chat"] = left
+    store._state.sessions["chat"] = left
 
     with pytest.raises(AssertionError):
         await check_drains(store, clock)

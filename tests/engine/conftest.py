@@ -14,7 +14,7 @@ from laneway.core.records.codec import RESULT_LIMIT
 from laneway.engine.children.pool import Children
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.childstories import Story
 from tests.engine.desking import with_tasks

@@ -19,7 +19,7 @@ from laneway.engine.client.submit_batcher import BATCH
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried
 from laneway.errors import BadArguments, BadSetting, UnknownTask
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns
 

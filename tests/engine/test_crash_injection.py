@@ -20,7 +20,7 @@ from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.conftest import STORES, address
 from tests.engine.crashing import CrashingStore

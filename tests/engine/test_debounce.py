@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laneway.core.records.policy import SessionPolicy
 from laneway.core.records.run import ReceiptOutcome
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run
 
 TICK = 100_000  # microseconds: all times are whole tenths of a second

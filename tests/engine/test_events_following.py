@@ -16,7 +16,7 @@ from laneway import Context, Event, Receipt, Run, Scheduler, UnknownRun
 from laneway.core.records.states import RunState
 from laneway.engine.client import event_feed
 from laneway.errors import StoreUnavailable
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, log_of, scheduler_on, soon, turns, until
 

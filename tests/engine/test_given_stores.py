@@ -8,7 +8,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import BadSetting
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore
 

@@ -27,7 +27,7 @@ from laneway.engine.handlers.task import Registry
 from laneway.engine.jobs.specs import spec_of
 from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on
 

@@ -28,7 +28,7 @@ from laneway import (
 from laneway.core.jobs.record import JobRecord
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, at, fire_due, with_tasks
 from tests.engine.support import WatchedStore, scheduler_on

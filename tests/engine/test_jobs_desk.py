@@ -24,7 +24,7 @@ from laneway import (
 from laneway.core.jobs.record import FireKind
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, at, fire_due, with_tasks
 from tests.engine.support import WatchedStore, scheduler_on

@@ -17,7 +17,7 @@ from laneway.core.records.liveness import WorkerInfo
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import SQLiteStore

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from laneway import BadSetting, Scheduler
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns
 

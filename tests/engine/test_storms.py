@@ -12,7 +12,7 @@ import pytest
 from laneway import Context, Lane, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand
 from tests.engine.support import kinds_of, scheduler_on, soon, turns
 from tests.support.invariants import all_runs, check_invariants

@@ -33,7 +33,7 @@ from laneway.core.records.run import Claimed, Gate, NewRun, ReceiptOutcome, Requ
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, new_run
 from laneway.testing.waits import step_memo

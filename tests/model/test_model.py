@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import SQLiteStore

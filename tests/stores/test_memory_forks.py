@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 
 

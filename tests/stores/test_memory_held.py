@@ -7,19 +7,19 @@ import random
 import pytest
 
 from laneway.core.queue.shelves import Shelf
-from laneway.stores.memory.heaps import Heaps
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.state.heaps import Heaps
+from laneway.stores.memory.state.records import RunRecord
 
 
-def held(number: int, session: str = "s") -> Record:
-    return Record(number, f"run-{number}", "task", "{}", "main", None, session, 0, 0, 0)
+def held(number: int, session: str = "s") -> RunRecord:
+    return RunRecord(number, f"run-{number}", "task", "{}", "main", None, session, 0, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_runs_are_taken_by_their_places_however_they_come_and_go(seed: int) -> None:
     chance, heaps = random.Random(seed), Heaps()
-    there: list[tuple[int, int, Record]] = []
-    last, gone = 0, list[Record]()
+    there: list[tuple[int, int, RunRecord]] = []
+    last, gone = 0, list[RunRecord]()
     odd = chance.choice([0, 0.1, 0.5])  # how many come before others, or are taken out
 
     for number in range(1, 200):

@@ -7,13 +7,13 @@ import msgspec
 from laneway.core.common.instants import SECOND
 from laneway.core.jobs.plan import with_next
 from laneway.core.schedules import Every
-from laneway.stores.memory.jobs import SPARE, Jobs
+from laneway.stores.memory.state.job_records import SPARE, JobRecords
 from laneway.testing.clock import START
 from tests.support.jobs import new_job
 
 
 def test_a_job_that_is_moved_again_and_again_takes_up_no_more_room() -> None:
-    jobs, job = Jobs(), new_job(START)
+    jobs, job = JobRecords(), new_job(START)
     jobs.add(job, START)
     later = jobs.add(new_job(START, id="later", name="later"), START)
 
@@ -29,7 +29,7 @@ def test_a_job_that_is_moved_again_and_again_takes_up_no_more_room() -> None:
 
 
 def test_a_clock_that_is_set_back_brings_no_place_of_a_job_back_that_has_moved_on() -> None:
-    jobs = Jobs()
+    jobs = JobRecords()
     for job_id, period in (("first", 10), ("gone", 20)):
         jobs.add(new_job(START, Every(period), id=job_id), START)
     assert len(jobs.due(START + 30 * SECOND, 10, (0, "")).jobs) == 2

@@ -1,7 +1,7 @@
 """The memory store's repair lets a session go on as its rules say."""
 
 from laneway.core.records.states import RunState
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.support.invariants import check_drains, check_invariants
 
@@ -13,7 +13,7 @@ async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_pla
     await store.submit(new_runs(3, "s", session="chat"))
     first = await hand.claim(1)
     await store.pause("call", "s-00001")
-    store._kept.sessions["chat"].admitted.append(999)
+    store._state.sessions["chat"].admitted.append(999)
     assert (await hand.succeed(*first, room=9)).claimed == []
 
     findings = await store.check(repair=True)

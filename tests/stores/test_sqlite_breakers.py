@@ -11,7 +11,7 @@ from laneway.core.queue.circuits import key_of
 from laneway.core.records.breakers import Breaker, Phase
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.circuits import Circuits
@@ -62,7 +62,7 @@ async def test_memory_lets_a_probe_go_that_nobody_executes(clock: FakeClock) -> 
     store = MemoryStore(clock)
     hand = await behind(store)
     await clock.advance(60)
-    store._kept.circuits.start(store._kept.by_id["r-00002"], clock.now())
+    store._state.circuits.start(store._state.by_id["r-00002"], clock.now())
     assert await hand.claim(9) == []
 
     [finding] = await store.check(repair=True)

@@ -12,7 +12,7 @@ import pytest
 from laneway.core.records.states import RunState
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.backup import back_up
 from laneway.testing import FakeClock, Hand, new_run, new_runs
@@ -167,7 +167,7 @@ async def test_memory_sets_its_counts_right_too(clock: FakeClock) -> None:
     store._lanes["main"].active += 2
     book.seats["ann"].active, book.seats["ann"].parked, book.paces[0].ready = 0, 0, 9
     book.turns.clear()
-    store._kept.sessions["chat"].admitted = []
+    store._state.sessions["chat"].admitted = []
 
     found = await store.check(repair=True)
 

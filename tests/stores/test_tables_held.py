@@ -12,7 +12,7 @@ from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.core.records.run import Claimed, ReceiptOutcome
 from laneway.errors import WrongState
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs

@@ -12,7 +12,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import rosters, stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

@@ -13,7 +13,7 @@ from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects

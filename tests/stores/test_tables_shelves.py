@@ -10,7 +10,7 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.lines import Key, Line, Paged, Reader, Shelf
 from laneway.stores.tables.statements import Row
 from laneway.testing import FakeClock, Hand, new_run

@@ -23,7 +23,7 @@ from laneway.core.records.run import RunFilter
 from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.waits import step_memo, waits

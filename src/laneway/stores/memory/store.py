@@ -35,33 +35,35 @@ from laneway.ports.control import Swept
 from laneway.ports.gates import Held
 from laneway.ports.upkeep import Examination
 from laneway.stores.memory import upkeep
-from laneway.stores.memory.accepting import Accepting
-from laneway.stores.memory.endings import Endings
-from laneway.stores.memory.inboxes import Inboxes
-from laneway.stores.memory.leases import Leases, leased
-from laneway.stores.memory.movekeeping import Movekeeping
-from laneway.stores.memory.records import Batch, Record, fits, run_of
-from laneway.stores.memory.ruling import Ruling
-from laneway.stores.memory.steering import Steering
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.rules.acceptance import RecordIntake
+from laneway.stores.memory.rules.control import RecordControl
+from laneway.stores.memory.rules.endings import RecordEndings
+from laneway.stores.memory.rules.inboxes import RecordInboxes
+from laneway.stores.memory.rules.leases import LeaseWrites, leased
+from laneway.stores.memory.rules.settings import OperatorSettings
+from laneway.stores.memory.state.records import EventBatch, RunRecord, fits, run_of
+from laneway.stores.memory.state.workers import WorkerRecord
+from laneway.stores.memory.verbs.jobs import JobVerbs
+from laneway.stores.memory.verbs.moves import MoveVerbs
+from laneway.stores.memory.verbs.reads import ReadVerbs
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
-class MemoryStore(Movekeeping):
+class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
     """A store in this process's memory."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
-        kept = self._kept
-        self._workers, self._flow, self._heaps, self._lanes = kept.workers, kept.flow, kept.heaps, kept.lanes
-        inboxes = Inboxes(kept)
-        endings = Endings(kept, inboxes)
-        self._leases = Leases(kept, endings)
-        self._steering = Steering(kept, self._leases, endings, self._liveness.is_dead)
-        self._accepting = Accepting(kept, self._steering, inboxes, endings)
-        self._ruling = Ruling(kept)
+        state = self._state
+        self._workers, self._flow, self._heaps, self._lanes = state.workers, state.flow, state.heaps, state.lanes
+        inboxes = RecordInboxes(state)
+        endings = RecordEndings(state, inboxes)
+        self._leases = LeaseWrites(state, endings)
+        self._control = RecordControl(state, self._leases, endings, self._liveness.is_dead)
+        self._intake = RecordIntake(state, self._control, inboxes, endings)
+        self._settings = OperatorSettings(state)
         _STORES.add(self)
 
     async def open(self) -> None:
@@ -75,12 +77,12 @@ class MemoryStore(Movekeeping):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         with self._lock:
-            refuse_new(self._kept.moving)
+            refuse_new(self._state.moving)
             now = self._clock.now()
             self._make_due(now)
-            receipts = [self._accepting.accept(new, now) for new in batch]
-            self._waking.wake_for_work()
-            if self._kept.said:
+            receipts = [self._intake.accept(new, now) for new in batch]
+            self._wakeups.wake_for_work()
+            if self._state.said:
                 self._tell_watchers()
             return receipts
 
@@ -89,9 +91,9 @@ class MemoryStore(Movekeeping):
     async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
         """Cancel the run; see `ControlStore`."""
         with self._steered(call):
-            run = self._kept.known(run_id)
+            run = self._state.known(run_id)
             if run.call != call:
-                self._steering.cancel(run, abandon=abandon)
+                self._control.cancel(run, abandon=abandon)
             return run_of(run)
 
     async def cancel_where(
@@ -99,27 +101,27 @@ class MemoryStore(Movekeeping):
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         with self._steered(call):
-            first = bisect_left(self._kept.records, after + 1, key=lambda record: record.number)
-            runs = [run for run in self._kept.records[first:] if until is None or run.number <= until]
+            first = bisect_left(self._state.records, after + 1, key=lambda record: record.number)
+            runs = [run for run in self._state.records[first:] if until is None or run.number <= until]
             done = [run for run in runs if run.call == call]
             if not done:
                 fitting = (run for run in runs if run.state not in TERMINAL and fits(run, wanted))
-                done = list(islice((run for run in fitting if self._steering.cancel(run)), max(0, limit)))
+                done = list(islice((run for run in fitting if self._control.cancel(run)), max(0, limit)))
             return Swept(len(done), done[-1].number if done and len(done) == limit else None)
 
     async def pause(self, call: str, run_id: str) -> Run:
         """Pause the run; see `ControlStore`."""
         with self._steered(call):
-            run = self._kept.known(run_id)
+            run = self._state.known(run_id)
             change = None if run.call == call else control.pause(run.state, run.request)
             if change is not None:
-                self._steering.apply(run, change)
+                self._control.apply(run, change)
             return run_of(run)
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
         with self._steered(call):
-            run = self._kept.known(run_id)
+            run = self._state.known(run_id)
             if run.call == call:
                 return run_of(run)
             change = control.resume(run.state, run.request)
@@ -128,7 +130,7 @@ class MemoryStore(Movekeeping):
                 self._make_due(self._clock.now())
             # Whoever called it may just have ended, and it with it.
             if run.state not in TERMINAL:
-                self._steering.apply(run, change)
+                self._control.apply(run, change)
                 return run_of(run)
         raise WrongState(run.state.value, Move.RESUME.value)
 
@@ -136,14 +138,14 @@ class MemoryStore(Movekeeping):
         """Answer a question; see `MemoStore`."""
         late = False
         with self._steered(call):
-            run = self._kept.known(run_id)
+            run = self._state.known(run_id)
             if run.call != call:
                 question = control.question_for(run_id, run.state, run.wait, name)
                 late = run.wait is not None and (run.wait.until or 0) <= self._clock.now()
                 if late:
-                    self._steering.expire(run)
+                    self._control.expire(run)
                 else:
-                    self._steering.answer(run, answer, question)
+                    self._control.answer(run, answer, question)
         if late:
             raise NotWaiting(run_id, run.state.value)
         return run_of(run)
@@ -151,54 +153,54 @@ class MemoryStore(Movekeeping):
     async def stop(self, call: str, name: str) -> Stopped:
         """Cancel the session's oldest active run; see `SessionStore`."""
         with self._steered(call):
-            return self._same_stop(call) or _stopped(stop(self._steering, name))
+            return self._same_stop(call) or _stopped(stop(self._control, name))
 
     async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
         """Cancel and drop all of the session; see `SessionStore`."""
         with self._steered(call):
-            return self._same_stop(call) or _stopped(*stop_all(self._steering, name, abandon=abandon))
+            return self._same_stop(call) or _stopped(*stop_all(self._control, name, abandon=abandon))
 
     # Lanes, users, sessions, gates
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
         with self._changed():
-            self._ruling.declare_lanes(lanes)
+            self._settings.declare_lanes(lanes)
 
     async def set_lane(self, lane: Lane) -> None:
         """Set a lane; see `LaneStore`."""
         with self._changed():
-            self._ruling.set_lane(lane)
+            self._settings.set_lane(lane)
 
     async def unset_lane(self, name: str) -> None:
         """Let what is declared of a lane hold again; see `LaneStore`."""
         with self._changed():
-            self._ruling.unset_lane(name)
+            self._settings.unset_lane(name)
 
     async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
         """Set a user's cap; see `UserStore`."""
         with self._changed():
-            self._ruling.set_cap(user, lane, cap)
+            self._settings.set_cap(user, lane, cap)
 
     async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
         with self._changed():
-            self._ruling.set_session(name, rule, throttled)
+            self._settings.set_session(name, rule, throttled)
 
     async def hold(self, what: Held, name: str, *, held: bool) -> None:
         """Pause or resume a lane, user, session or task; see `GateStore`."""
         with self._changed():
-            self._ruling.hold(what, name, held=held)
+            self._settings.hold(what, name, held=held)
 
     async def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
         with self._changed():
-            self._ruling.disable(task, disabled=disabled)
+            self._settings.disable(task, disabled=disabled)
 
     async def close_breaker(self, task: str, user: str | None = None) -> None:
         """Close a circuit; see `GateStore`."""
         with self._changed():
-            self._ruling.close_breaker(key_of(task, user))
+            self._settings.close_breaker(key_of(task, user))
 
     # Workers
 
@@ -214,7 +216,7 @@ class MemoryStore(Movekeeping):
             # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
             if step.call <= worker.call:
                 return self._same_answer(worker)
-            now, moving = self._clock.now(), self._kept.moving
+            now, moving = self._clock.now(), self._state.moving
             leaving = moving if moving is not None and moving.leaves else None
             if leaving is not None:
                 if leaving.phase is Phase.FROZEN:
@@ -226,14 +228,14 @@ class MemoryStore(Movekeeping):
             refused = self._leases.write(worker, step, now)
             refused += self._leases.settle(worker, step.results, now)
             claimed, more = self._claim(worker, step.room, now)
-            next_due = self._kept.next_due(now)
+            next_due = self._state.next_due(now)
             due_in = None if next_due is None else max(0, next_due - now)
             requests = self._leases.requests(worker)
             fires_in = self._fires_in(now)
             worker.call, worker.reply = step.call, StepReply(claimed, refused, due_in, more, now, requests, fires_in)
             worker.idle = step.park and not more and len(claimed) < step.room
             worker.told, worker.short = next_due, step.short
-            self._waking.wake_for_work()
+            self._wakeups.wake_for_work()
             self._tell_watchers()
             return self._to(worker.reply)
 
@@ -249,14 +251,14 @@ class MemoryStore(Movekeeping):
         """Take over from the dead; see `WorkerStore`."""
         with self._lock:
             reply = self._liveness.reclaim(incarnation, gone, limit)
-            self._waking.wake_for_work()
+            self._wakeups.wake_for_work()
             return reply
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
         with self._lock:
             self._liveness.leave(incarnation)
-            self._waking.wake_for_work()
+            self._wakeups.wake_for_work()
 
     def look(self) -> bool:
         """Say no: wake-ups do not get lost within a process."""
@@ -267,28 +269,28 @@ class MemoryStore(Movekeeping):
     async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
         """Delete old runs; see `UpkeepStore`."""
         with self._lock:
-            if is_still(self._kept.moving):
+            if is_still(self._state.moving):
                 return 0
             now = self._clock.now()
-            old = upkeep.outdated(self._kept.records, keep, now, limit)
-            upkeep.forget(self._kept, old, now)
+            old = upkeep.outdated(self._state.records, keep, now, limit)
+            upkeep.forget(self._state, old, now)
             return len(old)
 
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         with self._lock:
-            if is_still(self._kept.moving):
+            if is_still(self._state.moving):
                 return 0
-            return upkeep.trim(self._kept, older_than, self._clock.now(), limit)
+            return upkeep.trim(self._state, older_than, self._clock.now(), limit)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
         with self._lock:
             if repair:
-                refuse_change(self._kept.moving)
-            findings = upkeep.check(self._kept, repair=repair)
+                refuse_change(self._state.moving)
+            findings = upkeep.check(self._state, repair=repair)
             if repair:
-                self._waking.wake_for_work()
+                self._wakeups.wake_for_work()
             return findings
 
     async def examine(self, *, deep: bool = True) -> Examination:
@@ -308,7 +310,7 @@ class MemoryStore(Movekeeping):
 
     def _make_due(self, now: int) -> None:
         while (late := self._heaps.take_late(now)) is not None:
-            self._steering.expire(late)
+            self._control.expire(late)
         for _ in range(MOST_MOVES):
             record = self._heaps.take_due(now)
             if record is None:
@@ -319,13 +321,13 @@ class MemoryStore(Movekeeping):
                 self._flow.join(record, record.arrival)
 
     def _fires_in(self, now: int) -> int | None:
-        soonest = self._kept.jobs.soonest()
+        soonest = self._state.jobs.soonest()
         return None if soonest is None else max(0, soonest - now)
 
-    def _claim(self, worker: Worker, room: int, now: int) -> tuple[list[Claimed], bool]:
+    def _claim(self, worker: WorkerRecord, room: int, now: int) -> tuple[list[Claimed], bool]:
         if room <= 0:
             return [], False
-        tasks = worker.incarnation.tasks - self._kept.paused_tasks
+        tasks = worker.incarnation.tasks - self._state.paused_tasks
         spare = {
             name: worker.spare(name, book.lane.worker_limit)
             for name, book in self._lanes.items()
@@ -334,13 +336,13 @@ class MemoryStore(Movekeeping):
         lanes = self._flow.with_broken(self._heaps.lanes_with_work(tasks), tasks, now)
         started, more = self._flow.claim(lanes, room, tasks, worker.call, spare, now)
         me, leases = worker.incarnation.id, worker.leases
-        first = Batch(1, now, worker.started, None)
+        first = EventBatch(1, now, worker.started, None)
         for run in started:
             run.state, run.worker, run.started_at = _RUNNING, me, now
             run.fence += 1
             # Most are started for the first time, all at once.
             run.log = (
-                first if run.log is None and run.attempt == 1 else Batch(run.attempt, now, worker.started, run.log)
+                first if run.log is None and run.attempt == 1 else EventBatch(run.attempt, now, worker.started, run.log)
             )
             leases[run.number] = run
             if run.taken and run.inbox:
@@ -353,30 +355,30 @@ class MemoryStore(Movekeeping):
     def _steered(self, call: str) -> Iterator[None]:
         """Do what a call asks, then wake whoever has something to do now."""
         with self._changed():
-            self._steering.call = call
+            self._control.call = call
             try:
                 yield
             finally:
-                self._steering.call = ""
+                self._control.call = ""
 
     def _same_stop(self, call: str) -> Stopped | None:
-        changed = [run for run in self._kept.records if run.call == call]
+        changed = [run for run in self._state.records if run.call == call]
         dropped = [run for run in changed if run.state is RunState.DROPPED]
         return _stopped([run for run in changed if run not in dropped], dropped) if changed else None
 
-    def _same_answer(self, worker: Worker) -> StepReply:
+    def _same_answer(self, worker: WorkerRecord) -> StepReply:
         # What was cancelled out of its hands meanwhile it need not begin.
         claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
         told, fires_in = self._leases.requests(worker), self._fires_in(worker.reply.now)
         return self._to(msgspec.structs.replace(worker.reply, claimed=claimed, requests=told, fires_in=fires_in))
 
     def _to(self, reply: StepReply) -> StepReply:
-        moving = self._kept.moving
+        moving = self._state.moving
         leaves = moving is not None and moving.leaves
         return msgspec.structs.replace(reply, moved=moving.place) if moving is not None and leaves else reply
 
 
-def _stopped(cancelled: Iterable[Record], dropped: Iterable[Record] = ()) -> Stopped:
+def _stopped(cancelled: Iterable[RunRecord], dropped: Iterable[RunRecord] = ()) -> Stopped:
     by_number = attrgetter("number")
     return Stopped(
         tuple(run.id for run in sorted(cancelled, key=by_number)),

@@ -31,12 +31,12 @@ from laneway.core.queue.claim import Flow
 from laneway.core.queue.shelves import BREAKER, TASK, Shelf
 from laneway.core.queue.turns import AGAIN, FRESH, Pace
 from laneway.core.records.states import RunState
-from laneway.stores.memory.heaps import Heaps
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Batch, Record, log_of
+from laneway.stores.memory.state.heaps import Heaps
+from laneway.stores.memory.state.records import EventBatch, RunRecord, log_of
+from laneway.stores.memory.state.state import MemoryState
 
 
-def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, limit: int) -> list[Record]:
+def outdated(records: Iterable[RunRecord], keep: Mapping[RunState, int], now: int, limit: int) -> list[RunRecord]:
     """Return up to `limit` records that ended longer ago than their state is kept, those that ended first first."""
     old = [
         (run.ended_at, run.number, run)
@@ -46,50 +46,50 @@ def outdated(records: Iterable[Record], keep: Mapping[RunState, int], now: int, 
     return [run for _, _, run in nsmallest(limit, old)]
 
 
-def forget(kept: Kept, old: list[Record], now: int) -> None:
+def forget(state: MemoryState, old: list[RunRecord], now: int) -> None:
     """Delete these records and all that belongs to them, and the keys that have outlived both their time and run."""
     gone = {run.number for run in old}
     if gone:
-        kept.records = [run for run in kept.records if run.number not in gone]
+        state.records = [run for run in state.records if run.number not in gone]
     for run in old:
-        del kept.by_id[run.id]
-        kept.transient.discard(run)
+        del state.by_id[run.id]
+        state.transient.discard(run)
         for message in run.taken:
             # One that was left unread was taken twice; its id stands for the run that took it first.
-            if kept.takers.get(message.id) is run:
-                del kept.takers[message.id]
-    expired = [key for key, entry in kept.keys.items() if now - entry.at >= KEPT and entry.run_id not in kept.by_id]
+            if state.takers.get(message.id) is run:
+                del state.takers[message.id]
+    expired = [key for key, entry in state.keys.items() if now - entry.at >= KEPT and entry.run_id not in state.by_id]
     for key in expired:
-        del kept.keys[key]
+        del state.keys[key]
 
 
-def trim(kept: Kept, older_than: int, now: int, limit: int) -> int:
+def trim(state: MemoryState, older_than: int, now: int, limit: int) -> int:
     """Trim the logs of up to `limit` runs that ended so long ago; return how many there were."""
     old = [
         (run.ended_at, run.number, run)
-        for run in kept.transient
+        for run in state.transient
         if run.ended_at is not None and now - run.ended_at > older_than
     ]
     runs = [run for _, _, run in nsmallest(limit, old)]
     for run in runs:
         run.log, run.trimmed = _batches(trimmed([(1, list(log_of(run)))])), True
-        kept.transient.discard(run)
+        state.transient.discard(run)
     return len(runs)
 
 
-def _batches(chunks: Iterable[Chunk]) -> Batch | None:
-    log: Batch | None = None
+def _batches(chunks: Iterable[Chunk]) -> EventBatch | None:
+    log: EventBatch | None = None
     for (attempt, at), rows in groupby((row for _, chunk in chunks for row in chunk), key=lambda row: row[1:3]):
-        log = Batch(attempt, at, tuple((kind, data) for kind, _, _, data in rows), log)
+        log = EventBatch(attempt, at, tuple((kind, data) for kind, _, _, data in rows), log)
     return log
 
 
-def check(kept: Kept, *, repair: bool) -> list[Finding]:
+def check(state: MemoryState, *, repair: bool) -> list[Finding]:
     """Return the counts that are wrong, and set them right if told to."""
-    spots = list(_spots(kept))
-    wrong = differences(dict(_stored(kept.flow, kept.heaps)), recount(spots))
+    spots = list(_spots(state))
+    wrong = differences(dict(_stored(state.flow, state.heaps)), recount(spots))
     if repair and wrong:
-        flow = kept.flow
+        flow = state.flow
         for key, _, count in wrong:
             _set(flow, key, count)
         for session in {str(key[1]) for key, _, _ in wrong if key[0] == "session"}:
@@ -100,35 +100,35 @@ def check(kept: Kept, *, repair: bool) -> list[Finding]:
             flow.let_go_on(session, ())
             if flow.sessions[session].idle:
                 flow.sessions.emptied(session)
-    return [miscounted(*difference) for difference in wrong] + list(_without_lease(kept, repair=repair))
+    return [miscounted(*difference) for difference in wrong] + list(_without_lease(state, repair=repair))
 
 
-def _without_lease(kept: Kept, *, repair: bool) -> Iterator[Finding]:
+def _without_lease(state: MemoryState, *, repair: bool) -> Iterator[Finding]:
     """Find the circuits whose probe nobody executes: they would let nothing start for good."""
-    leases = {(run.number, run.fence) for run in kept.leased()}
-    for key in sorted(kept.circuits.keys):
-        circuit = kept.circuits.get(key)
+    leases = {(run.number, run.fence) for run in state.leased()}
+    for key in sorted(state.circuits.keys):
+        circuit = state.circuits.get(key)
         if circuit.probe is not None and circuit.probe not in leases:
             yield Finding(f"the breaker of {holder(key)}", NO_PROBE)
             if repair:
-                kept.circuits.put(key, circuit.let_go(*circuit.probe))
+                state.circuits.put(key, circuit.let_go(*circuit.probe))
 
 
-def _spots(kept: Kept) -> Iterator[Spot]:
-    for shelf, gate, run in kept.heaps.everything():
-        yield _spot(kept, run, shelf, gate, run.kind)
-    for run in kept.leased():
-        yield _spot(kept, run, LEASE, None, run.kind)
-    for run in kept.records:
+def _spots(state: MemoryState) -> Iterator[Spot]:
+    for shelf, gate, run in state.heaps.everything():
+        yield _spot(state, run, shelf, gate, run.kind)
+    for run in state.leased():
+        yield _spot(state, run, LEASE, None, run.kind)
+    for run in state.records:
         if run.paused and not (run.shelf is Shelf.HELD and run.spot):
-            yield _spot(kept, run, PAUSED, None, AGAIN if run.fence else FRESH)
+            yield _spot(state, run, PAUSED, None, AGAIN if run.fence else FRESH)
         elif run.state is RunState.WAITING:
             asks = run.wait is not None and run.wait.questions
-            yield _spot(kept, run, WAITING, ASKING if asks else None, AGAIN)
+            yield _spot(state, run, WAITING, ASKING if asks else None, AGAIN)
 
 
-def _spot(kept: Kept, run: Record, shelf: str, gate: str | None, kind: int) -> Spot:
-    book = None if run.session is None else kept.sessions.get(run.session)
+def _spot(state: MemoryState, run: RunRecord, shelf: str, gate: str | None, kind: int) -> Spot:
+    book = None if run.session is None else state.sessions.get(run.session)
     place = ""
     if book is not None:
         place = ADMITTED if run.number in book.admitted else OUTSIDE if run.number in book.outside else ""
@@ -136,7 +136,7 @@ def _spot(kept: Kept, run: Record, shelf: str, gate: str | None, kind: int) -> S
     return Spot(shelf, gate, *facts, run.number, place, run.paused)
 
 
-def _stored(flow: Flow[Record], heaps: Heaps) -> Iterator[tuple[Key, int]]:
+def _stored(flow: Flow[RunRecord], heaps: Heaps) -> Iterator[tuple[Key, int]]:
     for lane, book in flow.lanes.items():
         yield ("lane", lane, "active"), book.active
         yield ("lane", lane, "pending"), book.pending
@@ -155,7 +155,7 @@ def _stored(flow: Flow[Record], heaps: Heaps) -> Iterator[tuple[Key, int]]:
             yield ("broken", lane, gate.removeprefix(BREAKER), "runs"), runs
 
 
-def _set(flow: Flow[Record], key: Key, count: int) -> None:
+def _set(flow: Flow[RunRecord], key: Key, count: int) -> None:
     parts: tuple[Any, ...] = key
     match parts:
         case ("lane", lane, name):

@@ -63,7 +63,7 @@ class Made(msgspec.Struct, gc=False):
 
 
 class Arriving:
-    """Accepts, merges, steers and refuses; fulfils `core.acceptance.Intake`.
+    """Accepts, merges, steers and refuses; fulfils `core.lifecycle.acceptance.Intake`.
 
     `sure` makes sure that no id of the batch was seen before, and `flush` also that the tables hold what was `made`.
     `behind`: see `is_behind`.

@@ -43,7 +43,7 @@ def _at_once() -> None:
 
 
 class Steering:
-    """Changes runs in one transaction; fulfils `core.arrivals.Floor` and `endings.Beside`.
+    """Changes runs in one transaction; fulfils `core.lifecycle.arrivals.Floor` and `endings.Beside`.
 
     `call` is remembered with each run that it changes. `flush` is called before it looks for any.
     """

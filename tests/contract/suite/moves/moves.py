@@ -20,7 +20,7 @@ from laneway.core.records.states import RunState
 from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
-from laneway.stores.memory import MemoryStore
+from laneway.stores.memory.store import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run
 from tests.contract.suite.frame import Part, ids, start_order

@@ -12,15 +12,15 @@ from laneway.core.queue.audit import DUE, HELD, PARKED, READY
 from laneway.core.queue.shelves import BREAKER, NO_GATES, TASK, Shelf, gate_of
 from laneway.core.queue.turns import ASIDE
 from laneway.core.records.states import RunState
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.state.records import RunRecord
 
 _DUE, _HELD, _READY, _PARKED = Shelf.DUE, Shelf.HELD, Shelf.READY, Shelf.PARKED
 
-Ranked = tuple[int, int, int, Record]  # rank, acceptance, the spot, the run
+Ranked = tuple[int, int, int, RunRecord]  # rank, acceptance, the spot, the run
 QUEUED = 1  # the spot of a run in a session's queue
 
 
-class Order:
+class RunHeap:
     """Runs by rank. It is fast for what mostly happens: they come in order, and then no heap is needed.
 
     A run that is taken out before its turn leaves its entry behind: the entry's spot is not the run's any more. While
@@ -34,15 +34,15 @@ class Order:
         self.heap: list[Ranked] = []  # everything else
         self.stale = False  # entries were left behind
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[RunRecord]:
         """Go through it, in no order."""
         return (run for _, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
-    def ranked(self) -> Iterator[tuple[int, Record]]:
+    def ranked(self) -> Iterator[tuple[int, RunRecord]]:
         """Go through it with the ranks, in no order."""
         return ((rank, run) for rank, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
-    def sorted(self) -> list[Record]:
+    def sorted(self) -> list[RunRecord]:
         """Return all of it, in order."""
         entries = sorted(item for item in chain(self.line, self.heap) if item[3].spot == item[2])
         return [run for _, _, _, run in entries]
@@ -76,7 +76,7 @@ class Order:
             else:
                 return None
 
-    def take(self) -> Record | None:
+    def take(self) -> RunRecord | None:
         """Take the first."""
         line, heap = self.line, self.heap
         while True:
@@ -97,7 +97,7 @@ class Heaps:
     """Shelves for `core.flow.Flow`, and the future runs beside them.
 
     What a session holds back is a *queue* of the runs themselves while they come and go in order; else, and until it
-    holds none, it is an `Order`. A run that was held for long is in no cache any more, and an entry of it, with its
+    holds none, it is an `RunHeap`. A run that was held for long is in no cache any more, and an entry of it, with its
     spot, would be two more things to fetch from memory when its turn comes. A queued run's rank is its place.
     """
 
@@ -106,49 +106,51 @@ class Heaps:
 
     def clear(self) -> None:
         """Have nothing on any shelf."""
-        self._ready: dict[str, Order] = {}
-        self._parked: dict[tuple[str, str], Order] = {}
-        self._queues: dict[str, deque[Record]] = {}  # by session: what it holds back
-        self._held: dict[str, Order] = {}  # the same of sessions that have no queue
-        self._due = Order()
-        self._deadlines: list[tuple[int, int, Record]] = []
+        self._ready: dict[str, RunHeap] = {}
+        self._parked: dict[tuple[str, str], RunHeap] = {}
+        self._queues: dict[str, deque[RunRecord]] = {}  # by session: what it holds back
+        self._held: dict[str, RunHeap] = {}  # the same of sessions that have no queue
+        self._due = RunHeap()
+        self._deadlines: list[tuple[int, int, RunRecord]] = []
         self._aside: dict[str, set[str]] = {}  # per lane: tasks that have a parked set
         self.broken: dict[str, set[str]] = {}  # per lane: keys of circuits that have a parked set
         self._spots = count(QUEUED + 1)
 
-    def put_ready(self, run: Record) -> None:
+    def put_ready(self, run: RunRecord) -> None:
         """Put the run into its lane's ready order."""
         order = self._ready.get(run.lane)
         if order is None:
-            order = self._ready[run.lane] = Order()
+            order = self._ready[run.lane] = RunHeap()
         run.shelf, run.spot = _READY, (spot := next(self._spots))
-        # As `Order.put`: a call less for every run; so in `put_parked`.
+        # As `RunHeap.put`: a call less for every run; so in `put_parked`.
         line, item = order.line, (run.rank, run.number, spot, run)
         if not line or item > line[-1]:
             line.append(item)
         else:
             heappush(order.heap, item)
 
-    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], Record | None]:
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], RunRecord | None]:
         """Return what takes the first of the lane's ready order and of the parked sets of these tasks and gates."""
         order = self._ready.get(lane)
         if order is None:
-            order = self._ready[lane] = Order()
+            order = self._ready[lane] = RunHeap()
         aside = self._aside.get(lane, NO_GATES)
         if not gates and aside.isdisjoint(tasks):
             return order.take
         return partial(self._take_merged, lane, order, aside, tasks, gates)
 
-    def _take_merged(self, lane: str, order: Order, aside: Set[str], tasks: Set[str], gates: Set[str]) -> Record | None:
+    def _take_merged(
+        self, lane: str, order: RunHeap, aside: Set[str], tasks: Set[str], gates: Set[str]
+    ) -> RunRecord | None:
         gate = self._first_gate(order.first(), lane, [*(TASK + task for task in aside & tasks), *gates])
         return order.take() if gate is None else self.take_parked(lane, gate)
 
-    def put_parked(self, run: Record, gate: str) -> None:
+    def put_parked(self, run: RunRecord, gate: str) -> None:
         """Put the run into a parked set of its lane."""
         key = run.lane, gate
         order = self._parked.get(key)
         if order is None:
-            order = self._parked[key] = Order()
+            order = self._parked[key] = RunHeap()
         run.shelf, run.spot = _PARKED, (spot := next(self._spots))
         line, item = order.line, (run.rank, run.number, spot, run)
         if not line or item > line[-1]:
@@ -162,7 +164,7 @@ class Heaps:
         else:
             self.broken.setdefault(run.lane, set()).add(gate.removeprefix(BREAKER))
 
-    def take_parked(self, lane: str, gate: str) -> Record:
+    def take_parked(self, lane: str, gate: str) -> RunRecord:
         """Take the first of a parked set."""
         order = self._parked[lane, gate]
         line, heap = order.line, order.heap
@@ -171,13 +173,13 @@ class Heaps:
             assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
             self._forget_if_empty(order, lane, gate, run)
             return run
-        # As `Order.take`: a call less for every run that was parked.
+        # As `RunHeap.take`: a call less for every run that was parked.
         run = heappop(heap)[3] if heap and heap[0] < line[0] else line.popleft()[3]
         if not (line or heap):
             self._forget_if_empty(order, lane, gate, run)
         return run
 
-    def put_held(self, run: Record, place: int) -> None:
+    def put_held(self, run: RunRecord, place: int) -> None:
         """Put the run behind its session."""
         session = run.session
         assert session is not None
@@ -195,7 +197,7 @@ class Heaps:
         run.spot = next(self._spots)
         order.put((place, run.number, run.spot, run))
 
-    def take_held(self, session: str) -> Record:
+    def take_held(self, session: str) -> RunRecord:
         """Take the first of the session's held runs."""
         queue = self._queues.get(session)
         if queue is not None:
@@ -208,7 +210,7 @@ class Heaps:
             run.spot = 0
         return run
 
-    def _take_ordered(self, session: str) -> Record:
+    def _take_ordered(self, session: str) -> RunRecord:
         order = self._held[session]
         run = order.take()
         assert run is not None, f"the counts say that session {session} holds runs back"
@@ -216,20 +218,20 @@ class Heaps:
             del self._held[session]
         return run
 
-    def _ordered(self, session: str) -> Order:
+    def _ordered(self, session: str) -> RunHeap:
         """Make an order of a session's queue: a run comes before others, or is taken out before its turn."""
-        order = self._held[session] = Order()
+        order = self._held[session] = RunHeap()
         for run in self._queues.pop(session):
             run.spot = next(self._spots)
             order.line.append((run.rank, run.number, run.spot, run))
         return order
 
-    def put_due(self, run: Record) -> None:
+    def put_due(self, run: RunRecord) -> None:
         """Keep the run until its due time."""
         run.shelf, run.spot = _DUE, next(self._spots)
         self._due.put((run.due_at, run.number, run.spot, run))
 
-    def take_due(self, now: int) -> Record | None:
+    def take_due(self, now: int) -> RunRecord | None:
         """Take the first run that is due by `now`."""
         return self._due.take() if self.is_due(now) else None
 
@@ -245,13 +247,13 @@ class Heaps:
             return late
         return first[0]
 
-    def put_deadline(self, run: Record) -> None:
+    def put_deadline(self, run: RunRecord) -> None:
         """Remember until when the run's question can be answered, if it asks one."""
         until = None if run.wait is None else run.wait.until
         if until is not None:
             heappush(self._deadlines, (until, run.number, run))
 
-    def take_late(self, now: int) -> Record | None:
+    def take_late(self, now: int) -> RunRecord | None:
         """Take the first run whose question was not answered by `now`."""
         late = self._first_deadline()
         return heappop(self._deadlines)[2] if late is not None and late <= now else None
@@ -264,7 +266,7 @@ class Heaps:
             heappop(self._deadlines)  # it was answered, or has ended
         return None
 
-    def remove(self, run: Record) -> None:
+    def remove(self, run: RunRecord) -> None:
         """Take a run out from wherever it is."""
         if run.shelf is _HELD and run.session is not None:
             order = self._held.get(run.session) or self._ordered(run.session)
@@ -280,22 +282,22 @@ class Heaps:
             order = self._ready[run.lane] if run.shelf is _READY else self._due
             run.spot, order.stale = 0, True
 
-    def held_by(self, session: str) -> list[Record]:
+    def held_by(self, session: str) -> list[RunRecord]:
         """Return what the session holds back, in order."""
         return self._held[session].sorted() if session in self._held else list(self._queues.get(session, ()))
 
-    def due_of(self, session: str) -> list[Record]:
+    def due_of(self, session: str) -> list[RunRecord]:
         """Return the future runs of the session that were never started, by due time."""
         return [run for run in self._due.sorted() if run.session == session and not run.fence]
 
-    def before(self, run: Record) -> int:
+    def before(self, run: RunRecord) -> int:
         """Return how many runs of its lane's ready order are before this one: all, if it has not come there yet."""
         order = self._ready.get(run.lane) or ()
         if run.shelf not in (_READY, _PARKED):
             return sum(1 for _ in order)
         return sum((other.rank, other.number) < (run.rank, run.number) for other in order)
 
-    def oldest(self, lane: str, most: int) -> list[Record]:
+    def oldest(self, lane: str, most: int) -> list[RunRecord]:
         """Return the runs accepted first of those of the lane that were never started and are no follow-ups.
 
         It looks at all that wait.
@@ -326,7 +328,7 @@ class Heaps:
         """Return the tasks of which runs are set aside in these lanes."""
         return {task for lane in lanes for task in self._aside.get(lane, ())}
 
-    def _forget_if_empty(self, order: Order, lane: str, gate: str, last: Record) -> None:
+    def _forget_if_empty(self, order: RunHeap, lane: str, gate: str, last: RunRecord) -> None:
         if order.is_empty:
             del self._parked[lane, gate]
             if gate.startswith(TASK):
@@ -337,7 +339,7 @@ class Heaps:
                 if not keys:
                     del self.broken[lane]
 
-    def everything(self) -> Iterator[tuple[str, str | None, Record]]:
+    def everything(self) -> Iterator[tuple[str, str | None, RunRecord]]:
         """Go through all runs: the shelf, the gate if it is parked, the run."""
         yield from ((READY, None, run) for order in self._ready.values() for run in order)
         yield from ((PARKED, gate, run) for (_, gate), order in self._parked.items() for run in order)
@@ -345,7 +347,7 @@ class Heaps:
         yield from ((HELD, None, run) for order in self._held.values() for run in order)
         yield from ((DUE, None, run) for run in self._due)
 
-    def places(self) -> Iterator[tuple[Shelf, str | None, int, Record]]:
+    def places(self) -> Iterator[tuple[Shelf, str | None, int, RunRecord]]:
         """Go through all runs: the shelf, the gate if it is parked, the rank there, the run."""
         for order in self._ready.values():
             yield from ((_READY, None, rank, run) for rank, run in order.ranked())

@@ -16,20 +16,20 @@ from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Record
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.state.records import RunRecord
+from laneway.stores.memory.state.state import MemoryState
+from laneway.stores.memory.state.workers import WorkerRecord
 
 
-class Explaining:
+class Overviews:
     """Reads what is kept; changes nothing."""
 
-    def __init__(self, kept: Kept, is_dead: Callable[[Worker], bool]) -> None:
-        self._kept, self._is_dead = kept, is_dead
+    def __init__(self, state: MemoryState, is_dead: Callable[[WorkerRecord], bool]) -> None:
+        self._state, self._is_dead = state, is_dead
 
     def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
-        kept = self._kept
+        state = self._state
         return [
             LaneState(
                 book.lane,
@@ -37,52 +37,52 @@ class Explaining:
                 book.ready(),
                 book.pending,
                 book.paused,
-                name in kept.ruled_lanes,
-                kept.declared.get(name),
-                {what: count for (lane, what), count in sorted(kept.counts.items()) if lane == name},
+                name in state.ruled_lanes,
+                state.declared.get(name),
+                {what: count for (lane, what), count in sorted(state.counts.items()) if lane == name},
             )
-            for name, book in sorted(kept.lanes.items())
+            for name, book in sorted(state.lanes.items())
         ]
 
     def users(self, user: str | None, limit: int, after: tuple[str, str]) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
-        kept = self._kept
-        found = {(name, lane) for lane, book in kept.lanes.items() for name in [*_seated(book), *_waiting(book)]}
-        found |= set(kept.caps)
-        found |= {(name, "") for name in kept.paused_users - {name for name, _ in found}}
+        state = self._state
+        found = {(name, lane) for lane, book in state.lanes.items() for name in [*_seated(book), *_waiting(book)]}
+        found |= set(state.caps)
+        found |= {(name, "") for name in state.paused_users - {name for name, _ in found}}
         keys = sorted(key for key in found if key > after and user in (None, key[0]))
         return [self._user(*key) for key in keys[:limit]]
 
     def session(self, name: str) -> SessionState | None:
         """Return a session; see `SessionStore`."""
-        kept = self._kept
-        if name not in kept.sessions and name not in kept.ruled_sessions and name not in kept.paused_sessions:
+        state = self._state
+        if name not in state.sessions and name not in state.ruled_sessions and name not in state.paused_sessions:
             return None
-        idle = name not in kept.sessions
-        book = kept.sessions[name]
+        idle = name not in state.sessions
+        book = state.sessions[name]
         if idle:
-            kept.sessions.emptied(name)
+            state.sessions.emptied(name)
         return SessionState.of(name, book)
 
     def sessions(self, prefix: str, limit: int, after: str) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
-        kept = self._kept
-        names = sorted({*kept.sessions, *kept.ruled_sessions, *kept.paused_sessions})
+        state = self._state
+        names = sorted({*state.sessions, *state.ruled_sessions, *state.paused_sessions})
         wanted = [name for name in names if name > after and name.startswith(prefix)]
         return [state for name in wanted[:limit] for state in [self.session(name)] if state is not None]
 
     def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
-        kept = self._kept
-        alive = [worker.incarnation.tasks for worker in kept.workers.values() if not self._is_dead(worker)]
-        aside = kept.heaps.asides()
+        state = self._state
+        alive = [worker.incarnation.tasks for worker in state.workers.values() if not self._is_dead(worker)]
+        aside = state.heaps.asides()
         circuits = self._circuits()
-        names = {*kept.paused_tasks, *kept.disabled_tasks, *aside, *circuits}.union(*alive)
+        names = {*state.paused_tasks, *state.disabled_tasks, *aside, *circuits}.union(*alive)
         return [
             TaskState(
                 name=name,
-                paused=name in kept.paused_tasks,
-                disabled=name in kept.disabled_tasks,
+                paused=name in state.paused_tasks,
+                disabled=name in state.disabled_tasks,
                 workers=sum(name in tasks for tasks in alive),
                 aside=aside.get(name, 0),
                 circuits=tuple(circuits.get(name, ())),
@@ -92,42 +92,42 @@ class Explaining:
 
     def _circuits(self) -> dict[str, list[CircuitState]]:
         """Return the circuits that are open or count failures, or have runs parked, by task."""
-        kept, now = self._kept, self._kept.clock.now()
-        parked = {key for keys in kept.heaps.broken.values() for key in keys}
+        state, now = self._state, self._state.clock.now()
+        parked = {key for keys in state.heaps.broken.values() for key in keys}
         found: dict[str, list[CircuitState]] = {}
-        for key in sorted({*kept.circuits.keys, *parked}):
-            state = CircuitState.of(key, kept.circuits.get(key), now, kept.heaps.parked_by(key))
-            found.setdefault(named(key)[0], []).append(state)
+        for key in sorted({*state.circuits.keys, *parked}):
+            stands = CircuitState.of(key, state.circuits.get(key), now, state.heaps.parked_by(key))
+            found.setdefault(named(key)[0], []).append(stands)
         return found
 
-    def _breakers(self, run: Record, now: int) -> list[Holding]:
+    def _breakers(self, run: RunRecord, now: int) -> list[Holding]:
         """Return the circuits that keep the run from starting."""
         found = []
         for key in (run.task, key_of(run.task, run.user or "")):
-            circuit = self._kept.circuits.get(key)
+            circuit = self._state.circuits.get(key)
             if not circuit.lets_start(now):
-                probe = None if circuit.probe is None else self._kept.numbered(circuit.probe[0]).id
+                probe = None if circuit.probe is None else self._state.numbered(circuit.probe[0]).id
                 found.append(Holding(key, circuit.until, probe))
         return found
 
     def depths(self) -> Depths:
         """Count; see `GateStore`."""
         runs: dict[str, int] = {}
-        for record in self._kept.records:
+        for record in self._state.records:
             runs[record.state.value] = runs.get(record.state.value, 0) + 1
-        shelves = [shelf for shelf, _, run in self._kept.heaps.everything() if not run.paused]
+        shelves = [shelf for shelf, _, run in self._state.heaps.everything() if not run.paused]
         return Depths(runs=runs, **{shelf.value: shelves.count(shelf.value) for shelf in Shelf})
 
-    def why(self, run: Record) -> list[Reason]:
+    def why(self, run: RunRecord) -> list[Reason]:
         """Return the gates that are closed for the run; see `GateStore`."""
-        kept = self._kept
-        book = kept.lanes[run.lane]
-        session = None if run.session is None else kept.sessions.get(run.session)
-        leased = sorted(kept.leased(), key=lambda other: other.number)
-        knowing = [w for w in kept.workers.values() if run.task in w.incarnation.tasks and not self._is_dead(w)]
+        state = self._state
+        book = state.lanes[run.lane]
+        session = None if run.session is None else state.sessions.get(run.session)
+        leased = sorted(state.leased(), key=lambda other: other.number)
+        knowing = [w for w in state.workers.values() if run.task in w.incarnation.tasks and not self._is_dead(w)]
         most = book.lane.worker_limit
         open_to = [worker for worker in knowing if most is None or worker.spare(run.lane, most) > 0]
-        now = kept.clock.now()
+        now = state.clock.now()
         came = run.state is RunState.PENDING and run.shelf is not Shelf.DUE
         facts = Waiting(
             state=run.state,
@@ -140,30 +140,30 @@ class Explaining:
             lane_active=[other.id for other in leased if other.lane == run.lane],
             lane_paused=book.paused,
             user_active=[other.id for other in leased if (other.lane, other.user) == (run.lane, run.user)],
-            user_cap=None if run.user is None else kept.caps.get((run.user, run.lane), book.lane.per_user),
-            user_paused=run.user in kept.paused_users,
-            session_paused=run.session in kept.paused_sessions,
+            user_cap=None if run.user is None else state.caps.get((run.user, run.lane), book.lane.per_user),
+            user_paused=run.user in state.paused_users,
+            session_paused=run.session in state.paused_sessions,
             before=[] if session is None else self._before(run, session),
-            task_paused=run.task in kept.paused_tasks,
+            task_paused=run.task in state.paused_tasks,
             breakers=self._breakers(run, now),
             known=len(knowing),
             open_to=len(open_to),
-            ahead=kept.heaps.before(run) if run.state is RunState.PENDING else 0,
+            ahead=state.heaps.before(run) if run.state is RunState.PENDING else 0,
             wait=run.wait,
-            moving=kept.moving,
+            moving=state.moving,
         )
         facts.add_fit([_risks(run, worker) for worker in open_to if not worker.short])
         return reasons(facts)
 
-    def _before(self, run: Record, book: SessionBook) -> list[str]:
+    def _before(self, run: RunRecord, book: SessionBook) -> list[str]:
         """Return the ids of the runs of its session that it waits for."""
-        held = [other.number for other in self._kept.heaps.held_by(run.session or "")]
+        held = [other.number for other in self._state.heaps.held_by(run.session or "")]
         numbers = book.before(run.number, held, again=bool(run.kind & AGAIN))
-        return [self._kept.numbered(number).id for number in numbers]
+        return [self._state.numbered(number).id for number in numbers]
 
     def _user(self, name: str, lane: str) -> UserState:
-        kept = self._kept
-        book = kept.lanes.get(lane)
+        state = self._state
+        book = state.lanes.get(lane)
         seat = book.seats.get(name) if book else None
         turns = [turn.waiting for (who, _), turn in book.turns.items() if who == name] if book else []
         return UserState(
@@ -171,8 +171,8 @@ class Explaining:
             lane=lane,
             active=seat.active if seat else 0,
             waiting=sum(turns),
-            cap=kept.caps.get((name, lane)),
-            paused=name in kept.paused_users,
+            cap=state.caps.get((name, lane)),
+            paused=name in state.paused_users,
         )
 
 
@@ -186,12 +186,12 @@ def _seated(book: LaneBook) -> list[str]:
     return [name for name, seat in book.seats.items() if not seat.idle]
 
 
-def _risks(run: Record, worker: Worker) -> list[str]:
+def _risks(run: RunRecord, worker: WorkerRecord) -> list[str]:
     """Return the runs on their last chance that the worker executes, if the run is on its own."""
     if not _on_last_chance(run):
         return []
     return [other.id for _, other in sorted(worker.leases.items()) if _on_last_chance(other) and not other.lapsed]
 
 
-def _on_last_chance(run: Record) -> bool:
+def _on_last_chance(run: RunRecord) -> bool:
     return run.crashes > 0 and run.reason == LAST_CHANCE  # a checkpoint takes the crashes back

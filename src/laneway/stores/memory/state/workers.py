@@ -7,10 +7,10 @@ from collections.abc import Callable
 from laneway.core.lifecycle.step import StepReply
 from laneway.core.records.events import STARTED, draft
 from laneway.core.records.liveness import Incarnation
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.state.records import RunRecord
 
 
-class Worker:
+class WorkerRecord:
     """An incarnation and what it holds."""
 
     __slots__ = (
@@ -29,7 +29,7 @@ class Worker:
 
     def __init__(self, incarnation: Incarnation, wake: Callable[[], None], now: int) -> None:
         self.incarnation, self.wake, self.renewed_at = incarnation, wake, now
-        self.leases: dict[int, Record] = {}
+        self.leases: dict[int, RunRecord] = {}
         self.call, self.reply = 0, StepReply()
         self.idle = self.left = self.short = False
         self.told: int | None = None  # the next due time it knew of when it went to rest

@@ -17,13 +17,13 @@ from laneway.core.jobs.record import FIRES_KEPT, FireRecord, JobRecord
 from laneway.core.records.run import NewRun, Receipt
 from laneway.errors import JobExists
 from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.state.records import RunRecord
 
 Place = tuple[int, str]  # when it is due, and its id
 SPARE = 64  # places of jobs that have moved on, beside one per job, before they are cleared away
 
 
-class Jobs:
+class JobRecords:
     """All jobs, and in which order they are due. The store holds the lock.
 
     `accept` takes a fire's run, or returns None if it is known. The order is a heap of those to come, and a sorted list
@@ -143,7 +143,7 @@ class Jobs:
         self._keep(kept, records)
         return Fired(True, receipts)
 
-    def hear(self, run: Record, now: int) -> None:
+    def hear(self, run: RunRecord, now: int) -> None:
         """Hear that a run that a job made has ended."""
         tie = None if run.ties is None else run.ties.job
         job = None if tie is None else self._jobs.get(tie.id)

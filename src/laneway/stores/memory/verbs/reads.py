@@ -1,8 +1,7 @@
-"""The memory store's questions: the verbs that only read, each under the store's lock."""
+"""The verbs that only read, each under the store's lock."""
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 
 from laneway.core.records.events import Event, numbered
@@ -15,33 +14,30 @@ from laneway.ports.gates import Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
-from laneway.stores.memory.explaining import Explaining
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.liveness import Liveness
-from laneway.stores.memory.records import fits, page_of, run_of, value_of
+from laneway.stores.memory.state.records import fits, page_of, run_of, value_of
+from laneway.stores.memory.verbs.base import MemoryVerbs
+from laneway.stores.memory.verbs.overviews import Overviews
 
 
-class Reading:
+class ReadVerbs(MemoryVerbs):
     """Answers from what is kept, and changes nothing."""
 
     def __init__(self, clock: Clock) -> None:
-        self._lock = threading.Lock()
-        self._kept = kept = Kept(clock)
-        self._liveness = Liveness(kept)
-        self._explaining = Explaining(kept, self._liveness.is_dead)
+        super().__init__(clock)
+        self._overviews = Overviews(self._state, self._liveness.is_dead)
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
         with self._lock:
-            return list(self._kept.known(run_id).taken[after : after + limit])
+            return list(self._state.known(run_id).taken[after : after + limit])
 
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""
         with self._lock:
-            record = self._kept.by_id.get(run_id)
+            record = self._state.by_id.get(run_id)
             if record is not None:
                 return run_of(record)
-            fits = [record for id_, record in self._kept.by_id.items() if run_id and id_.startswith(run_id)]
+            fits = [record for id_, record in self._state.by_id.items() if run_id and id_.startswith(run_id)]
             if len(fits) != 1:
                 raise UnknownRun(run_id, len(fits))
             return run_of(fits[0])
@@ -49,9 +45,9 @@ class Reading:
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
         with self._lock:
-            end = None if before is None else bisect_left(self._kept.records, before, key=lambda record: record.number)
+            end = None if before is None else bisect_left(self._state.records, before, key=lambda record: record.number)
             found: list[Run] = []
-            for record in reversed(self._kept.records[:end]):
+            for record in reversed(self._state.records[:end]):
                 if len(found) == limit:
                     break
                 if fits(record, wanted):
@@ -62,57 +58,57 @@ class Reading:
         """Count the runs by state; see `RunStore`."""
         with self._lock:
             counts: dict[str, int] = {}
-            for record in self._kept.records:
+            for record in self._state.records:
                 counts[record.state.value] = counts.get(record.state.value, 0) + 1
             return counts
 
     async def recall(self, run_id: str) -> Recall:
         """Return what the run has kept; see `MemoStore`."""
         with self._lock:
-            run = self._kept.known(run_id)
+            run = self._state.known(run_id)
             return Recall(list(run.memos), run.wait)
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
         with self._lock:
-            return self._explaining.lanes()
+            return self._overviews.lanes()
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
         with self._lock:
-            return self._explaining.users(user, limit, after)
+            return self._overviews.users(user, limit, after)
 
     async def session(self, name: str) -> SessionState | None:
         """Return the session, if it is not idle; see `SessionStore`."""
         with self._lock:
-            return self._explaining.session(name)
+            return self._overviews.session(name)
 
     async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
         with self._lock:
-            return self._explaining.sessions(prefix, limit, after)
+            return self._overviews.sessions(prefix, limit, after)
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
         with self._lock:
-            return self._explaining.tasks()
+            return self._overviews.tasks()
 
     async def why(self, run_id: str) -> list[Reason]:
         """Return the gates that are closed for the run; see `GateStore`."""
         with self._lock:
-            return self._explaining.why(self._kept.known(run_id))
+            return self._overviews.why(self._state.known(run_id))
 
     async def depths(self) -> Depths:
         """Count what waits; see `GateStore`."""
         with self._lock:
-            return self._explaining.depths()
+            return self._overviews.depths()
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""
         with self._lock:
-            record = self._kept.known(run_id)
+            record = self._state.known(run_id)
             return numbered(record.id, page_of(record, after, limit), value_of(record))
 
     async def workers(self) -> list[WorkerInfo]:

@@ -1,8 +1,7 @@
-"""The memory store's verbs of moves."""
+"""The verbs about moves between stores."""
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 import msgspec
@@ -11,94 +10,94 @@ from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
 from laneway.core.moving.standing import Moving, Phase, in_words
 from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
-from laneway.stores.memory import packing, unpacking
-from laneway.stores.memory.jobkeeping import Jobkeeping
+from laneway.stores.memory.transfer import pack, unpack
+from laneway.stores.memory.verbs.base import MemoryVerbs
 
 
-class Movekeeping(Jobkeeping, ABC):
+class MoveVerbs(MemoryVerbs):
     """Goes through moves; see `MovingStore`."""
 
     async def moving(self) -> Moving | None:
         """Return how the store stands; see `MovingStore`."""
         with self._lock:
-            return self._kept.moving
+            return self._state.moving
 
     async def shut_for(self, move: str, place: str) -> Moving:
         """Be the source of a move; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or found.phase is Phase.ARRIVED:
-                found = self._kept.moving = Moving(phase=Phase.SHUT, move=move, place=place)
+                found = self._state.moving = Moving(phase=Phase.SHUT, move=move, place=place)
                 self._wake_all()
             return found
 
     async def freeze(self, move: str) -> int:
         """Let nothing change any more; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or found.move != move or not found.leaves:
                 raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
-            busy = sum(1 for _ in self._kept.leased())
+            busy = sum(1 for _ in self._state.leased())
             if not busy:
-                self._kept.moving = msgspec.structs.replace(found, phase=Phase.FROZEN)
+                self._state.moving = msgspec.structs.replace(found, phase=Phase.FROZEN)
             return busy
 
     async def reopen(self, move: str) -> bool:
         """Undo a part in a move; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or found.move != move or found.phase is Phase.ARRIVED:
                 return False
             if found.phase is Phase.ARRIVING:
-                self._kept.clear()
-                self._kept.put_lanes(DEFAULT_LANES)
-            self._kept.moving = None
+                self._state.clear()
+                self._state.put_lanes(DEFAULT_LANES)
+            self._state.moving = None
             self._wake_all()
             return True
 
     async def holds(self) -> list[str]:
         """Return what there is; see `MovingStore`."""
         with self._lock:
-            kept = self._kept
-            lanes = {name for name, book in kept.lanes.items() if book.paused} | set(kept.ruled_lanes)
-            named = (kept.caps, kept.paused_users, kept.paused_tasks, kept.paused_sessions, kept.disabled_tasks)
-            settings = sum(map(len, named)) + len(kept.ruled_sessions) + len(lanes)
-            live = sum(not worker.left for worker in kept.workers.values())
-            jobs, circuits = len(kept.jobs.everything()), len(kept.circuits.keys)
-            return in_words(len(kept.records), jobs, len(kept.keys), settings, circuits, live)
+            state = self._state
+            lanes = {name for name, book in state.lanes.items() if book.paused} | set(state.ruled_lanes)
+            named = (state.caps, state.paused_users, state.paused_tasks, state.paused_sessions, state.disabled_tasks)
+            settings = sum(map(len, named)) + len(state.ruled_sessions) + len(lanes)
+            live = sum(not worker.left for worker in state.workers.values())
+            jobs, circuits = len(state.jobs.everything()), len(state.circuits.keys)
+            return in_words(len(state.records), jobs, len(state.keys), settings, circuits, live)
 
     async def arrive(self, move: str, place: str) -> Moving:
         """Be the target of a move; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or (found.move != move and found.phase is not Phase.SHUT):
-                self._kept.clear()
-                found = self._kept.moving = Moving(phase=Phase.ARRIVING, move=move, place=place)
+                self._state.clear()
+                found = self._state.moving = Moving(phase=Phase.ARRIVING, move=move, place=place)
             return found
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""
         with self._lock:
-            return packing.page(self._kept, after)
+            return pack.page(self._state, after)
 
     async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
         """Take in pieces; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or found.move != move or found.phase is not Phase.ARRIVING:
                 raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
-            unpacking.unpack(self._kept, pieces)
+            unpack.unpack(self._state, pieces)
             if mark is not None:
-                self._kept.moving = msgspec.structs.replace(found, mark=mark)
+                self._state.moving = msgspec.structs.replace(found, mark=mark)
 
     async def open_up(self, move: str) -> None:
         """Be an ordinary store; see `MovingStore`."""
         with self._lock:
-            found = self._kept.moving
+            found = self._state.moving
             if found is None or found.move != move:
                 raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
-            self._kept.moving = msgspec.structs.replace(found, phase=Phase.ARRIVED)
+            self._state.moving = msgspec.structs.replace(found, phase=Phase.ARRIVED)
 
     def _wake_all(self) -> None:
-        for worker in self._kept.workers.values():
+        for worker in self._state.workers.values():
             worker.wake()

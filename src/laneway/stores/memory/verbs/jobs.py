@@ -1,4 +1,4 @@
-"""The memory store's verbs of jobs."""
+"""The verbs about jobs."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.memory.changing import Changing
+from laneway.stores.memory.verbs.base import MemoryVerbs
 
 
-class Jobkeeping(Changing, ABC):
+class JobVerbs(MemoryVerbs, ABC):
     """Keeps and fires jobs; see `JobStore`."""
 
     async def add_job(self, job: JobRecord) -> JobRecord:
         """Keep a new job; see `JobStore`."""
         with self._changed():
-            return self._kept.jobs.add(job, self._clock.now())
+            return self._state.jobs.add(job, self._clock.now())
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
         with self._lock:
-            return self._kept.jobs.listed(wanted, limit, after)
+            return self._state.jobs.listed(wanted, limit, after)
 
     async def change_job(self, job: JobRecord) -> JobRecord | None:
         """Write a changed job; see `JobStore`."""
         with self._changed():
-            return self._kept.jobs.change(job, self._clock.now())
+            return self._state.jobs.change(job, self._clock.now())
 
     async def remove_job(self, job_id: str) -> bool:
         """Forget a job; see `JobStore`."""
         with self._changed():
-            return self._kept.jobs.remove(job_id)
+            return self._state.jobs.remove(job_id)
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""
         with self._lock:
-            return self._kept.jobs.due(self._clock.now(), limit, after)
+            return self._state.jobs.due(self._clock.now(), limit, after)
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
         """Write firings; see `JobStore`."""
         with self._changed():
-            refuse_new(self._kept.moving)
+            refuse_new(self._state.moving)
             now = self._clock.now()
             self._make_due(now)
-            return [self._kept.jobs.fire(firing, now) for firing in firings]
+            return [self._state.jobs.fire(firing, now) for firing in firings]
 
     async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
         """Return a job's records, newest first; see `JobStore`."""
         with self._lock:
-            return self._kept.jobs.fires(job_id, limit, before)
+            return self._state.jobs.fires(job_id, limit, before)
 
     async def restart_time(self) -> None:
         """Take the time as it is; see `JobStore`."""
         with self._lock:
-            refuse_change(self._kept.moving)
-            self._kept.jobs.restart_time(self._clock.now())
+            refuse_change(self._state.moving)
+            self._state.jobs.restart_time(self._clock.now())
 
     @abstractmethod
     def _make_due(self, now: int) -> None:

@@ -18,10 +18,10 @@ from laneway.core.records.events import Draft
 from laneway.core.records.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
 from laneway.errors import UnknownLane, UnknownRun
 from laneway.ports.clock import Clock
-from laneway.stores.memory.heaps import Heaps
-from laneway.stores.memory.jobs import Jobs
-from laneway.stores.memory.records import Batch, Record
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.state.heaps import Heaps
+from laneway.stores.memory.state.job_records import JobRecords
+from laneway.stores.memory.state.records import EventBatch, RunRecord
+from laneway.stores.memory.state.workers import WorkerRecord
 
 KeyOf = tuple[str, str | None, str]  # task, user, key
 
@@ -33,18 +33,18 @@ class Clearable(Protocol):
         """Hold nothing."""
 
 
-class Kept:
+class MemoryState:
     """Records, shelves, books, and what operators have set. The store holds the lock."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.moving: Moving | None = None  # its part in a move
         self.accepted = 0  # the newest acceptance number
-        self.records: list[Record] = []  # by acceptance number, with gaps where runs were pruned
-        self.by_id: dict[str, Record] = {}
-        self.takers: dict[str, Record] = {}  # by the ids of the messages they took
+        self.records: list[RunRecord] = []  # by acceptance number, with gaps where runs were pruned
+        self.by_id: dict[str, RunRecord] = {}
+        self.takers: dict[str, RunRecord] = {}  # by the ids of the messages they took
         self.keys: dict[KeyOf, KeyEntry] = {}
-        self.workers: dict[str, Worker] = {}
+        self.workers: dict[str, WorkerRecord] = {}
         self.lanes: dict[str, LaneBook] = {}
         self.declared: dict[str, Lane] = {}
         self.ruled_lanes: dict[str, Lane] = {}
@@ -55,13 +55,13 @@ class Kept:
         self.ruled_sessions: dict[str, Rule] = {}
         self.paused_sessions: set[str] = set()
         self.counts: Counter[tuple[str, str]] = Counter()  # by lane: what became of submissions and runs
-        self.transient: set[Record] = set()  # the runs with deltas in their logs
+        self.transient: set[RunRecord] = set()  # the runs with deltas in their logs
         self.said = False  # events were written that watchers were not told of
-        self.jobs = Jobs()
-        self.sessions = Sessions(self)
+        self.jobs = JobRecords()
+        self.sessions = SessionBooks(self)
         self.heaps = Heaps()
         self.circuits = Circuits()
-        self.flow: Flow[Record] = Flow(self.heaps, self.lanes, self.sessions, self.circuits)
+        self.flow: Flow[RunRecord] = Flow(self.heaps, self.lanes, self.sessions, self.circuits)
         self.put_lanes(DEFAULT_LANES)
 
     def clear(self) -> None:
@@ -77,18 +77,18 @@ class Kept:
         for key in list(self.circuits.keys):
             self.circuits.put(key, CLOSED)
 
-    def known(self, run_id: str) -> Record:
+    def known(self, run_id: str) -> RunRecord:
         """Return the run of that whole id, or raise UnknownRun."""
         run = self.by_id.get(run_id)
         if run is None:
             raise UnknownRun(run_id)
         return run
 
-    def numbered(self, number: int) -> Record:
+    def numbered(self, number: int) -> RunRecord:
         """Return a run by its acceptance number."""
         return self.records[bisect_left(self.records, number, key=lambda record: record.number)]
 
-    def leased(self) -> Iterator[Record]:
+    def leased(self) -> Iterator[RunRecord]:
         """Go through the runs that are running."""
         return (run for worker in self.workers.values() for run in worker.leases.values())
 
@@ -135,22 +135,22 @@ class Kept:
             raise UnknownLane(name, self.lanes)
         return self.lanes[name]
 
-    def say(self, run: Record, drafts: tuple[Draft, ...], now: int) -> None:
+    def say(self, run: RunRecord, drafts: tuple[Draft, ...], now: int) -> None:
         """Write events into the run's log."""
-        run.log = Batch(run.attempt, now, drafts, run.log)
+        run.log = EventBatch(run.attempt, now, drafts, run.log)
         self.said = True
 
 
-class Sessions(Ledger[str, SessionBook]):
+class SessionBooks(Ledger[str, SessionBook]):
     """The sessions that are not idle, each made with what an operator has set of it."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, state: MemoryState) -> None:
         super().__init__(SessionBook)
-        self._kept = kept
+        self._state = state
 
     def __missing__(self, name: str) -> SessionBook:
         book = super().__missing__(name)
-        ruled, paused = self._kept.ruled_sessions.get(name, NO_RULE), name in self._kept.paused_sessions
+        ruled, paused = self._state.ruled_sessions.get(name, NO_RULE), name in self._state.paused_sessions
         if ruled is not NO_RULE or paused:
             book.ruled, book.paused = ruled, paused
             book.judge()

@@ -10,29 +10,29 @@ from laneway.core.records import events
 from laneway.core.records.events import draft, streams
 from laneway.core.records.run import Request
 from laneway.core.records.states import Move, RunState
-from laneway.stores.memory.endings import Endings
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Batch, Record
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.rules.endings import RecordEndings
+from laneway.stores.memory.state.records import EventBatch, RunRecord
+from laneway.stores.memory.state.state import MemoryState
+from laneway.stores.memory.state.workers import WorkerRecord
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _PAUSED, _SUCCEEDED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.SUCCEEDED, RunState.WAITING
 _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 
 
-class Leases:
+class LeaseWrites:
     """Writes under leases that stand. The store holds the lock."""
 
-    def __init__(self, kept: Kept, endings: Endings) -> None:
-        self._kept, self._flow, self._heaps, self._endings = kept, kept.flow, kept.heaps, endings
+    def __init__(self, state: MemoryState, endings: RecordEndings) -> None:
+        self._state, self._flow, self._heaps, self._endings = state, state.flow, state.heaps, endings
         self.requested: set[int] = set()  # the numbers of running runs of which something was requested
 
-    def settle(self, worker: Worker, results: Sequence[Result], now: int) -> list[tuple[int, int]]:
+    def settle(self, worker: WorkerRecord, results: Sequence[Result], now: int) -> list[tuple[int, int]]:
         """Write the settlements whose leases stand; return the leases that do not."""
         refused = []
-        log = Batch(0, now, (), None)  # the newest; the next run's may be the same
+        log = EventBatch(0, now, (), None)  # the newest; the next run's may be the same
         leases, requested, free, end = worker.leases, self.requested, self._flow.free, self._flow.end
-        guarded = self._kept.circuits.tasks
+        guarded = self._state.circuits.tasks
         for result in results:
             number, settlement = result.number, result.settlement
             run = leases.get(number)
@@ -46,7 +46,7 @@ class Leases:
                 settlement = self._overruled(run, settlement)
             # Runs that share their newest batch are in the same attempt.
             if log.before is not run.log or log.drafts is not settlement.drafts:
-                log = Batch(run.attempt, now, settlement.drafts, run.log)
+                log = EventBatch(run.attempt, now, settlement.drafts, run.log)
             run.log, run.worker, run.result = log, None, settlement.result
             free(run)
             if (
@@ -67,17 +67,17 @@ class Leases:
                 self._end_attempt(run, settlement, result, now)
         return refused
 
-    def _end_attempt(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
+    def _end_attempt(self, run: RunRecord, settlement: Settlement, result: Result, now: int) -> None:
         run.lapsed = run.timed_out = False
         run.attempt, run.crashes = settlement.attempt, settlement.crashes
         run.failure, run.reason = settlement.failure, settlement.reason
-        if settlement.charge is not None or run.task in self._kept.circuits.tasks:
+        if settlement.charge is not None or run.task in self._state.circuits.tasks:
             self._tell_breaker(run, settlement, now)
         if settlement.own and streams(settlement.drafts):
-            self._kept.transient.add(run)
+            self._state.transient.add(run)
         self._place(run, settlement, result, now)
 
-    def _place(self, run: Record, settlement: Settlement, result: Result, now: int) -> None:
+    def _place(self, run: RunRecord, settlement: Settlement, result: Result, now: int) -> None:
         """Put a run where its settlement wants it: on a shelf, nowhere, or at its end."""
         if run.session is not None:
             self._tell_session(run, run.session, result)
@@ -91,14 +91,14 @@ class Leases:
         else:
             self._end(run, settlement.leaves, now)
 
-    def _end(self, run: Record, leaves: Leaves | None, now: int) -> None:
+    def _end(self, run: RunRecord, leaves: Leaves | None, now: int) -> None:
         run.ended_at = now
         if leaves is not None or run.taken or run.ties is not None or run.wait is not None:
             self._endings.close(run, now, () if leaves is None else leaves.follow_ups)
         if run.session is not None:
             self._flow.end(run)
 
-    def _wait(self, run: Record, leaves: Leaves, now: int) -> None:
+    def _wait(self, run: RunRecord, leaves: Leaves, now: int) -> None:
         assert leaves.wait is not None
         run.wait = leaves.wait.stamped(now, run.wait, run.memos)
         run.due_at = now
@@ -112,34 +112,34 @@ class Leases:
             self._return(run, now, now)
         else:
             run.state, run.request = _PAUSED, None
-            self._kept.say(run, (draft(events.PAUSED, {}),), now)
+            self._state.say(run, (draft(events.PAUSED, {}),), now)
 
-    def _tell_breaker(self, run: Record, settlement: Settlement, now: int) -> None:
-        if self._kept.circuits.end(run, settlement.charge, now, succeeded=settlement.move is _SUCCEED):
-            self._kept.disabled_tasks.add(run.task)
+    def _tell_breaker(self, run: RunRecord, settlement: Settlement, now: int) -> None:
+        if self._state.circuits.end(run, settlement.charge, now, succeeded=settlement.move is _SUCCEED):
+            self._state.disabled_tasks.add(run.task)
 
     @staticmethod
-    def _overruled(run: Record, settlement: Settlement) -> Settlement:
+    def _overruled(run: RunRecord, settlement: Settlement) -> Settlement:
         settlement = overruled(settlement, run.request, run.attempt)
         if STATES[settlement.move] is not _WAITING:  # else what was requested holds when it goes on
             run.request = None
         return settlement
 
-    def _tell_session(self, run: Record, session: str, result: Result) -> None:
+    def _tell_session(self, run: RunRecord, session: str, result: Result) -> None:
         run.read = min(result.read, len(run.inbox)) if run.taken else 0  # nobody has read what has not come
         if result.throttled is not None:
             self._flow.throttle(session, throttled=result.throttled)
 
-    def _return(self, run: Record, due_at: int, now: int) -> None:
+    def _return(self, run: RunRecord, due_at: int, now: int) -> None:
         run.due_at = due_at
-        self._kept.lanes[run.lane].pending += 1
+        self._state.lanes[run.lane].pending += 1
         if due_at > now:
             self._heaps.put_due(run)
             self._flow.step_out(run)
         else:
             self._flow.rejoin(run)
 
-    def write(self, worker: Worker, step: Step, now: int) -> list[tuple[int, int]]:
+    def write(self, worker: WorkerRecord, step: Step, now: int) -> list[tuple[int, int]]:
         """Write what goes on under leases that are kept; return those that are not the worker's."""
         refused = []
         for emitted in step.emitted:
@@ -147,9 +147,9 @@ class Leases:
             if run is None:
                 refused.append((emitted.number, emitted.fence))
             else:
-                run.log = Batch(run.attempt, now, emitted.drafts, run.log)
+                run.log = EventBatch(run.attempt, now, emitted.drafts, run.log)
                 if streams(emitted.drafts):
-                    self._kept.transient.add(run)
+                    self._state.transient.add(run)
         for saved in step.saved:
             run = leased(worker, saved.number, saved.fence)
             if run is None:
@@ -162,7 +162,7 @@ class Leases:
                 run.timed_out = True
         return refused
 
-    def requests(self, worker: Worker) -> list[Requested]:
+    def requests(self, worker: WorkerRecord) -> list[Requested]:
         """Return what stands requested of the runs that the worker executes."""
         found = []
         for number in sorted(self.requested & worker.leases.keys()):
@@ -176,7 +176,7 @@ class Leases:
         return found
 
 
-def _save(run: Record, saved: Saved) -> None:
+def _save(run: RunRecord, saved: Saved) -> None:
     if saved.state is not None:
         run.checkpoint, run.crashes = saved.state, 0
     if saved.prepared is not None:
@@ -186,7 +186,7 @@ def _save(run: Record, saved: Saved) -> None:
         run.crashes = 0
 
 
-def leased(worker: Worker, number: int, fence: int) -> Record | None:
+def leased(worker: WorkerRecord, number: int, fence: int) -> RunRecord | None:
     """Return the run if the worker holds it under this fence."""
     run = worker.leases.get(number)
     return run if run is not None and run.fence == fence else None

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from laneway.core.queue.circuits import named
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.state.state import MemoryState
+from laneway.stores.memory.state.workers import WorkerRecord
 
 
-class Waking:
+class WakeUps:
     """Chooses among the workers that rest. Who is chosen rests no more, so nobody is woken twice for one thing."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
 
     def wake_for_work(self) -> None:
         """Wake as many as can start something, and one if nobody knows the next due time.
 
         A job that is due sooner than they know concerns all: any of them may be gone by then.
         """
-        if self._kept.jobs.is_sooner():
-            for worker in self._kept.workers.values():
+        if self._state.jobs.is_sooner():
+            for worker in self._state.workers.values():
                 worker.wake()
-        idle = [worker for worker in self._kept.workers.values() if worker.idle]
+        idle = [worker for worker in self._state.workers.values() if worker.idle]
         if not idle:
             return
-        open_ = {name: book for name, book in self._kept.lanes.items() if book.room() > 0}
+        open_ = {name: book for name, book in self._state.lanes.items() if book.room() > 0}
         left = {name: min(book.ready(), book.room()) for name, book in open_.items() if book.ready()}
         aside = {
-            name: tasks - self._kept.paused_tasks for name in open_ if (tasks := self._kept.heaps.aside_in([name]))
+            name: tasks - self._state.paused_tasks for name in open_ if (tasks := self._state.heaps.aside_in([name]))
         }
         for lane, tasks in self._let_start(open_):
-            aside.setdefault(lane, set()).update(tasks - self._kept.paused_tasks)
+            aside.setdefault(lane, set()).update(tasks - self._state.paused_tasks)
         for worker in idle:
             if self._takes_some(worker, left) or self._takes_aside(worker, aside):
                 self._wake(worker)
@@ -40,13 +40,13 @@ class Waking:
 
     def _let_start(self, lanes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
         """Go through the lanes in which runs wait that their breakers let start by now, with their tasks."""
-        broken, now = self._kept.heaps.broken, self._kept.clock.now()
+        broken, now = self._state.heaps.broken, self._state.clock.now()
         for lane in lanes if broken else ():
-            keys = [key for key in broken.get(lane, ()) if self._kept.circuits.get(key).lets_start(now)]
+            keys = [key for key in broken.get(lane, ()) if self._state.circuits.get(key).lets_start(now)]
             if keys:
                 yield lane, {named(key)[0] for key in keys}
 
-    def _takes_some(self, worker: Worker, left: dict[str, int]) -> bool:
+    def _takes_some(self, worker: WorkerRecord, left: dict[str, int]) -> bool:
         """Tell whether the worker may take one of what is left to be started, and count it as taken."""
         for name, runs in left.items():
             if runs and self._may_take(worker, name):
@@ -54,21 +54,21 @@ class Waking:
                 return True
         return False
 
-    def _takes_aside(self, worker: Worker, aside: dict[str, set[str]]) -> bool:
+    def _takes_aside(self, worker: WorkerRecord, aside: dict[str, set[str]]) -> bool:
         """Tell whether the worker may take one of what was set aside."""
         tasks = worker.incarnation.tasks
         return any(not names.isdisjoint(tasks) and self._may_take(worker, lane) for lane, names in aside.items())
 
-    def _may_take(self, worker: Worker, lane: str) -> bool:
-        most = self._kept.lanes[lane].lane.worker_limit
+    def _may_take(self, worker: WorkerRecord, lane: str) -> bool:
+        most = self._state.lanes[lane].lane.worker_limit
         return most is None or worker.spare(lane, most) > 0
 
-    def _wake_for_due(self, idle: list[Worker]) -> None:
+    def _wake_for_due(self, idle: list[WorkerRecord]) -> None:
         # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-        next_due = self._kept.next_due(self._kept.clock.now())
+        next_due = self._state.next_due(self._state.clock.now())
         if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
             self._wake(idle[0])
 
-    def _wake(self, worker: Worker) -> None:
+    def _wake(self, worker: WorkerRecord) -> None:
         worker.idle = False
         worker.wake()

@@ -10,53 +10,53 @@ from laneway.core.records.breakers import CLOSED
 from laneway.core.records.policy import NO_RULE, Lane, Rule
 from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
-from laneway.stores.memory.kept import Kept
+from laneway.stores.memory.state.state import MemoryState
 
 
-class Ruling:
+class OperatorSettings:
     """Sets what operators set, and lets go on what that lets go on."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept, self._flow = kept, kept.flow
+    def __init__(self, state: MemoryState) -> None:
+        self._state, self._flow = state, state.flow
 
     def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared; see `LaneStore`."""
-        for name in self._kept.put_lanes(lanes):
+        for name in self._state.put_lanes(lanes):
             self._reopen(name)
 
     def set_lane(self, lane: Lane) -> None:
         """Set a lane; see `LaneStore`."""
-        self._kept.ruled_lanes[lane.name] = lane
-        self._kept.declared.setdefault(lane.name, lane)
-        self._kept.judge_lane(lane.name)
+        self._state.ruled_lanes[lane.name] = lane
+        self._state.declared.setdefault(lane.name, lane)
+        self._state.judge_lane(lane.name)
         self._reopen(lane.name)
 
     def unset_lane(self, name: str) -> None:
         """Let what is declared hold again; see `LaneStore`."""
-        self._kept.lane(name)
-        self._kept.ruled_lanes.pop(name, None)
-        self._kept.judge_lane(name)
+        self._state.lane(name)
+        self._state.ruled_lanes.pop(name, None)
+        self._state.judge_lane(name)
         self._reopen(name)
 
     def set_cap(self, user: str, lane: str, cap: int | None) -> None:
         """Set a user's cap in a lane; see `UserStore`."""
-        self._kept.lane(lane)
+        self._state.lane(lane)
         if cap is None:
-            self._kept.caps.pop((user, lane), None)
+            self._state.caps.pop((user, lane), None)
         else:
-            self._kept.caps[user, lane] = cap
+            self._state.caps[user, lane] = cap
         self._judge_user(user)
 
     def set_session(self, name: str, rule: Rule, throttled: bool | None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
-        kept = self._kept
-        ruled = NO_RULE if rule == NO_RULE and throttled is None else rule.over(kept.ruled_sessions.get(name, NO_RULE))
+        state = self._state
+        ruled = NO_RULE if rule == NO_RULE and throttled is None else rule.over(state.ruled_sessions.get(name, NO_RULE))
         if ruled == NO_RULE:
-            kept.ruled_sessions.pop(name, None)
+            state.ruled_sessions.pop(name, None)
         else:
-            kept.ruled_sessions[name] = ruled
-        if name in kept.sessions:
-            book = kept.sessions[name]
+            state.ruled_sessions[name] = ruled
+        if name in state.sessions:
+            book = state.sessions[name]
             book.ruled = ruled
             book.judge()
             if throttled is not None:
@@ -65,51 +65,51 @@ class Ruling:
 
     def hold(self, what: Held, name: str, *, held: bool) -> None:
         """Pause or resume; see `GateStore`."""
-        kept = self._kept
+        state = self._state
         if what is Held.LANE:
-            kept.lane(name).paused = held
+            state.lane(name).paused = held
         elif what is Held.TASK:
-            _put(kept.paused_tasks, name, held)
+            _put(state.paused_tasks, name, held)
         elif what is Held.USER:
-            _put(kept.paused_users, name, held)
+            _put(state.paused_users, name, held)
             self._judge_user(name)
         else:
-            _put(kept.paused_sessions, name, held)
-            if name in kept.sessions and kept.sessions[name].paused is not held:
+            _put(state.paused_sessions, name, held)
+            if name in state.sessions and state.sessions[name].paused is not held:
                 self._hold_session(name, held=held)
 
     def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
-        _put(self._kept.disabled_tasks, task, disabled)
+        _put(self._state.disabled_tasks, task, disabled)
         if not disabled:
             self.close_breaker(task)
 
     def close_breaker(self, key: str) -> None:
         """Close a circuit; see `GateStore`."""
-        self._kept.circuits.put(key, CLOSED)
+        self._state.circuits.put(key, CLOSED)
 
     def _hold_session(self, name: str, *, held: bool) -> None:
-        kept = self._kept
-        book = kept.sessions[name]
+        state = self._state
+        book = state.sessions[name]
         book.paused = held
-        waiting = [run for run in map(kept.numbered, book.admitted) if run.state is RunState.PENDING]
+        waiting = [run for run in map(state.numbered, book.admitted) if run.state is RunState.PENDING]
         if held:
             for run in waiting:
                 if run.shelf in (Shelf.READY, Shelf.PARKED):
-                    kept.heaps.remove(run)
+                    state.heaps.remove(run)
                     self._flow.keep_still(run, run.shelf)
         else:
             still = [run for run in waiting if run.kind & STILL]
             for run in still:
-                kept.heaps.remove(run)
+                state.heaps.remove(run)
             self._flow.let_go_on(name, still)
 
     def _reopen(self, lane: str) -> None:
-        self._flow.reopen(lane, set(self._kept.lanes[lane].seats))
+        self._flow.reopen(lane, set(self._state.lanes[lane].seats))
 
     def _judge_user(self, user: str) -> None:
-        self._kept.judge_user(user)
-        for name, book in self._kept.lanes.items():
+        self._state.judge_user(user)
+        for name, book in self._state.lanes.items():
             if user in book.seats:
                 self._flow.reopen(name, {user})
 

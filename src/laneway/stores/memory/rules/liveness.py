@@ -9,47 +9,47 @@ from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.core.records.liveness import Heartbeat, Incarnation, WorkerInfo
 from laneway.core.records.run import handed
 from laneway.errors import LeaseLost
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.workers import Worker
+from laneway.stores.memory.state.state import MemoryState
+from laneway.stores.memory.state.workers import WorkerRecord
 
 
 class Liveness:
     """Judges who is alive, by `core.records.liveness`."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept, self._workers = kept, kept.workers
+    def __init__(self, state: MemoryState) -> None:
+        self._state, self._workers = state, state.workers
         self._heartbeat = Heartbeat()
 
     def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
         # One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
-        (refuse_new if incarnation.tasks else refuse_change)(self._kept.moving)
+        (refuse_new if incarnation.tasks else refuse_change)(self._state.moving)
         if incarnation.id not in self._workers:
-            now = self._kept.clock.now()
-            self._workers[incarnation.id] = Worker(incarnation, wake, now)
+            now = self._state.clock.now()
+            self._workers[incarnation.id] = WorkerRecord(incarnation, wake, now)
             self._heartbeat = self._heartbeat.after_renewal(now, incarnation.lease)
 
-    def alive(self, incarnation: str) -> Worker:
+    def alive(self, incarnation: str) -> WorkerRecord:
         """Return the worker of that name, or raise LeaseLost."""
         worker = self._workers.get(incarnation)
         if worker is None or worker.left:
             raise LeaseLost(f"incarnation {incarnation} is not alive in this store")
         return worker
 
-    def renew(self, incarnation: str, now: int) -> Worker:
+    def renew(self, incarnation: str, now: int) -> WorkerRecord:
         """Keep the incarnation alive."""
         worker = self.alive(incarnation)
         worker.renewed_at = now
         self._heartbeat = self._heartbeat.after_renewal(now, worker.incarnation.lease)
         return worker
 
-    def is_dead(self, worker: Worker) -> bool:
+    def is_dead(self, worker: WorkerRecord) -> bool:
         """Tell whether the worker has left or lapsed."""
-        return self._dead(worker, (), self._kept.clock.now())
+        return self._dead(worker, (), self._state.clock.now())
 
     def reclaim(self, incarnation: str, gone: Sequence[str], limit: int) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
-        now = self._kept.clock.now()
+        now = self._state.clock.now()
         heir = self.renew(incarnation, now)
         for worker in list(self._workers.values()):
             if worker is not heir and self._dead(worker, gone, now):
@@ -85,11 +85,11 @@ class Liveness:
             for worker in self._workers.values()
         ]
 
-    def _dead(self, worker: Worker, gone: Sequence[str], now: int) -> bool:
+    def _dead(self, worker: WorkerRecord, gone: Sequence[str], now: int) -> bool:
         lapsed = self._heartbeat.lapsed(worker.renewed_at, worker.incarnation.lease, now)
         return worker.left or lapsed or worker.incarnation.id in gone
 
-    def _hand_over(self, dead: Worker, heir: Worker, limit: int) -> None:
+    def _hand_over(self, dead: WorkerRecord, heir: WorkerRecord, limit: int) -> None:
         room = limit - sum(run.lapsed for run in heir.leases.values())
         for number in list(dead.leases)[: max(0, room)]:
             run = dead.leases.pop(number)

@@ -8,29 +8,29 @@ from laneway.core.lifecycle.arrivals import left_over
 from laneway.core.records import events
 from laneway.core.records.events import draft
 from laneway.core.records.run import Message, MessageKind, NewRun
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.state.records import RunRecord
+from laneway.stores.memory.state.state import MemoryState
 
 _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED}
 
 
-class Inboxes:
+class RecordInboxes:
     """Appends messages to runs, and makes runs of what was left unread."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
 
-    def append(self, run: Record, new: NewRun, lane: str, kind: MessageKind, now: int) -> None:
+    def append(self, run: RunRecord, new: NewRun, lane: str, kind: MessageKind, now: int) -> None:
         """Let the run take a message."""
-        self._kept.takers[new.id] = run
+        self._state.takers[new.id] = run
         self._add(run, _message(new, lane, kind), now)
 
-    def close(self, run: Record, now: int) -> None:
+    def close(self, run: RunRecord, now: int) -> None:
         """Hear that the run has ended: what is unread in its inbox becomes runs, or is dropped with it."""
         unread = run.inbox[run.read :]
         if run.cleared:
             for message in unread:
-                self._kept.counts[message.lane, "dropped unread"] += 1
+                self._state.counts[message.lane, "dropped unread"] += 1
                 self._pass_key(message, run, None)
             return
         for new, messages in left_over(unread, run.session):
@@ -39,41 +39,41 @@ class Inboxes:
                 self._add(made, msgspec.structs.replace(message, kind=MessageKind.MERGED), now)
             for message in messages:
                 self._pass_key(message, run, made)
-            self._kept.flow.join(made)
+            self._state.flow.join(made)
 
-    def _pass_key(self, message: Message, from_: Record, to: Record | None) -> None:
+    def _pass_key(self, message: Message, from_: RunRecord, to: RunRecord | None) -> None:
         """Let the key of a message that its taker did not read stand for the run it became, or for nothing."""
         if message.key is None:
             return
         key = (message.task, message.user, message.key)
-        entry = self._kept.keys.get(key)
+        entry = self._state.keys.get(key)
         if entry is None or entry.number != from_.number:
             return
         from_.keyed = tuple(other for other in from_.keyed if other != key)
         if to is None:
-            del self._kept.keys[key]
+            del self._state.keys[key]
         else:
-            self._kept.keys[key] = msgspec.structs.replace(entry, run_id=to.id, number=to.number)
+            self._state.keys[key] = msgspec.structs.replace(entry, run_id=to.id, number=to.number)
             to.keyed += (key,)
 
-    def make(self, new: NewRun, lane: str, now: int, due_at: int) -> Record:
+    def make(self, new: NewRun, lane: str, now: int, due_at: int) -> RunRecord:
         """Make a record of a submission, on no shelf yet."""
-        kept = self._kept
-        kept.accepted += 1
-        record = Record.of(kept.accepted, new, lane, now, due_at)
-        kept.records.append(record)
-        kept.by_id[new.id] = record
-        kept.lanes[lane].pending += 1
+        state = self._state
+        state.accepted += 1
+        record = RunRecord.of(state.accepted, new, lane, now, due_at)
+        state.records.append(record)
+        state.by_id[new.id] = record
+        state.lanes[lane].pending += 1
         return record
 
-    def inherit(self, run: Record, from_id: str, now: int) -> None:
+    def inherit(self, run: RunRecord, from_id: str, now: int) -> None:
         """Merge into a run what was merged into the one that it tries again, if that is still known."""
-        old = self._kept.by_id.get(from_id)
+        old = self._state.by_id.get(from_id)
         for message in () if old is None else old.taken:
             if message.kind is MessageKind.MERGED:
                 self._add(run, message, now)
 
-    def _add(self, run: Record, message: Message, now: int) -> None:
+    def _add(self, run: RunRecord, message: Message, now: int) -> None:
         nth = 1 + sum(other.kind is message.kind for other in run.taken)
         # By kind: who has read the messages before knows how many there were.
         first = sum(other.kind.value <= message.kind.value for other in run.taken)
@@ -81,7 +81,7 @@ class Inboxes:
         run.messages += 1
         if message.kind is MessageKind.ANSWERED:
             return
-        self._kept.say(run, (draft(_KINDS[message.kind], {"message": message.id, "nth": nth}),), now)
+        self._state.say(run, (draft(_KINDS[message.kind], {"message": message.id, "nth": nth}),), now)
 
 
 def _message(new: NewRun, lane: str, kind: MessageKind) -> Message:

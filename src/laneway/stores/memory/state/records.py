@@ -23,17 +23,17 @@ from laneway.core.records.states import RunState
 _PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is done with it
 
 
-class Batch(msgspec.Struct, frozen=True, eq=False, gc=False):
+class EventBatch(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Events written together, and the batch written before. Runs that were started and ended together share theirs."""
 
     attempt: int
     at: int
     drafts: tuple[Draft, ...]
-    before: Batch | None
+    before: EventBatch | None
 
 
 @written_often
-class Record(msgspec.Struct, eq=False, gc=False):
+class RunRecord(msgspec.Struct, eq=False, gc=False):
     """A run as the memory store keeps it.
 
     Neither it nor what it holds is tracked by Python's garbage collector (hence no list in it), which would otherwise
@@ -63,7 +63,7 @@ class Record(msgspec.Struct, eq=False, gc=False):
     started_at: int | None = None
     ended_at: int | None = None
     result: str | None = None
-    log: Batch | None = None  # the newest
+    log: EventBatch | None = None  # the newest
     worker: str | None = None
     lapsed: bool = False
     timed_out: bool = False
@@ -86,7 +86,7 @@ class Record(msgspec.Struct, eq=False, gc=False):
     trimmed: bool = False  # there are marks in it, so that events cannot be counted off
 
     @classmethod
-    def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> Record:
+    def of(cls, number: int, new: NewRun, lane: str, now: int, due_at: int) -> RunRecord:
         """Return the record of a run that is being accepted."""
         who = (_shared(new.user), _shared(new.session), new.priority)
         return cls(number, new.id, new.task, new.args, lane, *who, now, due_at, retry_of=new.retry_of, ties=new.ties)
@@ -122,7 +122,7 @@ def _shared(name: str | None) -> str | None:
     return None if name is None else intern(str(name))
 
 
-def run_of(record: Record) -> Run:
+def run_of(record: RunRecord) -> Run:
     """Return the run as people see it."""
     return Run(
         id=record.id,
@@ -153,14 +153,14 @@ def run_of(record: Record) -> Run:
     )
 
 
-def session_of(record: Record) -> str | None:
+def session_of(record: RunRecord) -> str | None:
     """Return the session that the run names, whether it has a place in it or not."""
     return record.session if record.ties is None else record.session or record.ties.session
 
 
-def log_of(record: Record, skipped: int = 0) -> Iterator[Stamped]:
+def log_of(record: RunRecord, skipped: int = 0) -> Iterator[Stamped]:
     """Go through the run's events, oldest first, but for so many that are skipped."""
-    batches: list[Batch] = []
+    batches: list[EventBatch] = []
     newest = record.log
     while newest is not None:
         batches.append(newest)
@@ -172,19 +172,19 @@ def log_of(record: Record, skipped: int = 0) -> Iterator[Stamped]:
         skipped = max(0, skipped - len(batch.drafts))
 
 
-def page_of(record: Record, after: int, limit: int) -> Iterator[tuple[int, Sequence[Any]]]:
+def page_of(record: RunRecord, after: int, limit: int) -> Iterator[tuple[int, Sequence[Any]]]:
     """Go through up to `limit` of the run's events with numbers greater than `after`."""
     skipped = 0 if record.trimmed else max(0, after)
     rows = ((kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in log_of(record, skipped))
     return islice(((seq, row) for seq, row in counted(skipped + 1, rows) if seq > after), max(0, limit))
 
 
-def value_of(record: Record) -> object:
+def value_of(record: RunRecord) -> object:
     """Return the run's result."""
     return None if record.result is None else codec.from_json(record.result)
 
 
-def fits(record: Record, wanted: RunFilter) -> bool:
+def fits(record: RunRecord, wanted: RunFilter) -> bool:
     """Tell whether the run is one of those wanted."""
     if wanted.session is not None and wanted.session != session_of(record):
         return False

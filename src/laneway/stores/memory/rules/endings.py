@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from laneway.core.lifecycle import control, endings
 from laneway.core.records.run import NewRun
 from laneway.core.records.states import TERMINAL, RunState
-from laneway.stores.memory.inboxes import Inboxes
-from laneway.stores.memory.kept import Kept
-from laneway.stores.memory.records import Record
+from laneway.stores.memory.rules.inboxes import RecordInboxes
+from laneway.stores.memory.state.records import RunRecord
+from laneway.stores.memory.state.state import MemoryState
 
 Accept = Callable[[NewRun, int], object]
 
 
-class Endings:
+class RecordEndings:
     """Does what an end brings with it. Who accepts and steers runs is told once it is there: they end some, too."""
 
     accept: Accept
-    cancel: Callable[[Record], None]  # a called run that nobody waits for any more
-    let_go_on: Callable[[Record, control.Change], None]
+    cancel: Callable[[RunRecord], None]  # a called run that nobody waits for any more
+    let_go_on: Callable[[RunRecord, control.Change], None]
 
-    def __init__(self, kept: Kept, inboxes: Inboxes) -> None:
-        self._kept, self._inboxes = kept, inboxes
+    def __init__(self, state: MemoryState, inboxes: RecordInboxes) -> None:
+        self._state, self._inboxes = state, inboxes
 
-    def close(self, run: Record, now: int, held: Sequence[NewRun] = ()) -> None:
+    def close(self, run: RunRecord, now: int, held: Sequence[NewRun] = ()) -> None:
         """Hear that the run has ended, and still has its session's place. `held` is what its attempt held back."""
         if run.taken:
             self._inboxes.close(run, now)
@@ -36,16 +36,16 @@ class Endings:
         if run.ties is not None and run.ties.call is not None:
             self._tell_parent(run, now)
         if run.ties is not None and run.ties.job is not None:
-            self._kept.jobs.hear(run, now)
+            self._state.jobs.hear(run, now)
 
-    def _cancel_called(self, run: Record) -> None:
+    def _cancel_called(self, run: RunRecord) -> None:
         for run_id in run.wait.called if run.wait is not None else ():
-            child = self._kept.by_id.get(run_id)
+            child = self._state.by_id.get(run_id)
             if child is not None and child.state not in TERMINAL:
                 self.cancel(child)
 
-    def _tell_parent(self, run: Record, now: int) -> None:
-        parent = self._kept.by_id.get((run.ties or endings.NO_TIES).parent or "")
+    def _tell_parent(self, run: RunRecord, now: int) -> None:
+        parent = self._state.by_id.get((run.ties or endings.NO_TIES).parent or "")
         if parent is None or parent.state in TERMINAL:
             return
         memo, told = endings.word_of(run, run.state, parent.attempt, run.result, run.reason, run.failure)
@@ -54,4 +54,4 @@ class Endings:
         if waits and parent.state is RunState.WAITING:
             self.let_go_on(parent, control.go_on(parent.request, told))
         else:
-            self._kept.say(parent, (told,), now)
+            self._state.say(parent, (told,), now)

@@ -1,24 +1,28 @@
-"""The memory store's changes: each under the lock, and who waits for something is told afterwards."""
+"""What every verb of the memory store stands on: one lock, what is kept, and who is woken after a change."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from laneway.core.moving.standing import refuse_change
 from laneway.ports.clock import Clock
-from laneway.stores.memory.reading import Reading
-from laneway.stores.memory.waking import Waking
+from laneway.stores.memory.rules.liveness import Liveness
+from laneway.stores.memory.rules.wakeups import WakeUps
+from laneway.stores.memory.state.state import MemoryState
 
 
-class Changing(Reading):
-    """Wakes workers that have something to do now, and tells watchers that events were written."""
+class MemoryVerbs:
+    """Keeps the state under a lock. After a change it wakes workers and calls watchers."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
+        self._lock = threading.Lock()
         self._clock = clock
+        self._state = MemoryState(clock)
+        self._liveness = Liveness(self._state)
+        self._wakeups = WakeUps(self._state)
         self._watchers: list[Callable[[], None]] = []
-        self._waking = Waking(self._kept)
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after every write; see `EventStore`."""
@@ -29,13 +33,13 @@ class Changing(Reading):
     @contextmanager
     def _changed(self) -> Iterator[None]:
         with self._lock:
-            refuse_change(self._kept.moving)
+            refuse_change(self._state.moving)
             yield
-            self._waking.wake_for_work()
+            self._wakeups.wake_for_work()
             self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        self._kept.said = False
+        self._state.said = False
         for changed in self._watchers:
             changed()
 

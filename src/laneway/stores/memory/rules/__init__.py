@@ -1,0 +1,1 @@
+"""What the core asks of a store, done to records in memory: accept, control, settle, take over, wake."""

@@ -1,0 +1,1 @@
+"""What the memory store keeps: records of runs and jobs, workers, and the heaps that order them."""
