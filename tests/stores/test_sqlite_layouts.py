@@ -17,7 +17,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import SQLiteStore, connection
-from laneway.stores.tables.lanebooks import lane_of
+from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.behind import edit, rows
 from tests.stores.layouts import OLD, as_layout

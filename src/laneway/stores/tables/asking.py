@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.presence import Presence
+from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.standing import refuse
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from copy import copy
 from typing import TypeVar
 
 from laneway.errors import StoreError
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.desk import Ask, Desk
 from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]
