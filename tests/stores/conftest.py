@@ -20,7 +20,7 @@ from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables.desk import Ask
 from laneway.testing import FakeClock
-from tests.stores.slow_disks import real_sync
+from tests.stores.sqlite.slow_disk import real_sync
 
 
 @pytest.fixture
