@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import connect_bare, empty_schema
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, PostgresServer, Server, any_postgres, any_server
 from tests.ordering import files_below, shares, spread

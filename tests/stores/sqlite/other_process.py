@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import Hand, new_run, new_runs
 
 

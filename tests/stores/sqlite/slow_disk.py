@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from laneway.stores.sqlite import SQLiteStore, syncing
+from laneway.stores.sqlite import log_sync
+from laneway.stores.sqlite.store import SQLiteStore
 from tests.engine.support import until
 
-real_sync = syncing.sync_file
+real_sync = log_sync.sync_file
 
 
 @contextmanager
@@ -23,12 +24,12 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
         assert free.wait(10)
         real_sync(descriptor)
 
-    monkeypatch.setattr(syncing, "sync_file", sync)
+    monkeypatch.setattr(log_sync, "sync_file", sync)
     try:
         yield free.set
     finally:
         free.set()
-        monkeypatch.setattr(syncing, "sync_file", real_sync)
+        monkeypatch.setattr(log_sync, "sync_file", real_sync)
 
 
 async def at_rest(store: SQLiteStore) -> None:

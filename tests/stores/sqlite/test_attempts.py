@@ -14,10 +14,10 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, RunFilter, Ties
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import liveness, stepping, submitting
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.waits import step_memo, waits

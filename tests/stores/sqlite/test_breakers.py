@@ -12,8 +12,8 @@ from laneway.core.records.breakers import Breaker, Phase
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.circuits import Circuits
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.stores.sqlite.raw_file import edit

@@ -9,7 +9,8 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Request, RunFilter
 from laneway.core.records.states import RunState
-from laneway.stores.sqlite import SQLiteStore, connection
+from laneway.stores.sqlite import connection
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import rows
 from tests.support.invariants import check_drains, check_invariants

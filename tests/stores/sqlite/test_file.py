@@ -17,9 +17,10 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Claimed
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
-from laneway.stores.sqlite import SQLiteStore, checkpoints, writer
+from laneway.stores.sqlite import checkpoints, writer
 from laneway.stores.sqlite.connection import connect_to_read
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.database import Database
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.support.invariants import check_invariants

@@ -18,10 +18,10 @@ from laneway.core.records.run import RunFilter
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.core.schedules import Every
 from laneway.ports.jobs import JobFilter
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import firing, jobs, liveness, stepping, submitting
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.testing import FakeClock, Hand, new_runs
 from laneway.testing.hand import error
 from tests.stores.sqlite.old_layouts import as_layout

@@ -16,7 +16,8 @@ from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
-from laneway.stores.sqlite import SQLiteStore, connection
+from laneway.stores.sqlite import connection
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.lanebooks import lane_of
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import OLD, as_layout

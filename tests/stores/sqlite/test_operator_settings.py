@@ -11,12 +11,12 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import DEFAULT_LANES, Lane, Rule
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import liveness, ruling, stepping, submitting
 from laneway.stores.tables.counts import count
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rules import ruled_names, ruled_sessions
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.tracing import is_glance
 from tests.support.invariants import check_drains

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from laneway.core.records.run import Claimed
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import locked
 from tests.support.invariants import check_invariants
@@ -147,7 +147,7 @@ _BIND = "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).bi
 async def test_without_a_socket_the_worker_still_finds_work_by_looking(
     path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laneway.stores.sqlite.wakeups._PATH_LIMIT", 1)
+    monkeypatch.setattr("laneway.stores.sqlite.wake_sockets._PATH_LIMIT", 1)
     store, other = SQLiteStore(path, clock), SQLiteStore(path, clock)
     hand = await Hand(store).register()
     await hand.rest()

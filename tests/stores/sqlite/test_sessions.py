@@ -14,10 +14,10 @@ from laneway.core.lifecycle.step import Result, Saved, Step
 from laneway.core.records.policy import SessionPolicy, TaskPolicy
 from laneway.core.records.run import NewRun, ReceiptOutcome
 from laneway.core.records.states import TERMINAL, RunState
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import liveness, stepping, submitting
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import as_layout
 from tests.stores.sqlite.raw_file import rows

@@ -9,8 +9,8 @@ import pytest
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import NewRun, Request
 from laneway.core.records.states import RunState
-from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables import remembering
+from laneway.stores.sqlite.store import SQLiteStore
+from laneway.stores.tables.runtime import step_cache
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_invariants
 
@@ -184,7 +184,7 @@ async def test_an_idle_session_keeps_what_an_operator_set_of_it(store: SQLiteSto
 async def test_it_forgets_when_it_has_read_enough(
     store: SQLiteStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembering, "MOST", 10)
+    monkeypatch.setattr(step_cache, "MOST", 10)
     await store.submit(crowd("a", 24))
 
     done = await rounds(hand, 9)

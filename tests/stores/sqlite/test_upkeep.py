@@ -13,8 +13,8 @@ from laneway.core.records.states import RunState
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.backup import back_up
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import edit
 from tests.support.invariants import all_runs, check_drains, check_invariants

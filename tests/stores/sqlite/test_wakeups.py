@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.sqlite.wakeups import WORKERS, Folder
+from laneway.stores.sqlite.store import SQLiteStore
+from laneway.stores.sqlite.wake_sockets import WORKERS, Folder
 from laneway.testing import FakeClock, Hand, new_run
 
 

@@ -16,9 +16,9 @@ from laneway.core.lifecycle.step import Emitted, Step
 from laneway.core.records.events import draft
 from laneway.core.records.run import Claimed
 from laneway.errors import LeaseLost, StoreUnavailable
-from laneway.stores.sqlite import SQLiteStore
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables.desk import Ask
+from laneway.stores.sqlite.store import SQLiteStore
+from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import locked
 from tests.support.invariants import check_invariants

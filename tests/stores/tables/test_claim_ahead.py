@@ -17,9 +17,9 @@ from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.ports.workers import Standby
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.sqlite import SQLiteStore
-from laneway.stores.tables.effects import Woken
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.lending import read, written
+from laneway.stores.tables.runtime.after_commit import Woken
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.test_processes import line, process
 

@@ -15,9 +15,9 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import rosters, stepping
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_drains, check_invariants

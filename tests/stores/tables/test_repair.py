@@ -13,7 +13,7 @@ from laneway.core.records.run import RunFilter
 from laneway.ports.store import Store
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.stores.sqlite.raw_file import edit
 from tests.support.invariants import all_runs, check_drains, check_invariants

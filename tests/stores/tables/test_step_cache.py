@@ -16,8 +16,8 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import stepping
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.lanebooks import LaneBooks
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres.tools import opened
 from tests.support.invariants import check_invariants

@@ -16,7 +16,7 @@ from laneway.core.records.run import NewRun, Receipt
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables import liveness, ruling, stepping, submitting
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.submitting import submit_uniform
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 

@@ -1,7 +1,7 @@
 """What a store has in one process: its two threads, and whom to call when something happened.
 
 A forked child has none of its parent's threads. So a presence belongs to the process that made it, and a store makes a
-new one in a child; what `forking` does makes that safe.
+new one in a child; what `fork_safety` does makes that safe.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from laneway.core.lifecycle.step import LentReply
 from laneway.ports.workers import Standby
-from laneway.stores.tables.desk import Desk
-from laneway.stores.tables.effects import Lender
 from laneway.stores.tables.lending import read
-from laneway.stores.tables.writing import Writer
+from laneway.stores.tables.runtime.after_commit import Lender
+from laneway.stores.tables.runtime.worker_thread import Desk
+from laneway.stores.tables.runtime.writer import Writer
 
 
 class Presence(ABC):

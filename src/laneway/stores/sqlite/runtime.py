@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.reader import SQLiteReader
-from laneway.stores.sqlite.wakeups import LONGEST, WATCHERS, WORKERS, Ear, Folder
+from laneway.stores.sqlite.wake_sockets import LONGEST, WATCHERS, WORKERS, Ear, Folder
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.effects import Lender, Woken
 from laneway.stores.tables.lending import written
-from laneway.stores.tables.presence import Presence
+from laneway.stores.tables.runtime.after_commit import Lender, Woken
+from laneway.stores.tables.runtime.process_runtime import Presence
 
 
 class SQLitePresence(Presence):

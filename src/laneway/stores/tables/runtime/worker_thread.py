@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from laneway.errors import StoreUnavailable
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.forking import Holder
+from laneway.stores.tables.runtime.fork_safety import Holder
 
 T = TypeVar("T")
 Work = Callable[[Database], T]

@@ -16,7 +16,7 @@ import msgspec
 
 from laneway.core.records.liveness import Incarnation
 from laneway.stores.tables.database import Database, Question
-from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
 from laneway.stores.tables.statements import sql_names
 
 _SQL = sql_names("waking")

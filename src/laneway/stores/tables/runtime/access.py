@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.presence import Presence
-from laneway.stores.tables.standing import refuse
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.process_runtime import Presence
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Presence)

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.desk import Ask, Desk
-from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
+from laneway.stores.tables.runtime.worker_thread import Ask, Desk
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]
