@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.tables.asking import Asking, P
+from laneway.stores.tables.runtime.access import Asking, P
 from laneway.stores.tables.verbs import fires, jobs
 
 

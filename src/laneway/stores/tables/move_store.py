@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
 from laneway.core.moving.standing import Moving
-from laneway.stores.tables.asking import P
 from laneway.stores.tables.job_store import Jobkeeping
-from laneway.stores.tables.standing import standing
+from laneway.stores.tables.runtime.access import P
+from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.transfer import pack, phases, unpack
 
 

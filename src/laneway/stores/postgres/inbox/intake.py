@@ -15,11 +15,11 @@ from laneway.core.records.events import DONE, DROPPED, draft
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.leased_run import Leased, logged
 from laneway.stores.tables.rows.run_row import encode_ties
 from laneway.stores.tables.rules.inboxes import run_row
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction

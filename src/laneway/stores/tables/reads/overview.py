@@ -15,11 +15,11 @@ from laneway.ports.users import UserState
 from laneway.stores.tables.reads import runs
 from laneway.stores.tables.rows.settings import disabled_tasks, paused
 from laneway.stores.tables.rows.submission_counts import counts
+from laneway.stores.tables.runtime.wakeups import tasks as tasks_of
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.lane_counts import lane_of
-from laneway.stores.tables.waking import tasks as tasks_of
 
 _SQL = sql_names("explaining")
 _HEARTBEAT = sql_names("liveness")["heartbeat"]

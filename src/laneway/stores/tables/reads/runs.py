@@ -24,10 +24,10 @@ from laneway.ports.sessions import SessionState
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.rows.settings import ruled_names
+from laneway.stores.tables.runtime.wakeups import decode_incarnation
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.session_counts import SessionBooks
-from laneway.stores.tables.waking import decode_incarnation
 
 _SQL = sql_names("reading")
 _LAST = 2**62  # behind every acceptance number

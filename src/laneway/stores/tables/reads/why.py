@@ -15,9 +15,9 @@ from laneway.ports.gates import Held
 from laneway.stores.tables.reads.overview import alive
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rows.settings import paused
+from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.standing import standing
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.counts import Books
 

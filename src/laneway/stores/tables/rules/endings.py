@@ -15,10 +15,10 @@ from laneway.core.lifecycle.endings import word_of
 from laneway.core.records.events import Draft
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import memos
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.state.transaction import Transaction
 
 

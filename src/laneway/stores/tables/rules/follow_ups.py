@@ -16,11 +16,11 @@ from laneway.core.records.memos import Wait
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import NewRun
 from laneway.core.records.states import RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import memos, waits
 from laneway.stores.tables.rows.leased_run import Leased
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.states import RunState
-from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.transaction import Transaction
 

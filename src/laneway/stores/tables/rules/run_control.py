@@ -22,17 +22,17 @@ from laneway.core.records.events import Draft
 from laneway.core.records.memos import Memo, MemoKind, Question, Wait
 from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.records.states import TERMINAL, RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import controlled_run, keys, memos, submission_counts
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.leased_run import append, log_on, logged
 from laneway.stores.tables.rules.endings import Endings
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.placement import Placing
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 from laneway.stores.tables.verbs import workers
-from laneway.stores.tables.waking import wake_holder
 
 _SQL = sql_names("steering")
 _SETTLE = sql_names("settling")["settle"]

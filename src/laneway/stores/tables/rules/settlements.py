@@ -24,11 +24,11 @@ from laneway.core.records.events import draft, streams
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import Failure
 from laneway.core.records.states import Move, RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import memos
 from laneway.stores.tables.rows.leased_run import NO_EVENTS, Leased, appended, logged
 from laneway.stores.tables.rules.follow_ups import Leaving, leaves_more
 from laneway.stores.tables.rules.inboxes import Inboxes
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
-from laneway.stores.tables.remembering import Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneBooks
 from laneway.stores.tables.state.session_counts import SessionBooks

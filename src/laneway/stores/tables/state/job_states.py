@@ -12,12 +12,12 @@ from laneway.core.jobs.record import JobRecord
 from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.verbs import jobs
-from laneway.stores.tables.waking import wake_for_fire
 
 _SQL = sql_names("jobs")
 

@@ -1,7 +1,7 @@
 """The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for.
 
 The fronts of parked sets, and of what sessions hold back, are looked for in what the last transactions have left
-(`remembering`), and left there for the next.
+(`step_cache`), and left there for the next.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
 from laneway.core.queue.turns import AGAIN, BACK
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rows.run_row import Key, Line, Order, Paged, Reader, Shelf
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.records.policy import NO_RULE, Rule
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rows import session_row
 from laneway.stores.tables.rows.settings import ruled_sessions
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger

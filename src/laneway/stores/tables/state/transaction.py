@@ -12,8 +12,8 @@ import msgspec
 from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.turns import AGAIN
 from laneway.core.records.policy import Arrival
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets

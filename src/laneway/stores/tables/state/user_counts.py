@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from laneway.core.queue.turns import Seat, Turn
-from laneway.stores.tables.remembering import Known, Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Known, Memory, TurnKey
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger

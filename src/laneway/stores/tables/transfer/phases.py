@@ -8,12 +8,12 @@ from laneway.core.moving.pieces import Mark
 from laneway.core.moving.standing import Moving, Phase, in_words
 from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import StoreUnavailable
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.move_state import standing
+from laneway.stores.tables.runtime.wakeups import wake_everybody
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
-from laneway.stores.tables.standing import standing
 from laneway.stores.tables.verbs import settings
-from laneway.stores.tables.waking import wake_everybody
 
 _SQL = sql_names("moving")
 _EMPTYING = sql_names("emptying")

@@ -28,12 +28,12 @@ from laneway.core.queue.audit import (
     recount,
 )
 from laneway.core.queue.sessions import SessionBook
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.session_counts import SessionBooks
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("checking")
 _OFF_THE_SHELVES = ("unready", "unpark", "unhold", "undue")

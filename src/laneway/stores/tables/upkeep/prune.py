@@ -11,9 +11,9 @@ from heapq import nsmallest
 
 from laneway.core.common.keys import KEPT
 from laneway.core.records.states import RunState
+from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.standing import is_still
 
 _SQL = sql_names("pruning")
 _BELONGINGS = (

@@ -13,9 +13,9 @@ import msgspec
 
 from laneway.core.lifecycle.trimming import trimmed
 from laneway.core.records.events import TRIMMED, Stamped, chunk
+from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.standing import is_still
 
 _SQL = sql_names("trimming")
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode

@@ -12,16 +12,16 @@ from laneway.core.records.run import Run, RunFilter
 from laneway.core.records.states import Move, RunState
 from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.control import Swept
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.reads import runs
 from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("control")
 _LAST = 2**62  # behind every acceptance number

@@ -15,14 +15,14 @@ from laneway.core.records.policy import NO_RULE, Lane, Rule
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.settings import ruled_sessions
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("ruling")
 _decode = msgspec.json.Decoder(Lane).decode

@@ -27,8 +27,6 @@ from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
-from laneway.stores.tables.effects import Ahead, Effects
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rows.leased_run import leased
 from laneway.stores.tables.rows.leases import as_claimed, requests
 from laneway.stores.tables.rows.run_row import FRONT
@@ -36,14 +34,16 @@ from laneway.stores.tables.rows.settings import paused
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.settlements import Settling, named
+from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.move_state import standing
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
-from laneway.stores.tables.standing import standing
 from laneway.stores.tables.state.due_runs import FIRST
 from laneway.stores.tables.state.lane_counts import about_lane
 from laneway.stores.tables.state.transaction import Transaction, glancing
 from laneway.stores.tables.verbs import jobs
-from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
 _LEASED = sql_names("settling")["leased"]

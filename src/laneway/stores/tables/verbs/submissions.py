@@ -21,17 +21,17 @@ import msgspec
 from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
-from laneway.stores.tables.effects import Ahead, Effects
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database, DuplicateError, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.standing import refuse
 from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.stores.tables.state.transaction import Transaction, glancing
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL, _LEDGERS = sql_names("submitting"), sql_names("ledgers")
 _KNOWN = sql_names("arriving")["known"]
