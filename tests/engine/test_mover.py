@@ -20,7 +20,7 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.filled_store import furnish, shown
 from tests.support.invariants import all_runs, check_drains

@@ -10,10 +10,10 @@ from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
 from laneway.stores.tables import ruling
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.standing import standing
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.move_state import standing
+from laneway.stores.tables.runtime.wakeups import wake_everybody
 from laneway.stores.tables.statements import sql_names
-from laneway.stores.tables.waking import wake_everybody
 
 _SQL = sql_names("moving")
 _EMPTYING = sql_names("emptying")
