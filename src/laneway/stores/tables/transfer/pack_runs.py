@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laneway.core.moving.pieces import KeyIn, RunIn, Taken
 from laneway.core.records.events import Stamped
 from laneway.core.records.memos import Memo
 from laneway.core.records.policy import Arrival
 from laneway.core.records.run import Failure, Message, MessageKind
 from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import KeyIn, RunIn, Taken
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.sql.database import Database

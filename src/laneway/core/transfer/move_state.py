@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
-from laneway.core.moving.pieces import Mark
+from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreMoved, StoreUnavailable
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from laneway.core.moving.pieces import JobIn, Piece, RunIn
+from laneway.core.transfer.pieces import JobIn, Piece, RunIn
 
 _ROOM = 2**256
 _encode = msgspec.json.Encoder(order="sorted").encode
