@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from laneway.core.common.structs import written_often
-from laneway.engine.attempts.running import Execution
+from laneway.engine.attempts.running_attempt import Execution
 from laneway.stores.memory.state.records import RunRecord
 
 

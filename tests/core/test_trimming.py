@@ -8,7 +8,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.lifecycle.trimming import Chunk, trimmed
+from laneway.core.lifecycle.trim import Chunk, trimmed
 from laneway.core.records.events import Event, Stamped, chunk, counted, numbered, opened
 
 LOGS = st.lists(st.lists(st.sampled_from(["delta", "delta", "log"]), min_size=1, max_size=6), max_size=8)

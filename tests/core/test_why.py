@@ -10,11 +10,11 @@ import pytest
 
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.why import SHOWN, Waiting, reasons
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.records.memos import Called, Question, Wait
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Gate, Reason
 from laneway.core.records.states import RunState
+from laneway.core.transfer.move_state import Moving, Phase
 
 FREE = Waiting(
     state=RunState.PENDING,

@@ -14,7 +14,7 @@ from laneway import Context, GiveUp, Retry, Scheduler
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.engine.attempts.prepare import Preparing
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock

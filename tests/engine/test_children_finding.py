@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting
-from laneway.engine.handlers import importing
-from laneway.engine.handlers.importing import check_importable, place_of
+from laneway.engine.handlers import import_path
+from laneway.engine.handlers.import_path import check_importable, place_of
 from tests.engine import childtasks as tasks
 from tests.engine.childstories import Story, is_gone, is_running
 from tests.engine.support import IN_TIME
@@ -134,7 +134,7 @@ def test_a_name_that_was_used_again_is_refused_rather_than_executed() -> None:
 
 def test_what_was_typed_in_is_refused() -> None:
     code = (
-        "from laneway.engine.handlers.importing import check_importable\n"
+        "from laneway.engine.handlers.import_path import check_importable\n"
         "def f(): pass\n"
         "try: check_importable(f)\n"
         "except Exception as error: print(error)"
@@ -146,4 +146,4 @@ def test_what_was_typed_in_is_refused() -> None:
 
 def test_a_handler_that_is_not_there_is_named() -> None:
     with pytest.raises(BadSetting, match=r"module tests\.engine\.childtasks has no gone"):
-        importing.find(importing.Place("tests.engine.childtasks", "gone"))
+        import_path.find(import_path.Place("tests.engine.childtasks", "gone"))

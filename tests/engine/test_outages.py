@@ -13,7 +13,7 @@ import pytest
 from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, StoreUnavailable
 from laneway.core.records.states import RunState
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
 from tests.support.invariants import all_runs, check_invariants

@@ -12,7 +12,7 @@ from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
 from laneway.engine.common.wakeup import Bell
 from laneway.engine.worker.idle_handle import Rest
 from laneway.errors import StoreMoved
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import lending
 from tests.engine.support import soon, turns, until
 

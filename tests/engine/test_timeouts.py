@@ -12,7 +12,7 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.engine.attempts.deadlines import Deadlines
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.handlers.task import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
