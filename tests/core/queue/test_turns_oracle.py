@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway.core.records.policy import Lane
-from tests.core.oracle_of_turns import TRACES, WIDE, Oracle, apply
-from tests.core.shelves import Floor
+from tests.core.queue.plain_shelves import Floor
+from tests.core.queue.turns_oracle import TRACES, WIDE, Oracle, apply
 
 # One capped user beside runs that have no user, mostly at one priority: parking and coming back happen all the time.
 NARROW = st.lists(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from laneway.core.queue.turns import BACK, FRESH, HEAD_START, OUT, LaneBook, Ledger, Pace, Seat, Turn, Turns
 from laneway.core.records.policy import Lane
-from tests.core.shelves import Item
+from tests.core.queue.plain_shelves import Item
 
 
 @pytest.mark.parametrize("last", [0, 10, 11, 500])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from laneway.core.records.policy import Lane
-from tests.core.shelves import Floor
+from tests.core.queue.plain_shelves import Floor
 
 WIDE = 1_000_000
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from laneway.core.queue.turns import HEAD_START
 from laneway.core.records.policy import Lane
-from tests.core.oracle_of_turns import TRACES, USERS, WIDE, Oracle, apply
-from tests.core.shelves import Floor, Item
+from tests.core.queue.plain_shelves import Floor, Item
+from tests.core.queue.turns_oracle import TRACES, USERS, WIDE, Oracle, apply
 
 
 def starts_before(floor: Floor, wanted: Item) -> list[Item]:

@@ -23,7 +23,7 @@ from laneway.core.queue.shelves import Entry
 from laneway.core.records.breakers import CLOSED, Breaker, Circuit, Phase
 from laneway.core.records.policy import Lane, TaskPolicy
 from laneway.core.records.run import Claimed, Failure, Request
-from tests.core.shelves import Floor, Item
+from tests.core.queue.plain_shelves import Floor, Item
 
 MINUTE = 60 * SECOND
 BREAKER = Breaker(2, open_for=60)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.queue.turns import AGAIN, BACK
 from laneway.core.records.policy import Lane
-from tests.core.shelves import Floor, Item, is_started
+from tests.core.queue.plain_shelves import Floor, Item, is_started
 
 TASKS = ("work", "mail", "scan")
 LANES = ("main", "team")

@@ -12,7 +12,7 @@ from laneway.core.queue.admission import Entering
 from laneway.core.queue.sessions import SessionBook, Window
 from laneway.core.queue.turns import AGAIN, LaneBook, Ledger, Seat, Turns
 from laneway.core.records.policy import Lane, Rule
-from tests.core.shelves import Item, PlainShelves
+from tests.core.queue.plain_shelves import Item, PlainShelves
 
 ENDS, OTHERS = 1, (2, 3)
 

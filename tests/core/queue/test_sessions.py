@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laneway.core.queue.sessions import SessionBook, Window
 from laneway.core.records.policy import DEFAULT_RULE, Arrival, Drop, Lane, Rule
-from tests.core.shelves import Floor, Item
+from tests.core.queue.plain_shelves import Floor, Item
 
 CHAT = "chat"
 OPS = st.lists(
