@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.facts import several
 from laneway.core.records.run import Request
 from laneway.core.records.states import TERMINAL, RunState
@@ -49,7 +49,7 @@ async def read(scheduler: Scheduler, session: str) -> Places:
         ):
             found |= {run.id: run for run in page}
             before = page[-1].number
-    places, now = Places([], [], [], []), wording.now()
+    places, now = Places([], [], [], []), formats.now()
     for run in sorted(found.values(), key=lambda run: run.number):
         _place(run, places, now).append(run)
     return places
@@ -67,7 +67,7 @@ def facts(places: Places, session: str) -> list[tuple[str, str]]:
     """Return the runs as facts, the first of each place."""
     import shlex
 
-    now, found = wording.now(), []
+    now, found = formats.now(), []
     for name, runs in places._asdict().items():
         lines = [f"{run.id}  {run.task}, {standing(run, now)}" for run in runs[:SHOWN]]
         if len(runs) > SHOWN:
@@ -79,11 +79,11 @@ def facts(places: Places, session: str) -> list[tuple[str, str]]:
 
 def standing(run: Run, now: datetime) -> str:
     """Say how a run stands, and since when or until when."""
-    said = wording.standing(run)
+    said = formats.standing(run)
     if run.state is RunState.RUNNING and run.started_at is not None:
-        return f"{said} for {wording.spoken(max(now - run.started_at, now - now))}"
+        return f"{said} for {formats.spoken(max(now - run.started_at, now - now))}"
     if run.wait is not None:
-        return f"{said}, {wording.waited_for(run)}"
+        return f"{said}, {formats.waited_for(run)}"
     if run.due_at > now:
-        return f"{said}, due in {wording.spoken(run.due_at - now)}"
+        return f"{said}, due in {formats.spoken(run.due_at - now)}"
     return said

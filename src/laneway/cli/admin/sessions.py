@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.admin.stopping import reset, stop, stop_all
+from laneway.cli.admin.session_stop import reset, stop, stop_all
 from laneway.cli.runs.submit import DROPS, WHILE_WAITING
 from laneway.cli.shell.commands import Command, Group, awaited, count, json_option
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, Problem, say
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def unset(name: str, as_json: bool, store: str | None) -> int:
 async def _changed(
     store: str | None, name: str, policy: SessionPolicy | None, load: float | None, *, as_json: bool
 ) -> int:
+    from laneway.cli.shell.formats import change
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import change
 
     async with read_store(store) as scheduler:
         was = _rule((await scheduler.sessions.get(name)).rule)

@@ -9,7 +9,7 @@ import click
 from laneway.cli.shell.commands import Command, Group, awaited, json_option
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem, say
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import APP, MEMORY, file_of, load, read_store, store_option
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ def list_(store: str | None, as_json: bool) -> None:
     until another worker notices.
     """
     from laneway.cli.shell import tables
+    from laneway.cli.shell.formats import now
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import now
 
     async def read() -> list[WorkerInfo]:
         async with read_store(store) as scheduler:
@@ -71,7 +71,7 @@ def _record(worker: WorkerInfo) -> dict[str, Any]:
 
 
 def _row(worker: WorkerInfo, now: datetime) -> tuple[str, ...]:
-    from laneway.cli.shell.wording import age
+    from laneway.cli.shell.formats import age
     from laneway.core.common.instants import instant
 
     incarnation = worker.incarnation

@@ -112,15 +112,15 @@ def show(name: str, owner: str | None, app: str | None, store: str | None, as_js
 
     If it does not fire, it says why, and which command changes that.
     """
-    from laneway.cli.jobs import records, render, upcoming
-    from laneway.cli.shell import wording
+    from laneway.cli.jobs import next_fires, records, render
+    from laneway.cli.shell import formats
     from laneway.cli.shell.output import print_json
 
     job, around, fires, past = awaited(_read(app, store, name, owner))
     if as_json:
         rows = {
-            "why_not": around.reasons(job, wording.now()),
-            "next_fires": [upcoming.record(fire) for fire in fires],
+            "why_not": around.reasons(job, formats.now()),
+            "next_fires": [next_fires.record(fire) for fire in fires],
             "last_fires": [records.fire_record(fire) for fire in past],
         }
         print_json({**records.job_record(job), **rows})

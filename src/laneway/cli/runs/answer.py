@@ -66,8 +66,8 @@ def _value(text: str) -> Any:
 
 
 async def _answered(scheduler: Scheduler, run_id: str, value: Any, name: str | None, *, as_json: bool) -> int:
+    from laneway.cli.shell.formats import standing
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import standing
     from laneway.core.records.codec import to_dict
     from laneway.errors import NotWaiting
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from laneway.cli.shell.errors import say
-from laneway.cli.shell.wording import spoken
+from laneway.cli.shell.formats import spoken
 from laneway.core.records.policy import MAIN, WhenFull
 from laneway.errors import LanewayError
 

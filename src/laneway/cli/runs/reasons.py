@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.output import one_line, store_words
 from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
@@ -58,7 +58,7 @@ def record(run: Run, found: Sequence[Reason]) -> dict[str, Any]:
 
 def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: str | None) -> Iterator[str]:
     """Say it, line for line; commands that help name the store as this one did."""
-    now = wording.now()
+    now = formats.now()
     yield one_line(f"{run.id}  {run.task}: {stands(run)}")
     if not found:
         return
@@ -75,13 +75,13 @@ def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: s
 
 def stands(run: Run) -> str:
     """Say what a run does now, or when it ended."""
-    now = wording.now()
+    now = formats.now()
     if run.ended:
         reason = f" ({run.reason})" if run.reason else ""
-        return f"it has ended, {run.state.value}{reason} {wording.age(run.ended_at or now, now)} ago"
+        return f"it has ended, {run.state.value}{reason} {formats.age(run.ended_at or now, now)} ago"
     if run.state is RunState.RUNNING:
         return f"it is {standing(run, now)}, by worker {run.worker}"
-    return f"{standing(run, now)}, accepted {wording.age(run.accepted_at, now)} ago"
+    return f"{standing(run, now)}, accepted {formats.age(run.accepted_at, now)} ago"
 
 
 def _paused(reason: Reason, run: Run, _: datetime) -> str:
@@ -93,7 +93,7 @@ def _paused(reason: Reason, run: Run, _: datetime) -> str:
 
 def _not_due(reason: Reason, run: Run, now: datetime) -> str:
     what = f"attempt {run.attempt}" if run.attempt > 1 else "it"
-    return f"{what} is not due before {wording.moment(reason.opens_at or run.due_at, now)}"
+    return f"{what} is not due before {formats.moment(reason.opens_at or run.due_at, now)}"
 
 
 def _busy(reason: Reason, _: Run, __: datetime) -> str:
@@ -129,7 +129,7 @@ def _breaker(reason: Reason, run: Run, now: datetime) -> str:
         return (
             f"the breaker of {reason.holder} has opened for good; accept and start again: laneway tasks enable {task}"
         )
-    tried = f"it tries one run at {wording.moment(reason.opens_at, now)}"
+    tried = f"it tries one run at {formats.moment(reason.opens_at, now)}"
     whose = "" if reason.holder == f"task {run.task}" else f" --user {shlex.quote(run.user or '')}"
     return f"the breaker of {reason.holder} is open; {tried}; close it now: laneway tasks close {task}{whose}"
 
@@ -157,7 +157,7 @@ def _asked(reason: Reason, run: Run, now: datetime) -> str:
     question = next((one for one in questions.questions(run) if reason.holder == f"question {one.name}"), None)
     if question is None:
         return _other(reason, run, now)
-    asked = f"it has asked {question.name}: {wording.asked(question, wording.SHORT)}"
+    asked = f"it has asked {question.name}: {formats.asked(question, formats.SHORT)}"
     return f"{asked}; answer before {questions.until(question, now)}: {questions.command(run, question, None)}"
 
 
@@ -167,7 +167,7 @@ def _called(reason: Reason, _: Run, __: datetime) -> str:
 
 
 def _other(reason: Reason, _: Run, now: datetime) -> str:
-    opens = f", opens {wording.moment(reason.opens_at, now)}" if reason.opens_at else ""
+    opens = f", opens {formats.moment(reason.opens_at, now)}" if reason.opens_at else ""
     return f"{reason.gate.value.replace('_', ' ')}" + (f": {reason.holder}" if reason.holder else "") + opens
 
 

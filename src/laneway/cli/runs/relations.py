@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.output import to_json
 from laneway.core.records.memos import MemoKind
 
@@ -31,7 +31,7 @@ def facts_of(kin: Kin) -> list[tuple[str, str]]:
 
 def blocks(run: Run, kin: Kin, store: str | None) -> Iterator[tuple[str, str]]:
     """Yield heads and texts: what it asks and how to answer, which runs it called, which it left behind."""
-    now = wording.now()
+    now = formats.now()
     for question in questions.questions(run):
         lines = _whole(question), f"until {questions.until(question, now)}", questions.command(run, question, store)
         yield f"question {question.name}", "\n".join(lines)
@@ -51,4 +51,4 @@ def _whole(question: Question) -> str:
 
 
 def _said(one: Relative) -> str:
-    return f"{one.id}  " + (f"{one.run.task}, {standing(one.run, wording.now())}" if one.run else "deleted since")
+    return f"{one.id}  " + (f"{one.run.task}, {standing(one.run, formats.now())}" if one.run else "deleted since")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from laneway.cli.shell.errors import FINE, code_of, say
+from laneway.cli.shell.formats import standing
 from laneway.cli.shell.output import print_json
-from laneway.cli.shell.wording import standing
 from laneway.core.records.codec import to_dict
 from laneway.errors import UsageError, WrongState
 

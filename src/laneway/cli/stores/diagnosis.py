@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from laneway.cli.shell.formats import size, span
 from laneway.cli.shell.output import console, is_terminal, one_line, speaks_unicode
-from laneway.cli.shell.wording import size, span
 from laneway.core.common.instants import SECOND
 
 if TYPE_CHECKING:

@@ -81,8 +81,8 @@ async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
 
 
 def _back_up(url: str, target: Path, *, as_json: bool) -> int:
+    from laneway.cli.shell.formats import size
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import size
     from laneway.stores.sqlite.backup import back_up
 
     path = file_of(url)

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, leave_now, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
-from laneway.cli.shell.wording import spoken
 from laneway.cli.workers.lifeline import NOW, SOON
 from laneway.cli.workers.process import STOP_NOW_WITHIN, STOP_WITHIN
 from laneway.cli.workers.signals import SIGNALS, receiving

@@ -21,9 +21,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, leave_now, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
 from laneway.cli.shell.target import MEMORY
-from laneway.cli.shell.wording import spoken
 from laneway.cli.workers.lifeline import Lifeline
 from laneway.cli.workers.signals import Inbox, heeding
 from laneway.cli.workers.systemd import notify

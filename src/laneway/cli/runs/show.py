@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from laneway.cli.runs import relations
-from laneway.cli.shell import facts, wording
+from laneway.cli.shell import facts, formats
 from laneway.cli.shell.output import console, one_line, style, symbol, to_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def show(run: Run, stages: Stages, taken: Sequence[Message], kin: Kin, store: st
         Text.assemble(
             (one_line(run.task), "bold"),
             "  ",
-            (f"{symbol(run.state)} {wording.standing(run)}", style(run.state)),
+            (f"{symbol(run.state)} {formats.standing(run)}", style(run.state)),
             _why(run),
         ),
         soft_wrap=True,
@@ -73,7 +73,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _times(run: Run, stages: Stages) -> list[tuple[str, str]]:
-    now = wording.now()
+    now = formats.now()
     times = [
         ("accepted", run.accepted_at),
         ("due", run.due_at),
@@ -85,8 +85,8 @@ def _times(run: Run, stages: Stages) -> list[tuple[str, str]]:
         ("stopped", stages.stopped_at),
         ("ended", run.ended_at),
     ]
-    lines = [(name, wording.moment(at, now)) for name, at in times if at is not None]
-    waited, ran = wording.waited(run, now), wording.ran(run, now)
+    lines = [(name, formats.moment(at, now)) for name, at in times if at is not None]
+    waited, ran = formats.waited(run, now), formats.ran(run, now)
     if ran:
         lines.append(("took", f"{ran}, after waiting {waited}"))
     return lines
