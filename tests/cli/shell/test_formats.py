@@ -9,7 +9,7 @@ import pytest
 
 from laneway.cli.runs import run_table
 from laneway.cli.shell import formats
-from laneway.cli.shell.commands import seconds
+from laneway.cli.shell.options import seconds
 from laneway.cli.shell.output import STATES, one_line
 from laneway.core.records import events
 from laneway.core.records.events import Event
@@ -176,11 +176,11 @@ def test_text_from_anywhere_becomes_one_harmless_line() -> None:
 
 
 def test_ids_are_shortened_to_what_tells_them_apart() -> None:
-    assert run_table.short_ids(["0" * 32]) == ["0" * 12]
-    assert run_table.short_ids(["0" * 32, "0" * 14 + "1" * 18]) == ["0" * 15, "0" * 14 + "1"]
+    assert formats.short_ids(["0" * 32]) == ["0" * 12]
+    assert formats.short_ids(["0" * 32, "0" * 14 + "1" * 18]) == ["0" * 15, "0" * 14 + "1"]
     made = RunIds()
     ids = [made() for _ in range(200)]
-    short = run_table.short_ids(ids)
+    short = formats.short_ids(ids)
     assert len(set(short)) == 200
     assert {len(each) for each in short} <= set(range(12, 21))
 

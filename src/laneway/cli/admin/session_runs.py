@@ -69,21 +69,9 @@ def facts(places: Places, session: str) -> list[tuple[str, str]]:
 
     now, found = formats.now(), []
     for name, runs in places._asdict().items():
-        lines = [f"{run.id}  {run.task}, {standing(run, now)}" for run in runs[:SHOWN]]
+        lines = [f"{run.id}  {run.task}, {formats.standing_at(run, now)}" for run in runs[:SHOWN]]
         if len(runs) > SHOWN:
             more = f"laneway runs list --session {shlex.quote(session)}"
             lines.append(f"and {len(runs) - SHOWN} more: {more}")
         found += several(name, lines)
     return found
-
-
-def standing(run: Run, now: datetime) -> str:
-    """Say how a run stands, and since when or until when."""
-    said = formats.standing(run)
-    if run.state is RunState.RUNNING and run.started_at is not None:
-        return f"{said} for {formats.spoken(max(now - run.started_at, now - now))}"
-    if run.wait is not None:
-        return f"{said}, {formats.waited_for(run)}"
-    if run.due_at > now:
-        return f"{said}, due in {formats.spoken(run.due_at - now)}"
-    return said

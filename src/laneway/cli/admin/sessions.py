@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from laneway.cli.admin.session_stop import reset, stop, stop_all
-from laneway.cli.runs.submit import DROPS, WHILE_WAITING
-from laneway.cli.shell.commands import Command, Group, awaited, count, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, Problem, say
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, json_option
 from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 

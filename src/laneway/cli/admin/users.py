@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import NONE, Command, Group, awaited, count_or_none, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, say
+from laneway.cli.shell.options import NONE, count_or_none, json_option
 from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 

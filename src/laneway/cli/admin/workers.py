@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.errors import say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:

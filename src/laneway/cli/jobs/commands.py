@@ -10,9 +10,10 @@ from laneway.cli.jobs.edit import add, edit
 from laneway.cli.jobs.fires import calendar, preview, run, runs
 from laneway.cli.jobs.switch import disable, enable, remove
 from laneway.cli.jobs.target import jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.cli.jobs.diagnose import Surroundings

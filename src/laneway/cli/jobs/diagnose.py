@@ -68,16 +68,6 @@ async def workers_up(scheduler: Scheduler) -> int:
     return sum(one.is_up(now) for one in await scheduler.workers.list())
 
 
-async def of_unknown_task(scheduler: Scheduler, name: str) -> str:
-    """Say that no worker that is up knows the task; nothing if one does, or if none is up that could."""
-    from laneway.errors import did_you_mean
-
-    known = [state.name for state in await scheduler.tasks.list() if state.workers]
-    if not known or name in known:
-        return ""
-    return f"no worker that is up knows task {name!r}{did_you_mean(name, known) or '; its runs wait for one'}"
-
-
 def of_declared(job: Job, done: str) -> str:
     """Say what code or a file has to say about a job that was changed or removed by hand."""
     if job.source.value == "call":

@@ -9,8 +9,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from laneway.cli.jobs import next_fires
-from laneway.cli.shell.commands import Command, json_option
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.errors import FINE, Problem, say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.core.schedules import Schedule

@@ -94,14 +94,13 @@ def show(job: Job, around: Surroundings, fires: Sequence[Preview], past: Sequenc
 
 def fire_table(fires: Sequence[Fire]) -> None:
     """Print what became of fires."""
-    from laneway.cli.runs.run_table import short_ids
     from laneway.cli.shell.tables import show as table_of
 
     heads = ("number", "nominal", "kind", "count", "state", "run", "took", "note")
     rows = [_fire_row(fire) for fire in fires]
     if is_terminal():
         at = heads.index("run")
-        short = iter(short_ids([row[at] for row in rows if row[at]]))
+        short = iter(formats.short_ids([row[at] for row in rows if row[at]]))
         rows = [(*row[:at], next(short) if row[at] else "", *row[at + 1 :]) for row in rows]
     table_of(heads, rows, spare=("took", "run"))
 

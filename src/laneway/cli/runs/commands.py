@@ -8,10 +8,10 @@ import click
 
 from laneway.cli.runs.answer import answer
 from laneway.cli.runs.control import cancel, pause, resume, retry
-from laneway.cli.shell.commands import Command, Group, awaited, json_option, seconds
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.errors import say
-from laneway.cli.shell.filters import filter_options
+from laneway.cli.shell.options import filter_options, json_option, seconds
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:

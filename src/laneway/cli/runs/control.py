@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option, seconds
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import runs_argument
 from laneway.cli.shell.errors import Problem
-from laneway.cli.shell.filters import filter_options
+from laneway.cli.shell.options import filter_options, json_option, seconds
 from laneway.cli.shell.target import read_store, store_option
 
 

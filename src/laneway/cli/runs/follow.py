@@ -12,7 +12,8 @@ from laneway.cli.runs import questions
 from laneway.cli.runs.event_printer import STYLES, Printer
 from laneway.cli.shell import formats
 from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, TIMED_OUT, Problem, say
-from laneway.cli.shell.output import console, is_terminal, one_line, print_json, store_words, style, symbol
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.output import console, is_terminal, one_line, print_json, style, symbol
 
 if TYPE_CHECKING:
     from laneway.core.records.events import Event

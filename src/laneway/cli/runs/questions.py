@@ -6,7 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from laneway.cli.shell import formats
-from laneway.cli.shell.output import one_line, store_words
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.output import one_line
 from laneway.core.common.instants import instant
 
 if TYPE_CHECKING:

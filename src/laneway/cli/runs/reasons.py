@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
 from laneway.cli.shell import formats
-from laneway.cli.shell.output import one_line, store_words
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.output import one_line
 from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
@@ -68,7 +68,9 @@ def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: s
         yield one_line(f"  {_SENTENCES.get(reason.gate, _other)(reason, run, now)}{there}")
         for run_id in reason.runs:
             holder = holders.get(run_id)
-            yield one_line(f"      {run_id}" + (f"  {holder.task}, {standing(holder, now)}" if holder else ""))
+            yield one_line(
+                f"      {run_id}" + (f"  {holder.task}, {formats.standing_at(holder, now)}" if holder else "")
+            )
         if reason.ahead and reason.runs and reason.ahead > len(reason.runs):
             yield f"      and {reason.ahead - len(reason.runs)} more"
 
@@ -80,8 +82,8 @@ def stands(run: Run) -> str:
         reason = f" ({run.reason})" if run.reason else ""
         return f"it has ended, {run.state.value}{reason} {formats.age(run.ended_at or now, now)} ago"
     if run.state is RunState.RUNNING:
-        return f"it is {standing(run, now)}, by worker {run.worker}"
-    return f"{standing(run, now)}, accepted {formats.age(run.accepted_at, now)} ago"
+        return f"it is {formats.standing_at(run, now)}, by worker {run.worker}"
+    return f"{formats.standing_at(run, now)}, accepted {formats.age(run.accepted_at, now)} ago"
 
 
 def _paused(reason: Reason, run: Run, _: datetime) -> str:

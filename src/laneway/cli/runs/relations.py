@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from laneway.cli.admin.session_runs import standing
 from laneway.cli.runs import questions
 from laneway.cli.shell import formats
 from laneway.cli.shell.output import to_json
@@ -51,4 +50,6 @@ def _whole(question: Question) -> str:
 
 
 def _said(one: Relative) -> str:
-    return f"{one.id}  " + (f"{one.run.task}, {standing(one.run, formats.now())}" if one.run else "deleted since")
+    return f"{one.id}  " + (
+        f"{one.run.task}, {formats.standing_at(one.run, formats.now())}" if one.run else "deleted since"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +12,6 @@ from laneway.cli.shell.output import console, is_terminal, one_line, print_colum
 if TYPE_CHECKING:
     from laneway.core.records.run import Run
 
-SHORTEST_ID = 12
 GAP = 2  # spaces between two columns
 ROOM_FOR_NOTE = 24  # columns are left out until the note has at least so much
 SHORTEST_NOTE = 10  # less than that says nothing
@@ -51,20 +49,10 @@ def show(runs: Sequence[Run]) -> None:
         _plain(runs)
 
 
-def short_ids(ids: Sequence[str]) -> list[str]:
-    """Return each id's beginning, as short as tells it from the others in the list, all of the same length."""
-    length = SHORTEST_ID
-    ordered = sorted(ids)
-    for one, next_one in itertools.pairwise(ordered):
-        alike = next((n for n, (a, b) in enumerate(zip(one, next_one, strict=False)) if a != b), len(one))
-        length = max(length, alike + 1)
-    return [run_id[:length] for run_id in ids]
-
-
 def _plain(runs: Sequence[Run]) -> None:
     now = formats.now()
     rows = [("ID", *(column.head.upper() for column in COLUMNS), "NOTE")]
-    for run_id, run in zip(short_ids([run.id for run in runs]), runs, strict=True):
+    for run_id, run in zip(formats.short_ids([run.id for run in runs]), runs, strict=True):
         # Without the symbol: one word in each column, so that `awk '{print $6}'` finds the state.
         cells = (run.state.value if column.head == "state" else column.cell(run, now) for column in COLUMNS)
         rows.append((run_id, *cells, formats.note(run)))
@@ -76,7 +64,7 @@ def _table(runs: Sequence[Run]) -> None:
     from rich.text import Text
 
     out, now = console(), formats.now()
-    ids = short_ids([run.id for run in runs])
+    ids = formats.short_ids([run.id for run in runs])
     notes = [one_line(formats.note(run)) for run in runs]
     cells = {column: [one_line(column.cell(run, now)) for run in runs] for column in COLUMNS}
     widths = fitting(cells, out.width - len(ids[0]) - GAP, wants_note=any(notes))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from laneway.cli.runs.ties import follow_up, name_and_text
-from laneway.cli.shell.commands import Command, awaited, count, instant, json_option, seconds
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
-from laneway.cli.shell.output import store_words
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, instant, json_option, seconds
 from laneway.cli.shell.target import APP, MEMORY, load
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 # What of `SessionPolicy` can be given with a message, and what it can be
 MODES = ("queue", "collect", "interrupt", "reject", "steer")
-DROPS = ("old", "new")
-WHILE_WAITING = ("cancel", "queue", "answer")
 POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop", "while_waiting")
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, Problem, say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import file_of, store_option, url_of
 
 if TYPE_CHECKING:
