@@ -99,12 +99,12 @@ def _check(run: Run, name: str | None) -> None:
 
 def _refusal(run: Run, name: str | None) -> Problem:
     """Say what the run does instead of waiting for that answer."""
-    from laneway.cli.runs import questions, reasons
+    from laneway.cli.runs import questions, why
 
     asked = questions.questions(run)
     if asked:
         head = f"run {run.id} has not asked {name!r}; it waits for the answer to"
         return Problem(f"{head} {', '.join(repr(question.name) for question in asked)}", code=CONFLICT)
-    said = reasons.stands(run)
+    said = why.stands(run)
     doing = said if said.startswith("it ") else f"it is {said}"
     return Problem(f"run {run.id} waits for no answer: {doing}", code=CONFLICT)

@@ -92,19 +92,19 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
     Of one that waits, what it asks, until when, and the command that answers; of one that is tied to others, who called
     it or left it behind, and what it called or left behind itself; and the names of the steps it has kept.
     """
-    from laneway.cli.runs import messages, relatives, show, stages
+    from laneway.cli.runs import relatives, show, stages
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
 
     async def read() -> tuple[Run, Stages, list[Message], Kin]:
         async with read_store(store) as scheduler:
             run = await scheduler.get(run_id)
-            taken = await messages.taken(scheduler, run)
+            taken = await show.messages_of(scheduler, run)
             return run, await stages.read(scheduler, run), taken, await relatives.read(scheduler, run)
 
     run, reached, taken, kin = awaited(read())
     if as_json:
-        taken_ones = [messages.record(one) for one in taken]
+        taken_ones = [show.message_record(one) for one in taken]
         print_json({**to_dict(run), "taken": taken_ones, **kin.record(run)})
     else:
         show.show(run, reached, taken, kin, store)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from laneway.cli.shell import formats
 from laneway.cli.shell.hints import store_words
 from laneway.cli.shell.output import one_line
-from laneway.core.common.instants import instant
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,6 +38,8 @@ def how_to_answer(run: Run, event: Event, store: str | None) -> str:
 
 def until(question: Question, now: datetime) -> str:
     """Say when it is too late for an answer."""
+    from laneway.core.common.instants import instant
+
     return formats.moment(instant(question.until), now) if question.until is not None else ""
 
 
