@@ -19,7 +19,7 @@ PAGE = 1000  # runs read at once
 SHOWN = 20  # of each place, to a person
 
 
-class Places(NamedTuple):
+class SessionRuns(NamedTuple):
     """The runs of a session that have not ended, each list in the order they were accepted."""
 
     active: list[Run]  # started
@@ -38,7 +38,7 @@ class Places(NamedTuple):
         return [*self.queued, *self.later]
 
 
-async def read(scheduler: Scheduler, session: str) -> Places:
+async def read(scheduler: Scheduler, session: str) -> SessionRuns:
     """Return where the runs of the session stand."""
     # By id: one that moves on while this reads would be met in both states.
     found: dict[str, Run] = {}
@@ -49,13 +49,13 @@ async def read(scheduler: Scheduler, session: str) -> Places:
         ):
             found |= {run.id: run for run in page}
             before = page[-1].number
-    places, now = Places([], [], [], []), formats.now()
+    places, now = SessionRuns([], [], [], []), formats.now()
     for run in sorted(found.values(), key=lambda run: run.number):
         _place(run, places, now).append(run)
     return places
 
 
-def _place(run: Run, places: Places, now: datetime) -> list[Run]:
+def _place(run: Run, places: SessionRuns, now: datetime) -> list[Run]:
     if run.ties is not None and run.ties.call is not None:
         return places.called
     if run.fence:
@@ -63,7 +63,7 @@ def _place(run: Run, places: Places, now: datetime) -> list[Run]:
     return places.queued if run.due_at <= now else places.later
 
 
-def facts(places: Places, session: str) -> list[tuple[str, str]]:
+def facts(places: SessionRuns, session: str) -> list[tuple[str, str]]:
     """Return the runs as facts, the first of each place."""
     import shlex
 

@@ -15,7 +15,7 @@ from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.cli.admin.session_runs import Places
+    from laneway.cli.admin.session_runs import SessionRuns
     from laneway.core.records.policy import Rule, SessionPolicy
     from laneway.ports.sessions import SessionState
 
@@ -82,7 +82,7 @@ def show(name: str, store: str | None, as_json: bool) -> None:
     from laneway.cli.shell import facts
     from laneway.cli.shell.output import print_json
 
-    async def read() -> tuple[SessionState, Places]:
+    async def read() -> tuple[SessionState, SessionRuns]:
         async with read_store(store) as scheduler:
             return await scheduler.sessions.get(name), await session_runs.read(scheduler, name)
 
