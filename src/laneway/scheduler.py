@@ -290,7 +290,7 @@ def store_at(url: str, clock: Clock, settings: Settings) -> Store:
     if scheme == "memory" and separator:
         return MemoryStore(clock)
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from laneway.stores.sqlite import SQLiteStore
+        from laneway.stores.sqlite.store import SQLiteStore
 
         return SQLiteStore(rest[1:], clock, busy_timeout=settings.busy_timeout)
     if scheme == "sqlite":

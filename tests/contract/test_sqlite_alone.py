@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from laneway.ports.store import Store
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from tests.contract.suite import (  # noqa: F401 - pytest collects them
     TestBreakers,

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from laneway.core.moving.pieces import FIRST, Disabled, Mark, Page
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.records.liveness import WorkerInfo
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import FIRST, Disabled, Mark, Page
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.filled_store import furnish, shown
 from tests.support.invariants import all_runs, check_drains

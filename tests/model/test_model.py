@@ -13,10 +13,10 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from tests.model.machine import StoreFactory, compare_with_memory
-from tests.stores.postgres_links import links_kept
+from tests.stores.postgres.kept_connections import links_kept
 from tests.support.many_doors import ManyDoors
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1

@@ -10,7 +10,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.lifecycle.step import Step, StepReply
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 
 

@@ -14,13 +14,14 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.sqlite import SQLiteStore, syncing, writer
+from laneway.stores.sqlite import log_sync, writer
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.desk import Ask
+from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock
-from tests.stores.slow_disks import real_sync
+from tests.stores.sqlite.slow_disk import real_sync
 
 
 @pytest.fixture
@@ -116,5 +117,5 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(descriptor)
         real_sync(descriptor)
 
-    monkeypatch.setattr(syncing, "sync_file", sync)
+    monkeypatch.setattr(log_sync, "sync_file", sync)
     return found

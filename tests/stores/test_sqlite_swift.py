@@ -16,13 +16,14 @@ import pytest
 
 from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.errors import StoreUnavailable
-from laneway.stores.sqlite import SQLiteStore, syncing, writer
+from laneway.stores.sqlite import log_sync, writer
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.desk import Ask
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
-from tests.stores.slow_disks import at_rest, real_sync, slow_disk
+from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -82,7 +83,7 @@ async def test_what_has_a_receipt_is_there_after_a_power_cut(
         with closing(sqlite3.connect(cuts[-1] / path.name)) as db:
             return {run_id for (run_id,) in db.execute("SELECT id FROM run")}
 
-    monkeypatch.setattr(syncing, "sync_file", sync)
+    monkeypatch.setattr(log_sync, "sync_file", sync)
     hand = await Hand(store).register()
 
     async def submit(caller: int) -> None:
@@ -227,11 +228,11 @@ async def test_what_the_disk_did_not_take_is_reported_and_nothing_is_written_bef
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
-        monkeypatch.setattr(syncing, "sync_file", fail)
+        monkeypatch.setattr(log_sync, "sync_file", fail)
         with pytest.raises(StoreUnavailable, match="failed to keep part of its log; look at the disk") as caught:
             await store.submit([new_run("b")])
         assert caught.value.maybe_done is True
-        monkeypatch.setattr(syncing, "sync_file", real_sync)
+        monkeypatch.setattr(log_sync, "sync_file", real_sync)
         with pytest.raises(StoreUnavailable, match="end long reads") as caught:
             await store.submit([new_run("c")])
         assert caught.value.maybe_done is False
@@ -256,10 +257,10 @@ async def test_one_that_was_begun_while_another_failed_to_reach_the_disk_hears_o
     def overtaken(ask: Ask) -> None:
         # Between its commit and the thread another batch goes to the disk, in vain.
         monkeypatch.setattr(desk, "_put", put)
-        monkeypatch.setattr(syncing, "sync_file", fail)
+        monkeypatch.setattr(log_sync, "sync_file", fail)
         with desk.busy:
             desk.finish([])
-        monkeypatch.setattr(syncing, "sync_file", real_sync)
+        monkeypatch.setattr(log_sync, "sync_file", real_sync)
         put(ask)
 
     monkeypatch.setattr(desk, "_put", overtaken)

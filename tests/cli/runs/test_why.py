@@ -14,7 +14,7 @@ import pytest
 from laneway.cli.runs.why import told
 from laneway.core.records.run import Gate, Reason, Run
 from laneway.engine.common.clock import SystemClock
-from laneway.stores.sqlite import SQLiteStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing.hand import Hand
 from tests.cli.conftest import Invoke, Start, running
 

@@ -21,7 +21,7 @@ import pytest
 from laneway.cli.shell.hints import store_words
 from laneway.cli.stores import diagnosis
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite import examining
+from laneway.stores.sqlite import examination
 from laneway.stores.sqlite.connection import APPLICATION_ID, newest_layout
 from tests.cli.conftest import Invoke
 
@@ -104,7 +104,7 @@ def test_programs_get_json(invoke: Invoke) -> None:
 def test_a_sqlite_with_the_wal_reset_bug_is_warned_of(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, engine: str, warned: bool
 ) -> None:
-    monkeypatch.setattr(examining, "_ENGINE", f"SQLite {engine}")
+    monkeypatch.setattr(examination, "_ENGINE", f"SQLite {engine}")
 
     result = invoke("doctor", "--json")
 

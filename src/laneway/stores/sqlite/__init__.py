@@ -1,10 +1,7 @@
 """The SQLite store: one file, several processes, nothing to install.
 
-The verbs are those of `stores.tables`. Where to look: `connection` opening and migrating the file, `database` how it
-does statements, `writer` and `reader` the threads, `wakeups` hints between processes, `turn` whose transaction is next,
-`checkpoints` the write-ahead log, `schema/` the tables, `sql/` every statement.
+The verbs are those of `stores.tables`. Where to look: `store` what users open, `connection` opening and migrating the
+file, `database` how it does statements, `writer` and `reader` the threads, `write_lock` whose transaction is next,
+`log_sync` and `checkpoints` the write-ahead log, `wake_sockets` hints between processes, `schema/` the tables, `sql/`
+every statement.
 """
-
-from laneway.stores.sqlite.store import SQLiteStore
-
-__all__ = ["SQLiteStore"]

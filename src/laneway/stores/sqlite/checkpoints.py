@@ -5,7 +5,7 @@ just been moved whole, while another connection commits and begins the log anew,
 not, and they are lost. One checkpointer is not enough to avoid it; a checkpoint beside a commit is the trouble.
 
 **What we do.** Automatic checkpoints are off everywhere. Whoever has committed and finds the log grown takes its
-turn at the kernel lock (`turn`), takes the write lock with an empty transaction, and makes the checkpoint on a
+turn at the kernel lock (`write_lock`), takes the write lock with an empty transaction, and makes the checkpoint on a
 connection beside it: so no commit, and no other checkpoint, can run at the same time. No process is *the* checkpointer
 for as long as it lives: an idle one would keep the others from it.
 
@@ -21,7 +21,7 @@ from io import FileIO
 from pathlib import Path
 
 from laneway.stores.sqlite.connection import Place, connect_to_read
-from laneway.stores.sqlite.turn import Turn
+from laneway.stores.sqlite.write_lock import Turn
 
 PAGES = 1000  # of the log, after which it is moved
 

@@ -12,7 +12,7 @@ from typing import Any
 from laneway.errors import StoreError, UnknownRun
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables.desk import Ask, Desk, Work
+from laneway.stores.tables.runtime.worker_thread import Ask, Desk, Work
 
 
 class SQLiteReader(Desk):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite import examining
+from laneway.stores.sqlite import examination
 from laneway.stores.sqlite.connection import Place
-from laneway.stores.sqlite.presence import SQLitePresence
+from laneway.stores.sqlite.runtime import SQLitePresence
 from laneway.stores.tables.store import TableStore
 
 
@@ -28,4 +28,4 @@ class SQLiteStore(TableStore[SQLitePresence]):
 
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the file from outside; see `UpkeepStore`."""
-        return await asyncio.to_thread(examining.examine, self._place, deep=deep)
+        return await asyncio.to_thread(examination.examine, self._place, deep=deep)

@@ -1,12 +1,12 @@
 """The writer: one thread per store object, one transaction per batch of whatever waits (group commit).
 
-**The model.** `BEGIN IMMEDIATE` takes the file's write lock when it is this process's `turn`. Each piece of work runs
-inside it, behind a savepoint when there are several, so one that fails is undone alone. One COMMIT, one fsync, makes
-all of them durable; only then are they answered, and wake-ups sent. A batch of nothing but claims and renewals is
-committed without the fsync: a machine that crashes takes along the worker it was answered to.
+**The model.** `BEGIN IMMEDIATE` takes the file's write lock (`write_lock`). Each piece of work runs inside it, behind a
+savepoint when there are several, so one that fails is undone alone. One COMMIT, one fsync, makes all of them durable;
+only then are they answered, and wake-ups sent. A batch of nothing but claims and renewals is committed without the
+fsync: a machine that crashes takes along the worker it was answered to.
 
 **Submissions** are committed without it, too: workers may see and start what was submitted, and only the receipt waits
-for the disk (`syncing`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
+for the disk (`log_sync`). A short one is written on its caller's loop, if this thread rests and nobody has the lock.
 This thread waits for the disk.
 What turns out to have changed other runs is undone and done again with the fsync: nobody may see that before.
 
@@ -33,13 +33,13 @@ from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
 from laneway.stores.sqlite.connection import Place, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.sqlite.syncing import CAN_SYNC, Log
-from laneway.stores.sqlite.turn import Turn
-from laneway.stores.tables.desk import Ask
-from laneway.stores.tables.effects import Effects, Lender, Woken
+from laneway.stores.sqlite.log_sync import CAN_SYNC, Log
+from laneway.stores.sqlite.write_lock import Turn
 from laneway.stores.tables.lending import lend, only_wake
-from laneway.stores.tables.remembering import Memory
-from laneway.stores.tables.writing import Writer
+from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.worker_thread import Ask
+from laneway.stores.tables.runtime.writer import Writer
 
 _LOOK_AFTER = 64  # transactions, or
 _ROWS = 500  # changed rows, after which to look how long the log is

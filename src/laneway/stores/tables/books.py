@@ -8,7 +8,7 @@ from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lanebooks import LaneBooks
-from laneway.stores.tables.remembering import Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
 from laneway.stores.tables.sessionbooks import SessionBooks
 
 

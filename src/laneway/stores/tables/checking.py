@@ -29,11 +29,11 @@ from laneway.core.queue.audit import (
 )
 from laneway.core.queue.sessions import SessionBook
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sessionbooks import SessionBooks
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("checking")
 _OFF_THE_SHELVES = ("unready", "unpark", "unhold", "undue")

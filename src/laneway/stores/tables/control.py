@@ -14,13 +14,13 @@ from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.control import Swept
 from laneway.stores.tables import reading, steered
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.expiring import begin
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.steered import Steered
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("control")
 _LAST = 2**62  # behind every acceptance number

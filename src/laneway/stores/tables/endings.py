@@ -16,8 +16,8 @@ from laneway.core.records.events import Draft
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables import memos
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.logs import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.steered import Steered
 from laneway.stores.tables.transaction import Transaction
 

@@ -6,8 +6,8 @@ from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.states import RunState
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction
 

@@ -17,8 +17,8 @@ from laneway.stores.tables.counts import counts
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lanebooks import lane_of
 from laneway.stores.tables.rules import disabled_tasks, paused
+from laneway.stores.tables.runtime.wakeups import tasks as tasks_of
 from laneway.stores.tables.statements import sql_names
-from laneway.stores.tables.waking import tasks as tasks_of
 
 _SQL = sql_names("explaining")
 _HEARTBEAT = sql_names("liveness")["heartbeat"]

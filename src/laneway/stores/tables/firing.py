@@ -16,14 +16,14 @@ from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
 from laneway.stores.tables.arriving import known
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.jobs import decode_fire, keep
-from laneway.stores.tables.standing import refuse
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.submitting import Batch
 from laneway.stores.tables.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("jobs")
 

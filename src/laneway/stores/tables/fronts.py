@@ -1,7 +1,7 @@
 """The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for.
 
 The fronts of parked sets, and of what sessions hold back, are looked for in what the last transactions have left
-(`remembering`), and left there for the next.
+(`step_cache`), and left there for the next.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.lines import Key, Line, Order, Paged, Reader, Shelf
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("shelves")

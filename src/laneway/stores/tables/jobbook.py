@@ -14,10 +14,10 @@ from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables import jobs
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.logs import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.statements import as_json, sql_names
-from laneway.stores.tables.waking import wake_for_fire
 
 _SQL = sql_names("jobs")
 

@@ -8,7 +8,7 @@ from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.tables import firing, jobs
-from laneway.stores.tables.asking import Asking, P
+from laneway.stores.tables.runtime.access import Asking, P
 
 
 class Jobkeeping(Asking[P]):

@@ -14,9 +14,9 @@ from laneway.core.jobs.record import FIRES_KEPT, FireRecord, JobRecord, JobSpec,
 from laneway.errors import JobExists
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.statements import Row, sql_names
-from laneway.stores.tables.waking import wake_for_fire
 
 _SQL = sql_names("jobs")
 _LAST = 2**62  # behind every number of a record

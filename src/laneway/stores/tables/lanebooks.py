@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from laneway.core.queue.turns import LaneBook, Pace
 from laneway.core.records.policy import Lane
 from laneway.stores.tables.database import Database, Question
-from laneway.stores.tables.remembering import Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
 from laneway.stores.tables.statements import Row, sql_names
 from laneway.stores.tables.userbooks import SeatBook, TurnBook, turns_of
 

@@ -18,8 +18,8 @@ from laneway.core.records.run import NewRun
 from laneway.core.records.states import RunState
 from laneway.stores.tables import memos, waits
 from laneway.stores.tables.arriving import Arriving, known
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.logs import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction

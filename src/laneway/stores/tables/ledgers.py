@@ -1,7 +1,7 @@
 """The core's counts, kept in tables: loaded when a rule first asks for them, written back when the transaction ends.
 
 Within `BEGIN IMMEDIATE` nobody else writes, so what was loaded stays true until the commit; whether it does beyond that
-is `remembering`'s business. A ledger knows what each row was and writes only what differs. *Invariant*: a row that
+is `step_cache`'s business. A ledger knows what each row was and writes only what differs. *Invariant*: a row that
 counts nothing is not stored, so the tables are as small as what is going on.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from laneway.core.queue.turns import Ledger
-from laneway.stores.tables.remembering import Known
+from laneway.stores.tables.runtime.step_cache import Known
 from laneway.stores.tables.statements import Row
 
 K = TypeVar("K")

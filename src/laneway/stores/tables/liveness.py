@@ -10,11 +10,11 @@ from laneway.core.lifecycle.step import ReclaimReply, RenewReply
 from laneway.core.records.liveness import Heartbeat, Incarnation
 from laneway.errors import LeaseLost
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.leases import as_claimed, requests
-from laneway.stores.tables.standing import refuse
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.statements import sql_names
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("liveness")
 

@@ -12,7 +12,7 @@ from heapq import nsmallest
 from laneway.core.common.keys import KEPT
 from laneway.core.records.states import RunState
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.standing import is_still
+from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("pruning")

@@ -25,9 +25,9 @@ from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import decode_ties
 from laneway.stores.tables.rules import ruled_names
+from laneway.stores.tables.runtime.wakeups import decode_incarnation
 from laneway.stores.tables.sessionbooks import SessionBooks
 from laneway.stores.tables.statements import as_json, sql_names
-from laneway.stores.tables.waking import decode_incarnation
 
 _SQL = sql_names("reading")
 _LAST = 2**62  # behind every acceptance number

@@ -17,11 +17,11 @@ from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
 from laneway.stores.tables import circuits, steered
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.rules import ruled_sessions
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.transaction import Transaction
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL = sql_names("ruling")
 _decode = msgspec.json.Decoder(Lane).decode

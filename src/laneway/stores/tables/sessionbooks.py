@@ -9,8 +9,8 @@ from laneway.core.records.policy import NO_RULE, Rule
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.ledgers import StoredLedger
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rules import ruled_sessions
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("ledgers")

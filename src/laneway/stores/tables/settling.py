@@ -25,10 +25,10 @@ from laneway.core.records.memos import Memo
 from laneway.core.records.run import Failure
 from laneway.core.records.states import Move, RunState
 from laneway.stores.tables import memos
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.inboxes import Inboxes
 from laneway.stores.tables.leaving import Leaving, leaves_more
 from laneway.stores.tables.logs import NO_EVENTS, Leased, appended, logged
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.transaction import Transaction
 

@@ -23,7 +23,7 @@ from laneway.stores.tables.database import Database
 from laneway.stores.tables.fronts import Fronts
 from laneway.stores.tables.futures import Futures
 from laneway.stores.tables.lines import Line, Order, Shelf
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("shelves")

@@ -23,15 +23,15 @@ from laneway.core.records.memos import Memo, MemoKind, Question, Wait
 from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.tables import counts, keys, liveness, memos, steered
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.endings import Endings
 from laneway.stores.tables.inboxes import Inboxes
 from laneway.stores.tables.logs import append, log_on, logged
 from laneway.stores.tables.placing import Placing
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.statements import sql_names
 from laneway.stores.tables.steered import Steered
 from laneway.stores.tables.transaction import Transaction
-from laneway.stores.tables.waking import wake_holder
 
 _SQL = sql_names("steering")
 _SETTLE = sql_names("settling")["settle"]

@@ -21,15 +21,14 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
+from laneway.core.transfer.move_state import Moving, Phase
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables import jobs
 from laneway.stores.tables.database import Database, Question
-from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.futures import FIRST
 from laneway.stores.tables.inboxes import Inboxes
@@ -37,13 +36,14 @@ from laneway.stores.tables.lanebooks import about_lane
 from laneway.stores.tables.leases import as_claimed, requests
 from laneway.stores.tables.lines import FRONT
 from laneway.stores.tables.logs import leased
-from laneway.stores.tables.remembering import Memory
 from laneway.stores.tables.rules import paused
+from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.move_state import standing
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.settling import Settling, named
-from laneway.stores.tables.standing import standing
 from laneway.stores.tables.statements import Row, as_json, sql_names
 from laneway.stores.tables.transaction import Transaction, glancing
-from laneway.stores.tables.waking import tasks, wake_for_work
 
 _SQL = sql_names("stepping")
 _LEASED = sql_names("settling")["leased"]

@@ -1,8 +1,8 @@
 """The verbs of `ports.Store` over tables.
 
-Every verb is a piece of work for one of two threads (`asking`): the writer's, where it runs inside a transaction, or
+Every verb is a piece of work for one of two threads (`runtime`): the writer's, where it runs inside a transaction, or
 the reader's, where it runs in a snapshot. The tables alone say what holds, so any number of processes can share them;
-what a step knew is used by the next only while nobody has written in between (`remembering`).
+what a step knew is used by the next only while nobody has written in between (`step_cache`).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from laneway.stores.tables import (
     trimming,
     waiting,
 )
-from laneway.stores.tables.asking import P
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.movekeeping import Movekeeping
+from laneway.stores.tables.runtime.access import P
+from laneway.stores.tables.runtime.after_commit import Effects
 
 
 class TableStore(Movekeeping[P], ABC):

@@ -23,15 +23,15 @@ from laneway.core.records.policy import MAIN
 from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
 from laneway.stores.tables.arriving import Arriving, known
 from laneway.stores.tables.database import Database, DuplicateError, Question
-from laneway.stores.tables.effects import Ahead, Effects
 from laneway.stores.tables.expiring import begin
 from laneway.stores.tables.lanebooks import lane_of
-from laneway.stores.tables.remembering import Memory
-from laneway.stores.tables.standing import refuse
+from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.steering import Steering
 from laneway.stores.tables.transaction import Transaction, glancing
-from laneway.stores.tables.waking import wake_for_work
 
 _SQL, _LEDGERS = sql_names("submitting"), sql_names("ledgers")
 _KNOWN = sql_names("arriving")["known"]

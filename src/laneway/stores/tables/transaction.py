@@ -18,7 +18,7 @@ from laneway.stores.tables.circuits import Circuits
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.jobbook import JobBook
 from laneway.stores.tables.lines import Line
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.shelves import Shelves
 from laneway.stores.tables.statements import sql_names
 

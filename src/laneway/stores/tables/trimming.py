@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.lifecycle.trimming import trimmed
+from laneway.core.lifecycle.trim import trimmed
 from laneway.core.records.events import TRIMMED, Stamped, chunk
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.standing import is_still
+from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("trimming")

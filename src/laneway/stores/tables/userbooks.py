@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from laneway.core.queue.turns import Seat, Turn
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.ledgers import StoredLedger
-from laneway.stores.tables.remembering import Known, Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Known, Memory, TurnKey
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("ledgers")

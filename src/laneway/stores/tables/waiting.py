@@ -17,7 +17,7 @@ from laneway.stores.tables.books import Books
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.explaining import alive
 from laneway.stores.tables.rules import paused
-from laneway.stores.tables.standing import standing
+from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("explaining")

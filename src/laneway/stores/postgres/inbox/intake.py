@@ -17,10 +17,10 @@ from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables import counts
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.effects import Effects
 from laneway.stores.tables.inboxes import run_row
 from laneway.stores.tables.lines import encode_ties
 from laneway.stores.tables.logs import Leased, logged
+from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.statements import as_json, sql_names
 from laneway.stores.tables.submitting import submit
 from laneway.stores.tables.transaction import Transaction

@@ -22,7 +22,7 @@ from laneway.errors import LanewayError
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect_bare
 from laneway.stores.postgres.server.settings import NOW, lend_nothing, set_up
-from laneway.stores.tables.forking import Holder
+from laneway.stores.tables.runtime.fork_safety import Holder
 
 LOOK = 1.0  # seconds between two looks
 STAY = 60  # seconds for which a watcher's word holds

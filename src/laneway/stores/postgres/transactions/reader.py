@@ -14,8 +14,8 @@ from laneway.stores.postgres.server.errors import AGAIN, was_cut
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.server.settings import begin_to_read, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.desk import Ask, Desk
-from laneway.stores.tables.writing import another
+from laneway.stores.tables.runtime.worker_thread import Ask, Desk
+from laneway.stores.tables.runtime.writer import another
 
 
 class PostedError(Exception):

@@ -10,8 +10,8 @@ from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.transactions.listener import Listener
 from laneway.stores.postgres.transactions.reader import PostgresReader
 from laneway.stores.postgres.transactions.writer import PostgresWriter
-from laneway.stores.tables.effects import Lender, Woken
-from laneway.stores.tables.presence import Presence
+from laneway.stores.tables.runtime.after_commit import Lender, Woken
+from laneway.stores.tables.runtime.process_runtime import Presence
 
 
 class PostgresRuntime(Presence):

@@ -1,8 +1,8 @@
-"""What the writer's last transaction has read and written, for the next step; see `stores.tables.remembering`."""
+"""What the writer's last transaction has read and written, for the next step; see `tables.runtime.step_cache`."""
 
 from __future__ import annotations
 
-from laneway.stores.tables.remembering import Memory
+from laneway.stores.tables.runtime.step_cache import Memory
 
 _LANES = 4  # lanes to ask ahead of
 

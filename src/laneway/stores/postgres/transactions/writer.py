@@ -29,11 +29,11 @@ from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.postgres.transactions.step_cache import StepCache
 from laneway.stores.postgres.transactions.write_connection import LockTimeout, WriteConnection
-from laneway.stores.tables.desk import Ask
-from laneway.stores.tables.effects import Effects, Lender, Woken
 from laneway.stores.tables.lending import lend, only_wake, written
-from laneway.stores.tables.remembering import Memory
-from laneway.stores.tables.writing import Writer
+from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.worker_thread import Ask
+from laneway.stores.tables.runtime.writer import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or whose connection was cut before it
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"

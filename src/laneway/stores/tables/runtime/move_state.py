@@ -1,0 +1,33 @@
+"""How the store stands in a move, and what it refuses meanwhile (`core.transfer.move_state`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.transfer import move_state as core
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import Mark
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.statements import sql_names
+
+_STANDING = sql_names("moving")["standing"]
+_mark = msgspec.json.Decoder(Mark).decode
+
+
+def standing(db: Database) -> Moving | None:
+    """Return how the store stands; see `MovingStore.moving`."""
+    row = db.execute(_STANDING).fetchone()
+    if row is None:
+        return None
+    phase, move, place, mark = row
+    return Moving(phase=Phase(phase), move=move, place=place, mark=None if mark is None else _mark(mark))
+
+
+def refuse(db: Database, *, new: bool) -> None:
+    """Refuse what changes anything, or only brings something new, if the store's part in a move says so."""
+    (core.refuse_new if new else core.refuse_change)(standing(db))
+
+
+def is_still(db: Database) -> bool:
+    """Tell whether a move lets nothing change: what can wait does."""
+    return core.is_still(standing(db))
