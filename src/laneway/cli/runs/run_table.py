@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.output import console, is_terminal, one_line, print_columns, style, symbol
 
 if TYPE_CHECKING:
     from laneway.core.records.run import Run
 
-SHORTEST_ID = 12
 GAP = 2  # spaces between two columns
 ROOM_FOR_NOTE = 24  # columns are left out until the note has at least so much
 SHORTEST_NOTE = 10  # less than that says nothing
@@ -37,9 +35,9 @@ COLUMNS = (
     Column("lane", lambda run, _: run.lane, goes=1),
     Column("state", lambda run, _: f"{symbol(run.state)} {run.state.value}"),
     Column("attempt", lambda run, _: str(run.attempt), goes=5),
-    Column("age", lambda run, now: wording.age(run.accepted_at, now), goes=7),
-    Column("waited", wording.waited, goes=3),
-    Column("ran", wording.ran, goes=2),
+    Column("age", lambda run, now: formats.age(run.accepted_at, now), goes=7),
+    Column("waited", formats.waited, goes=3),
+    Column("ran", formats.ran, goes=2),
 )
 
 
@@ -51,23 +49,13 @@ def show(runs: Sequence[Run]) -> None:
         _plain(runs)
 
 
-def short_ids(ids: Sequence[str]) -> list[str]:
-    """Return each id's beginning, as short as tells it from the others in the list, all of the same length."""
-    length = SHORTEST_ID
-    ordered = sorted(ids)
-    for one, next_one in itertools.pairwise(ordered):
-        alike = next((n for n, (a, b) in enumerate(zip(one, next_one, strict=False)) if a != b), len(one))
-        length = max(length, alike + 1)
-    return [run_id[:length] for run_id in ids]
-
-
 def _plain(runs: Sequence[Run]) -> None:
-    now = wording.now()
+    now = formats.now()
     rows = [("ID", *(column.head.upper() for column in COLUMNS), "NOTE")]
-    for run_id, run in zip(short_ids([run.id for run in runs]), runs, strict=True):
+    for run_id, run in zip(formats.short_ids([run.id for run in runs]), runs, strict=True):
         # Without the symbol: one word in each column, so that `awk '{print $6}'` finds the state.
         cells = (run.state.value if column.head == "state" else column.cell(run, now) for column in COLUMNS)
-        rows.append((run_id, *cells, wording.note(run)))
+        rows.append((run_id, *cells, formats.note(run)))
     print_columns(rows)
 
 
@@ -75,9 +63,9 @@ def _table(runs: Sequence[Run]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    out, now = console(), wording.now()
-    ids = short_ids([run.id for run in runs])
-    notes = [one_line(wording.note(run)) for run in runs]
+    out, now = console(), formats.now()
+    ids = formats.short_ids([run.id for run in runs])
+    notes = [one_line(formats.note(run)) for run in runs]
     cells = {column: [one_line(column.cell(run, now)) for run in runs] for column in COLUMNS}
     widths = fitting(cells, out.width - len(ids[0]) - GAP, wants_note=any(notes))
     left = out.width - len(ids[0]) - GAP - sum(width + GAP for width in widths.values())

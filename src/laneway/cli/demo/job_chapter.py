@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from laneway.cli.demo.screen import Row
-from laneway.cli.shell.wording import spoken
+from laneway.cli.shell.formats import spoken
 from laneway.core.records.run import Run
 from laneway.core.schedules import DailyAt, Every
 

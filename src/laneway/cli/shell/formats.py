@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from laneway.core.records.run import Run
 
 BAR = 20  # characters
+SHORTEST_ID = 12  # characters
 SHORT = 100  # characters of a question, where there is room for a line
 
 
@@ -105,6 +107,18 @@ def standing(run: Run) -> str:
     return f"{run.state.value}, {requested(run)}" if run.request is not None else run.state.value
 
 
+def standing_at(run: Run, now: datetime) -> str:
+    """Say how a run stands, and since when or until when."""
+    said = standing(run)
+    if run.state == "running" and run.started_at is not None:
+        return f"{said} for {spoken(max(now - run.started_at, now - now))}"
+    if run.wait is not None:
+        return f"{said}, {waited_for(run)}"
+    if run.due_at > now:
+        return f"{said}, due in {spoken(run.due_at - now)}"
+    return said
+
+
 def requested(run: Run) -> str:
     """Say what is requested of a run, running or waiting, and not done yet."""
     pause = "when it goes on" if run.state == "waiting" else "at its next checkpoint or step"
@@ -129,6 +143,16 @@ def asked(question: Question, most: int | None = None) -> str:
     """Say a question in one line, of `most` characters."""
     said = printable(question.question)
     return said if most is None or len(said) <= most else f"{said[: most - 3]}..."
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Return each id's beginning, as short as tells it from the others in the list, all of the same length."""
+    length = SHORTEST_ID
+    ordered = sorted(ids)
+    for one, next_one in itertools.pairwise(ordered):
+        alike = next((n for n, (a, b) in enumerate(zip(one, next_one, strict=False)) if a != b), len(one))
+        length = max(length, alike + 1)
+    return [run_id[:length] for run_id in ids]
 
 
 def change(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.runs import listing
-from laneway.cli.shell import wording
-from laneway.cli.shell.commands import seconds
+from laneway.cli.runs import run_table
+from laneway.cli.shell import formats
+from laneway.cli.shell.options import seconds
 from laneway.cli.shell.output import STATES, one_line
 from laneway.core.records import events
 from laneway.core.records.events import Event
@@ -43,8 +43,8 @@ def run(**given: Any) -> Run:
     ],
 )
 def test_a_duration_is_said_in_at_most_two_units(length: float, said: str, spoken: str) -> None:
-    assert wording.span(length) == wording.span(timedelta(seconds=length)) == said
-    assert wording.spoken(length) == spoken
+    assert formats.span(length) == formats.span(timedelta(seconds=length)) == said
+    assert formats.spoken(length) == spoken
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,18 @@ def test_a_duration_is_read_with_or_without_units(text: str, length: float) -> N
     ],
 )
 def test_a_change_says_what_was_and_what_is(was: dict[str, object] | None, now: dict[str, object], said: str) -> None:
-    assert wording.change(was, now) == said
+    assert formats.change(was, now) == said
 
 
 def test_sizes_have_one_unit() -> None:
     sizes = (0, 1023, 1024, 4300, 2**20 - 1, 5 * 2**20, 3 * 2**30, 7 * 2**40)
-    assert [wording.size(size) for size in sizes] == [
+    assert [formats.size(size) for size in sizes] == [
         *("0 bytes", "1023 bytes", "1.0 KiB", "4.2 KiB", "1.0 MiB", "5.0 MiB", "3.0 GiB", "7.0 TiB")
     ]
 
 
 def test_ages_have_one_unit() -> None:
-    ages = [wording.age(NOW - timedelta(seconds=n), NOW) for n in (-3, 0, 59, 60, 7199, 86_400)]
+    ages = [formats.age(NOW - timedelta(seconds=n), NOW) for n in (-3, 0, 59, 60, 7199, 86_400)]
 
     assert ages == ["0s", "0s", "59s", "1m", "1h", "1d"]
 
@@ -86,21 +86,21 @@ def test_a_run_that_is_due_later_waits_a_negative_time() -> None:
     later = run(due_at=NOW + timedelta(hours=1))
     running = run(state=RunState.RUNNING, started_at=NOW + timedelta(seconds=2))
 
-    assert (wording.waited(later, NOW), wording.ran(later, NOW)) == ("-1h00m", "")
-    assert (wording.waited(running, NOW), wording.ran(running, NOW + timedelta(seconds=5))) == ("2.0s", "3.0s")
+    assert (formats.waited(later, NOW), formats.ran(later, NOW)) == ("-1h00m", "")
+    assert (formats.waited(running, NOW), formats.ran(running, NOW + timedelta(seconds=5))) == ("2.0s", "3.0s")
 
 
 def test_an_error_is_said_in_its_first_line() -> None:
     failed = run(state=RunState.FAILED, error=Failure("error", "ValueError", "\nno\nand more"))
     silent = run(state=RunState.FAILED, error=Failure("error", "KeyboardInterrupt", ""))
 
-    assert (wording.failure(failed), wording.failure(silent)) == ("ValueError: no", "KeyboardInterrupt")
+    assert (formats.failure(failed), formats.failure(silent)) == ("ValueError: no", "KeyboardInterrupt")
 
 
 @pytest.mark.parametrize("data", [None, {}, {"x": 1}, [1, 2], "text", 7])
 @pytest.mark.parametrize("kind", [*sorted(events.RESERVED), "progress", "tokens.used"])
 def test_an_event_of_any_shape_can_be_said(kind: str, data: object) -> None:
-    assert isinstance(wording.event_text(Event("a", 1, kind, data, 1, NOW)), str)
+    assert isinstance(formats.event_text(Event("a", 1, kind, data, 1, NOW)), str)
 
 
 STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in inner\n    wait()'
@@ -139,7 +139,7 @@ STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in i
     ],
 )
 def test_what_happens_to_a_run_is_said_in_words(kind: str, data: object, said: str) -> None:
-    assert wording.event_text(Event("a", 1, kind, data, 1, NOW)) == said
+    assert formats.event_text(Event("a", 1, kind, data, 1, NOW)) == said
 
 
 def test_a_list_notes_what_is_requested_before_what_failed() -> None:
@@ -147,8 +147,8 @@ def test_a_list_notes_what_is_requested_before_what_failed() -> None:
     running = run(state=RunState.RUNNING, request=Request.CANCEL, error=error)
     paused = run(state=RunState.PAUSED, error=error)
 
-    assert (wording.standing(running), wording.note(running)) == ("running, cancel requested", "cancel requested")
-    assert (wording.standing(paused), wording.note(paused)) == ("paused", "ValueError: no")
+    assert (formats.standing(running), formats.note(running)) == ("running, cancel requested", "cancel requested")
+    assert (formats.standing(paused), formats.note(paused)) == ("paused", "ValueError: no")
 
 
 def test_a_list_notes_what_a_run_waits_for_before_what_failed() -> None:
@@ -158,8 +158,8 @@ def test_a_list_notes_what_a_run_waits_for_before_what_failed() -> None:
     waiting = run(state=RunState.WAITING, wait=wait, error=error)
     paused = run(state=RunState.WAITING, wait=wait, request=Request.PAUSE)
 
-    assert wording.note(waiting) == "asks: red or blue?; has called 2 runs"
-    assert wording.note(paused) == "pause requested: when it goes on, asks: red or blue?; has called 2 runs"
+    assert formats.note(waiting) == "asks: red or blue?; has called 2 runs"
+    assert formats.note(paused) == "pause requested: when it goes on, asks: red or blue?; has called 2 runs"
 
 
 def test_every_state_has_a_symbol_of_its_own_also_in_ascii() -> None:
@@ -176,11 +176,11 @@ def test_text_from_anywhere_becomes_one_harmless_line() -> None:
 
 
 def test_ids_are_shortened_to_what_tells_them_apart() -> None:
-    assert listing.short_ids(["0" * 32]) == ["0" * 12]
-    assert listing.short_ids(["0" * 32, "0" * 14 + "1" * 18]) == ["0" * 15, "0" * 14 + "1"]
+    assert formats.short_ids(["0" * 32]) == ["0" * 12]
+    assert formats.short_ids(["0" * 32, "0" * 14 + "1" * 18]) == ["0" * 15, "0" * 14 + "1"]
     made = RunIds()
     ids = [made() for _ in range(200)]
-    short = listing.short_ids(ids)
+    short = formats.short_ids(ids)
     assert len(set(short)) == 200
     assert {len(each) for each in short} <= set(range(12, 21))
 
@@ -188,20 +188,20 @@ def test_ids_are_shortened_to_what_tells_them_apart() -> None:
 @pytest.mark.parametrize("wants_note", [True, False])
 @pytest.mark.parametrize("room", range(0, 130, 7))
 def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, wants_note: bool) -> None:
-    cells = {column: ["12345678901"] for column in listing.COLUMNS}
+    cells = {column: ["12345678901"] for column in run_table.COLUMNS}
 
-    widths = listing.fitting(cells, room, wants_note=wants_note)
+    widths = run_table.fitting(cells, room, wants_note=wants_note)
 
     shown = {column.head for column in widths}
     assert {"task", "state"} <= shown
     assert sum(widths.values()) + 2 * len(widths) <= max(room, 24)
     if "lane" in shown:
-        assert len(shown) == len(listing.COLUMNS)
+        assert len(shown) == len(run_table.COLUMNS)
 
 
 def test_a_column_that_says_nothing_is_left_out() -> None:
-    cells = {column: [""] if column.head in ("user", "session") else ["x"] for column in listing.COLUMNS}
+    cells = {column: [""] if column.head in ("user", "session") else ["x"] for column in run_table.COLUMNS}
 
-    shown = {column.head for column in listing.fitting(cells, 1000, wants_note=False)}
+    shown = {column.head for column in run_table.fitting(cells, 1000, wants_note=False)}
 
     assert not {"user", "session"} & shown
