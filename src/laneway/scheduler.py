@@ -17,24 +17,24 @@ from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.admin import Lanes, Sessions, Tasks, Users
 from laneway.engine.client.client import Client
-from laneway.engine.client.load import Load, Loads
-from laneway.engine.client.run_control import Control, Workers
-from laneway.engine.client.submissions import Checking, Submission
+from laneway.engine.client.load import Load, SessionLoads
+from laneway.engine.client.run_control import RunControl, Workers
+from laneway.engine.client.submissions import Submission, SubmissionChecker
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.config.apply import FileSync
 from laneway.engine.config.lane_declarations import declared
 from laneway.engine.config.tomlfile import FILE
 from laneway.engine.config.watcher import FileWatch
-from laneway.engine.facade.decorators import Registering
-from laneway.engine.facade.runs_api import Runs
+from laneway.engine.facade.decorators import TaskDecorators
+from laneway.engine.facade.runs_api import RunsApi
 from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import Bounds
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.jobs.declared import CodeJobs
-from laneway.engine.jobs.environment import Knowing, OwnerZone
+from laneway.engine.jobs.environment import JobEnvironment, OwnerZone
 from laneway.engine.jobs.jobs import Jobs
-from laneway.engine.worker.lifecycle import Working
+from laneway.engine.worker.lifecycle import WorkerLifecycle
 from laneway.errors import BadSetting, BadURL, KeyConflict, StoreMoved
 from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter
@@ -50,7 +50,7 @@ SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 
 
-class Scheduler(Registering, Runs):
+class Scheduler(TaskDecorators, RunsApi):
     """Accepts runs now and executes them later.
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
@@ -77,13 +77,13 @@ class Scheduler(Registering, Runs):
             raise BadSetting("give the address of a store or store=, not both")
         self.settings = Settings.of(settings)
         self._registry = Registry()
-        self._knowing = Knowing(self.settings.tz, owner_zone)
+        self._knowing = JobEnvironment(self.settings.tz, owner_zone)
         self._clock = clock or SystemClock()
         code = () if lanes is None else tuple(lanes)
         file = Path(FILE).absolute()
         self._declared = () if lanes is None else declared(code, os.environ, file)
-        loads = Loads(load)
-        self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
+        loads = SessionLoads(load)
+        self._checking = SubmissionChecker(self._registry, loads, Bounds.of(self.settings))
         self._owns_store = store is None
         if store is None:
             self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
@@ -91,7 +91,7 @@ class Scheduler(Registering, Runs):
         else:
             self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
         self._client = Client(self._store, self._clock, self._checking.made)
-        self._control = Control(self._store, self._client)
+        self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
         self.sessions = Sessions(self.open, self._client, self._control)
@@ -111,7 +111,7 @@ class Scheduler(Registering, Runs):
         self._subscribers = Subscribers()
         self._shut = False
         self._opened = False
-        self._working = Working(
+        self._working = WorkerLifecycle(
             self.open,
             lambda: self._opened,
             tasks=self._registry,

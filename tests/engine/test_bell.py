@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from tests.engine.support import soon, turns
 
 
 async def test_a_ring_wakes_the_waiter() -> None:
-    bell = Bell()
+    bell = Wakeup()
     waiting = asyncio.create_task(bell.wait())
     await turns()
     early = waiting.done()
@@ -24,7 +24,7 @@ async def test_a_ring_wakes_the_waiter() -> None:
 
 
 async def test_many_rings_before_the_wait_are_one() -> None:
-    bell = Bell()
+    bell = Wakeup()
     for _ in range(3):
         bell.ring()
 
@@ -38,7 +38,7 @@ async def test_many_rings_before_the_wait_are_one() -> None:
 
 
 async def test_a_ring_between_two_waits_is_not_lost() -> None:
-    bell = Bell()
+    bell = Wakeup()
     rounds = 0
 
     async def listener() -> None:
@@ -57,7 +57,7 @@ async def test_a_ring_between_two_waits_is_not_lost() -> None:
 
 
 async def test_a_thread_can_ring() -> None:
-    bell = Bell()
+    bell = Wakeup()
     waiting = asyncio.create_task(bell.wait())
 
     threading.Thread(target=bell.ring_from_thread).start()
@@ -66,7 +66,7 @@ async def test_a_thread_can_ring() -> None:
 
 
 async def test_hush_forgets_the_rings_so_far() -> None:
-    bell = Bell()
+    bell = Wakeup()
     bell.ring()
     bell.hush()
 
@@ -79,7 +79,7 @@ async def test_hush_forgets_the_rings_so_far() -> None:
 
 
 async def test_a_waiter_that_is_cancelled_leaves_the_bell_usable() -> None:
-    bell = Bell()
+    bell = Wakeup()
     first = asyncio.create_task(bell.wait())
     await turns()
     first.cancel()
@@ -92,8 +92,8 @@ async def test_a_waiter_that_is_cancelled_leaves_the_bell_usable() -> None:
 
 
 def test_ringing_after_the_loop_has_closed_is_harmless() -> None:
-    async def make() -> Bell:
-        return Bell()
+    async def make() -> Wakeup:
+        return Wakeup()
 
     bell = asyncio.run(make())
 
@@ -102,4 +102,4 @@ def test_ringing_after_the_loop_has_closed_is_harmless() -> None:
 
 def test_a_bell_belongs_to_a_running_loop() -> None:
     with pytest.raises(RuntimeError):
-        Bell()
+        Wakeup()

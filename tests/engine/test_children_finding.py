@@ -146,4 +146,4 @@ def test_what_was_typed_in_is_refused() -> None:
 
 def test_a_handler_that_is_not_there_is_named() -> None:
     with pytest.raises(BadSetting, match=r"module tests\.engine\.childtasks has no gone"):
-        import_path.find(import_path.Place("tests.engine.childtasks", "gone"))
+        import_path.find(import_path.ImportPath("tests.engine.childtasks", "gone"))

@@ -12,7 +12,7 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.engine.attempts.deadlines import Deadlines
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.task import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
@@ -143,14 +143,14 @@ class Stopwatch:
         self.clock, self.deadlines = clock, Deadlines(clock)
         self.stopped: dict[int, tuple[float, Stop | None]] = {}
 
-    def add(self, number: int, seconds: float) -> Execution:
+    def add(self, number: int, seconds: float) -> RunningAttempt:
         run = Claimed(number, str(number), "endless", "{}", 1, 1, 0, "main", None, None, 0, "w")
-        execution = Execution(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
+        execution = RunningAttempt(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
         execution.handle = asyncio.get_running_loop().create_task(self._watched(execution))
         self.deadlines.add(execution, seconds, lambda late: late.stop(Stop.TIMED_OUT))
         return execution
 
-    async def _watched(self, execution: Execution) -> None:
+    async def _watched(self, execution: RunningAttempt) -> None:
         try:
             await endless()
         finally:

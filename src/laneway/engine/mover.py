@@ -31,7 +31,7 @@ from laneway.core.transfer.pieces import FIRST, Mark, Piece, RunIn
 from laneway.engine.client.client import Client
 from laneway.engine.client.submissions import ready_made
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.services.takeover import Heir
+from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -166,7 +166,7 @@ class Mover:
         Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
         known there changes nothing, so workers of a store that is refused do not even notice.
         """
-        async with Heir(self._source.store) as guest:
+        async with TakeoverWorker(self._source.store) as guest:
             is_same = await guest.is_known_to(self._target.store)
             # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
             was_there = await guest.is_known_to(self._source.store)
@@ -200,7 +200,7 @@ class Mover:
         if not busy:
             return
         deadline = self._clock.monotonic() + self._wait
-        async with Heir(self._source.store) as heir:
+        async with TakeoverWorker(self._source.store) as heir:
             while busy:
                 self._tell(Progress(Stage.WAITING, 0, busy))
                 if self._clock.monotonic() >= deadline:

@@ -8,31 +8,31 @@ from typing import Any, NamedTuple
 
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import NewRun
-from laneway.engine.attempts.event_buffer import Talking
-from laneway.engine.attempts.running_attempt import Execution
-from laneway.engine.attempts.save_queue import Saves
-from laneway.engine.client.submissions import Checking
+from laneway.engine.attempts.event_buffer import EventBuffer
+from laneway.engine.attempts.running_attempt import RunningAttempt
+from laneway.engine.attempts.save_queue import SaveQueue
+from laneway.engine.client.submissions import SubmissionChecker
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Trail
+from laneway.engine.handlers.replay import ReplayLog
 from laneway.errors import BadSetting
 
 
-class Reach(NamedTuple):
+class Shared(NamedTuple):
     """What all attempts of a worker share."""
 
-    saves: Saves
-    checking: Checking
+    saves: SaveQueue
+    checking: SubmissionChecker
     pool: Executor
     result_limit: int
-    talking: Talking
+    talking: EventBuffer
 
 
-class Link:
+class AttemptBackend:
     """One attempt's. What `before_start` gets has no trail: it is called once, and nobody starts it again."""
 
     __slots__ = ("_execution", "_reach", "_trail")
 
-    def __init__(self, execution: Execution, reach: Reach, trail: Trail | None) -> None:
+    def __init__(self, execution: RunningAttempt, reach: Shared, trail: ReplayLog | None) -> None:
         self._execution, self._reach, self._trail = execution, reach, trail
 
     @property
@@ -47,7 +47,7 @@ class Link:
         return self._execution.inbox
 
     @property
-    def trail(self) -> Trail:
+    def trail(self) -> ReplayLog:
         """The attempt's trail."""
         if self._trail is None:
             raise BadSetting("steps, questions, calls and follow-ups are the handler's; before_start has none")

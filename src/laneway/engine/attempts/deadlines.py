@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from laneway.engine.attempts.running_attempt import Execution
+from laneway.engine.attempts.running_attempt import RunningAttempt
 from laneway.ports.clock import Clock
 
-Passed = Callable[[Execution], None]
+Passed = Callable[[RunningAttempt], None]
 
 
 class Deadlines:
@@ -17,13 +17,13 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Execution, Passed]] = []  # the number only breaks ties
+        self._heap: list[tuple[float, int, RunningAttempt, Passed]] = []  # the number only breaks ties
         self._added = 0
         self._ended = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
 
-    def add(self, execution: Execution, seconds: float, passed: Passed) -> None:
+    def add(self, execution: RunningAttempt, seconds: float, passed: Passed) -> None:
         """Call `passed` with this execution after so many seconds, unless it has ended by then."""
         deadline = self._clock.monotonic() + seconds
         self._added += 1
@@ -62,5 +62,5 @@ class Deadlines:
                     passed(execution)
 
 
-def _has_ended(execution: Execution) -> bool:
+def _has_ended(execution: RunningAttempt) -> bool:
     return execution.handle is None or execution.handle.done()

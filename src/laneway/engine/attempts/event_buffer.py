@@ -19,10 +19,10 @@ from functools import partial
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Emitted
 from laneway.core.records.events import Draft
-from laneway.engine.attempts.running_attempt import ENOUGH, Execution
+from laneway.engine.attempts.running_attempt import ENOUGH, RunningAttempt
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.threads import from_thread
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.clock import Clock
 
 FIRST_AFTER = 0.005  # seconds the first event after a quiet time waits for company
@@ -30,25 +30,25 @@ FLUSH_AFTER = 0.05  # seconds between two flushes, unless one run alone has said
 MOST = 4 * ENOUGH
 
 
-class Talking:
+class EventBuffer:
     """What the attempts that are `running` say and the store has not heard; rings the bell, and tells subscribers."""
 
     def __init__(
         self,
-        running: Mapping[int, Execution],
+        running: Mapping[int, RunningAttempt],
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        bell: Bell,
+        bell: Wakeup,
         subscribers: Subscribers,
     ) -> None:
         self._running, self._clock, self._loop, self._bell = running, clock, loop, bell
         self._subscribers = subscribers
         self._thread = threading.get_ident()
-        self._talking: set[Execution] = set()
+        self._talking: set[RunningAttempt] = set()
         self._timer: asyncio.Task[None] | None = None
         self._taken_at = -math.inf
 
-    def say(self, execution: Execution, draft: Draft, *, own: bool = False) -> None:
+    def say(self, execution: RunningAttempt, draft: Draft, *, own: bool = False) -> None:
         """Say something of an attempt: its handler's `own` words, or the engine's. From any thread.
 
         What handlers say is not stored if their task wants that; subscribers hear it all the same.
@@ -62,7 +62,7 @@ class Talking:
         else:
             from_thread(self._loop, partial(self._add, execution))
 
-    def say_now(self, execution: Execution, draft: Draft) -> None:
+    def say_now(self, execution: RunningAttempt, draft: Draft) -> None:
         """Say something of the engine's that shall not wait."""
         self._tell(execution, draft)
         execution.say(draft)
@@ -90,17 +90,17 @@ class Talking:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell(self, execution: Execution, draft: Draft) -> None:
+    def _tell(self, execution: RunningAttempt, draft: Draft) -> None:
         if self._subscribers.listening and not execution.over:
             run = execution.run
             self._subscribers.say(run.id, *draft, run.attempt, instant(self._clock.now()))
 
-    def _taken(self, execution: Execution) -> Emitted:
+    def _taken(self, execution: RunningAttempt) -> Emitted:
         if len(execution.drafts) < ENOUGH:
             execution.enough = ENOUGH  # it has come to rest
         return Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
 
-    def _add(self, execution: Execution) -> None:
+    def _add(self, execution: RunningAttempt) -> None:
         self._talking.add(execution)
         if len(execution.drafts) >= execution.enough:
             execution.enough = min(2 * execution.enough, MOST)
@@ -117,12 +117,12 @@ class Talking:
             self._bell.ring()
 
 
-class Outlet:
+class AttemptSink:
     """Where the context of an attempt puts what its handler says."""
 
     __slots__ = ("_execution", "_talking")
 
-    def __init__(self, talking: Talking, execution: Execution) -> None:
+    def __init__(self, talking: EventBuffer, execution: RunningAttempt) -> None:
         self._talking, self._execution = talking, execution
 
     def append(self, draft: Draft) -> None:

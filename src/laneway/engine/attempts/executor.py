@@ -21,17 +21,17 @@ from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Paused, R
 from laneway.core.records import codec, events
 from laneway.core.records.events import Draft, draft
 from laneway.core.records.run import Failure, Ties
-from laneway.engine.attempts.context_backend import Link, Reach
-from laneway.engine.attempts.event_buffer import Outlet, Talking
-from laneway.engine.attempts.prepare import Fetch, Preparing, Remember
-from laneway.engine.attempts.running_attempt import Execution, Stop
-from laneway.engine.attempts.save_queue import Saves
-from laneway.engine.children.pool import Children
+from laneway.engine.attempts.context_backend import AttemptBackend, Shared
+from laneway.engine.attempts.event_buffer import AttemptSink, EventBuffer
+from laneway.engine.attempts.prepare import Fetch, Preparer, Remember
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
+from laneway.engine.attempts.save_queue import SaveQueue
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.children.protocol import Checkpoint, Keep
-from laneway.engine.client.submissions import Checking
+from laneway.engine.client.submissions import SubmissionChecker
 from laneway.engine.handlers.context import Context, carried, current
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Bounds, Trail, Unwound, is_unwound
+from laneway.engine.handlers.replay import Bounds, ReplayLog, Unwound, is_unwound
 from laneway.engine.handlers.results import after_raise, after_return, failed, failure, refused_by, wait_of
 from laneway.engine.handlers.task import Registry
 from laneway.errors import GiveUp, Snooze
@@ -52,9 +52,9 @@ class Executor:
         clock: Clock,
         settings: Settings,
         registry: Registry,
-        saves: Saves,
-        talking: Talking,
-        ended: Callable[[Execution, Outcome], None],
+        saves: SaveQueue,
+        talking: EventBuffer,
+        ended: Callable[[RunningAttempt, Outcome], None],
         fetch: Fetch,
         remember: Remember,
     ) -> None:
@@ -65,10 +65,10 @@ class Executor:
         self._result_limit = settings.result_limit
         self._talking, self._ended, self._saves = talking, ended, saves
         self._bounds = Bounds.of(settings)
-        self._children = Children(clock, self._result_limit, self._bounds)
-        checking = Checking(registry, lambda _: None, self._bounds)
-        self._reach = Reach(saves, checking, self._pool, self._result_limit, talking)
-        self._preparing = Preparing(
+        self._children = ChildPool(clock, self._result_limit, self._bounds)
+        checking = SubmissionChecker(registry, lambda _: None, self._bounds)
+        self._reach = Shared(saves, checking, self._pool, self._result_limit, talking)
+        self._preparing = Preparer(
             fetch,
             remember,
             self._bounds,
@@ -84,7 +84,7 @@ class Executor:
         self._pool.shutdown(wait=False, cancel_futures=True)
         await self._children.close()
 
-    async def execute(self, execution: Execution) -> None:
+    async def execute(self, execution: RunningAttempt) -> None:
         """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
         task, run = execution.task, execution.run
         parameters = task.parameters
@@ -93,7 +93,7 @@ class Executor:
             if run.ties is not None:
                 _carry(run.ties)
             if parameters.context is not None:
-                execution.trail = execution.trail or Trail(run, self._bounds)
+                execution.trail = execution.trail or ReplayLog(run, self._bounds)
                 args[parameters.context] = self._context(execution)
             if execution.stopped is not None:
                 outcome = self._after_stop(execution)  # before it had begun
@@ -114,7 +114,7 @@ class Executor:
             outcome = await self._left(execution, execution.trail, outcome)
         self._ended(execution, outcome)
 
-    async def _left(self, execution: Execution, trail: Trail, outcome: Outcome) -> Outcome:
+    async def _left(self, execution: RunningAttempt, trail: ReplayLog, outcome: Outcome) -> Outcome:
         """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
         trail.under_way.over = True
         if trail.under_way:
@@ -123,7 +123,7 @@ class Executor:
                 outcome = self._after_stop(execution)  # as is stored by now
         return trail.after(outcome)
 
-    async def prepare_and_execute(self, execution: Execution) -> None:
+    async def prepare_and_execute(self, execution: RunningAttempt) -> None:
         """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
         outcome: Outcome | None
         try:
@@ -139,18 +139,18 @@ class Executor:
         else:
             self._ended(execution, outcome)
 
-    def _context(self, execution: Execution) -> Context:
+    def _context(self, execution: RunningAttempt) -> Context:
         execution.drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
         if execution.inbox is None:
             execution.inbox = Inbox()
-        link = Link(execution, self._reach, execution.trail)
-        context = Context(execution.run, Outlet(self._talking, execution), _nothing, link)
+        link = AttemptBackend(execution, self._reach, execution.trail)
+        context = Context(execution.run, AttemptSink(self._talking, execution), _nothing, link)
         current.set(context)
         return context
 
     # What is not simple
 
-    async def _carefully(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+    async def _carefully(self, execution: RunningAttempt, args: dict[str, Any]) -> Outcome:
         task = execution.task
         args.update({name: self.resources[name] for name in task.parameters.resources})
         manner = task.manner
@@ -171,7 +171,7 @@ class Executor:
                 return outcome
         raise AssertionError("the last try returns or raises")
 
-    async def _in_its_place(self, execution: Execution, args: dict[str, Any]) -> Outcome:
+    async def _in_its_place(self, execution: RunningAttempt, args: dict[str, Any]) -> Outcome:
         task = execution.task
         if task.manner.process:
             outcome = await self._in_child(execution)
@@ -183,7 +183,7 @@ class Executor:
             return await self._validated(task.manner.validate, outcome)
         return outcome
 
-    async def _wait(self, execution: Execution, error: Failure, wait: float | None) -> None:
+    async def _wait(self, execution: RunningAttempt, error: Failure, wait: float | None) -> None:
         """Wait as long as the error said, or the task, before the next quick try."""
         if execution.inbox is not None:
             execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
@@ -207,14 +207,14 @@ class Executor:
             return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
         return outcome
 
-    async def _beside(self, execution: Execution, call: Callable[[], Any]) -> Any:
+    async def _beside(self, execution: RunningAttempt, call: Callable[[], Any]) -> Any:
         """Call in a thread what is not the handler, and raise what it raises."""
         try:
             return await self._in_thread(execution, call)
         except Raised as raised:
             raise raised.error from None
 
-    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, execution: RunningAttempt, call: Callable[[], Any]) -> Any:
         context = contextvars.copy_context()
         called = self._pool.submit(context.run, _carried, execution, call)
         ended = asyncio.wrap_future(called)
@@ -229,7 +229,7 @@ class Executor:
         # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
         return await value if isawaitable(value) else value
 
-    async def _in_child(self, execution: Execution) -> Outcome:
+    async def _in_child(self, execution: RunningAttempt) -> Outcome:
         def heard(said: Draft) -> None:
             self._talking.say(execution, said, own=True)
 
@@ -245,7 +245,7 @@ class Executor:
             return True
 
         task, run = execution.task, execution.run
-        trail = execution.trail or Trail(run, self._bounds)
+        trail = execution.trail or ReplayLog(run, self._bounds)
         execution.child = child = self._children.execution(
             task.function,
             run,
@@ -269,20 +269,20 @@ class Executor:
 
     # Endings
 
-    def _after_return(self, execution: Execution, value: Any) -> Outcome:
+    def _after_return(self, execution: RunningAttempt, value: Any) -> Outcome:
         if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
             return self._after_stop(execution)
         if execution.trail is not None and execution.trail.waits:
             return execution.trail.outcome()  # it held up what was to unwind it
         return after_return(execution.task, value, self._result_limit)
 
-    def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
+    def _after_raise(self, execution: RunningAttempt, error: BaseException) -> Outcome:
         error = error.error if isinstance(error, Raised) else error
         if execution.trail is not None and execution.trail.waits and is_unwound(error):
             return execution.trail.outcome()
         return after_raise(execution.task, execution.run.args, error)
 
-    def _after_stop(self, execution: Execution) -> Outcome:
+    def _after_stop(self, execution: RunningAttempt) -> Outcome:
         stopped = execution.stopped
         if stopped is Stop.TIMED_OUT:
             return Failed(timed_out(execution.policy))
@@ -320,7 +320,7 @@ class Raised(Exception):
         self.error = error
 
 
-def _carried(execution: Execution, call: Callable[[], Any]) -> Any:
+def _carried(execution: RunningAttempt, call: Callable[[], Any]) -> Any:
     execution.thread = threading.get_ident()
     try:
         return call()

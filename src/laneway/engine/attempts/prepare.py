@@ -16,10 +16,10 @@ from typing import Any
 from laneway.core.lifecycle.outcome import REFUSED, Failed, Outcome, outlasted
 from laneway.core.records.memos import Recall
 from laneway.core.records.run import Failure, Message, MessageKind
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Bounds, Trail, Unwound
+from laneway.engine.handlers.replay import Bounds, ReplayLog, Unwound
 from laneway.engine.handlers.results import failure
 from laneway.engine.handlers.start_hooks import Args
 from laneway.errors import BadArguments
@@ -28,7 +28,7 @@ Fetch = Callable[[str, int], Awaitable[list[Message]]]  # a run's id, how many m
 Remember = Callable[[str], Awaitable[Recall]]  # a run's id
 
 
-class Preparing:
+class Preparer:
     """`fetch` and `remember` read a run's messages and memos, `save` writes what came, `in_thread` calls plain code."""
 
     def __init__(
@@ -36,16 +36,16 @@ class Preparing:
         fetch: Fetch,
         remember: Remember,
         bounds: Bounds,
-        save: Callable[[Execution, str], Future[None]],
-        in_thread: Callable[[Execution, Callable[[], Any]], Awaitable[Any]],
-        context: Callable[[Execution], Context],
+        save: Callable[[RunningAttempt, str], Future[None]],
+        in_thread: Callable[[RunningAttempt, Callable[[], Any]], Awaitable[Any]],
+        context: Callable[[RunningAttempt], Context],
         args_limit: int,
     ) -> None:
         self._fetch, self._remember, self._bounds = fetch, remember, bounds
         self._save, self._in_thread, self._context = save, in_thread, context
         self._args_limit = args_limit
 
-    async def prepare(self, execution: Execution) -> Outcome | None:
+    async def prepare(self, execution: RunningAttempt) -> Outcome | None:
         """Set the run's arguments as its handler shall get them, and its inbox; return an outcome if that is its end.
 
         Raises what unwinds the attempt: it was stopped, or paused, before its handler was called.
@@ -58,7 +58,7 @@ class Preparing:
             execution.inbox = Inbox()
             execution.inbox.put(steered)
             if run.memos:
-                execution.trail = Trail(run, self._bounds, await self._remember(run.id))
+                execution.trail = ReplayLog(run, self._bounds, await self._remember(run.id))
         if run.prepared is not None:
             run.args = run.prepared
             return None
@@ -69,7 +69,7 @@ class Preparing:
             return None
         return await self._begin(execution, messages)
 
-    async def _begin(self, execution: Execution, messages: list[Message]) -> Outcome | None:
+    async def _begin(self, execution: RunningAttempt, messages: list[Message]) -> Outcome | None:
         run, task = execution.run, execution.task
         try:
             args = task.beginning.folded(run.args, messages)
@@ -94,7 +94,7 @@ class Preparing:
         await asyncio.wrap_future(self._save(execution, run.args))
         return None
 
-    async def _asked(self, execution: Execution, hook: Callable[[Args, Any], Any], args: Args) -> Args:
+    async def _asked(self, execution: RunningAttempt, hook: Callable[[Args, Any], Any], args: Args) -> Args:
         context = self._context(execution)
         if iscoroutinefunction(hook):
             changed = await hook(args, context)

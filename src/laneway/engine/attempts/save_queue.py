@@ -9,25 +9,25 @@ from concurrent.futures import Future
 from laneway.core.lifecycle.step import Saved
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import Request
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.common.threads import from_thread
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.handlers.replay import Unwound
 from laneway.errors import LeaseLost
 
-Save = tuple[Execution, Saved, "Future[None]"]
+Save = tuple[RunningAttempt, Saved, "Future[None]"]
 
 
-class Saves:
+class SaveQueue:
     """What waits to be saved, of the attempts that are `running`. It rings the worker's bell when something does."""
 
-    def __init__(self, running: Mapping[int, Execution], loop: asyncio.AbstractEventLoop, bell: Bell) -> None:
+    def __init__(self, running: Mapping[int, RunningAttempt], loop: asyncio.AbstractEventLoop, bell: Wakeup) -> None:
         self._running, self._loop, self._bell = running, loop, bell
         self._waiting: list[Save] = []
         self._closed = False
 
     def add(
-        self, execution: Execution, state: str | None = None, prepared: str | None = None, memo: Memo | None = None
+        self, execution: RunningAttempt, state: str | None = None, prepared: str | None = None, memo: Memo | None = None
     ) -> Future[None]:
         """Have something saved; the future ends when it is stored. From the loop's thread or a handler's."""
         future = Future[None]()
@@ -77,5 +77,5 @@ class Saves:
         self.refuse(self.take())
 
 
-def _lost(execution: Execution) -> LeaseLost:
+def _lost(execution: RunningAttempt) -> LeaseLost:
     return LeaseLost(f"run {execution.run.id} is not this worker's any more; nothing more of it is saved")

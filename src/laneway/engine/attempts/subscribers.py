@@ -26,7 +26,7 @@ from typing import Any
 from laneway.core.records import codec
 from laneway.core.records.events import Event
 from laneway.engine.common.threads import from_thread, on_thread
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.errors import BadSetting
 
 log = logging.getLogger("laneway.subscribers")
@@ -135,7 +135,7 @@ class Subscriber:
         self._queue: deque[Item] = deque()
         self._dropped = 0
         self._known: set[type[BaseException]] = set()  # kinds of errors that were reported
-        self._bell: Bell | None = None
+        self._bell: Wakeup | None = None
         self._thread = 0
         self._busy = self._closed = False
         self._rest = asyncio.Event()
@@ -179,7 +179,7 @@ class Subscriber:
 
     async def listen(self) -> None:
         """Hear what comes, until closed or cancelled."""
-        bell, before = Bell(), self._bell
+        bell, before = Wakeup(), self._bell
         self._bell, self._thread = bell, threading.get_ident()
         if before is not None:
             before.ring_from_thread()  # whoever listened for a worker that lingers sees that it is over

@@ -73,7 +73,7 @@ def ready_made(asked: Sequence[Any], _: Task[..., Any] | None) -> list[NewRun]:
     return [each for each in asked if isinstance(each, NewRun)]
 
 
-class Checking:
+class SubmissionChecker:
     """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
     def __init__(self, registry: Registry, loads: Callable[[str], bool | None], bounds: Bounds) -> None:

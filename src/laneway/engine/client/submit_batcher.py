@@ -60,7 +60,7 @@ class Waiting:
         return asked if task is None else (task, asked)
 
 
-class Gathering:
+class SubmitBatcher:
     """Gathers what is asked for, has it made and sent, and tells each caller what became of it."""
 
     def __init__(self, make: Make, send: Send) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from laneway.ports.clock import Clock
 
 
-class Bell:
+class Wakeup:
     """Wakes the one task that waits on it. Cheaper than an Event: ringing an already rung bell costs a comparison."""
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class Bell:
                 self._waiter = None
 
 
-class Alarm:
+class WakeupTimer:
     """Rings a bell at the earliest of the times it was set to. On the loop's own thread."""
 
-    def __init__(self, bell: Bell, clock: Clock) -> None:
+    def __init__(self, bell: Wakeup, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
         self._bell, self._clock = bell, clock
         self._rings: asyncio.Task[None] | None = None

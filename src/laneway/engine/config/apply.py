@@ -25,7 +25,7 @@ from laneway.engine.common.ids import new_run_id
 from laneway.engine.config import job_tables
 from laneway.engine.config.lane_declarations import declared, redeclared
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import TRIES, Synced, all_jobs, refuse_reserved, store_time, sync
 from laneway.errors import BadSetting
@@ -46,7 +46,7 @@ class FileSync:
         opened: Callable[[], Awaitable[Store]],
         client: Client,
         registry: Registry,
-        knowing: Knowing,
+        knowing: JobEnvironment,
         *,
         lanes: Sequence[Lane] = (),
         args_limit: int,

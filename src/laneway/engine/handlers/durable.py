@@ -18,7 +18,7 @@ from laneway.core.common.instants import duration
 from laneway.core.records import codec
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import Claimed, NewRun
-from laneway.engine.handlers.replay import Trail
+from laneway.engine.handlers.replay import ReplayLog
 from laneway.errors import BadSetting
 
 T = TypeVar("T")
@@ -27,11 +27,11 @@ ANSWER_WITHIN = timedelta(minutes=120)
 _token: ContextVar[str] = ContextVar("laneway_step_token")
 
 
-class Keeper(Protocol):
+class DurableBackend(Protocol):
     """What a context needs of its attempt for this, wherever that is executed."""
 
     @property
-    def trail(self) -> Trail:
+    def trail(self) -> ReplayLog:
         """The attempt's trail."""
 
     @property
@@ -81,12 +81,12 @@ class HeldBack:
         )
 
 
-class Keeping:
+class DurableCalls:
     """Steps, questions, calls, follow-ups and checkpoints."""
 
     __slots__ = ("_keeper", "_run")
     _run: Claimed
-    _keeper: Keeper
+    _keeper: DurableBackend
 
     def checkpoint(self, state: object) -> Any:
         """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.

@@ -13,7 +13,7 @@ from laneway.core.records.run import Receipt
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.import_path import check_importable
 from laneway.engine.handlers.parameters import Parameters
-from laneway.engine.handlers.start_hooks import Beginning
+from laneway.engine.handlers.start_hooks import StartHooks
 from laneway.errors import BadSetting, UnknownTask
 
 P = ParamSpec("P")
@@ -27,7 +27,7 @@ class Submit(Protocol):
         """Submit a run of the task."""
 
 
-class Manner(NamedTuple):
+class CallOptions(NamedTuple):
     """How a handler is called, beside what its policy says of its runs."""
 
     process: bool = False  # in a child process
@@ -37,7 +37,7 @@ class Manner(NamedTuple):
     validate: Callable[[Any], Any] | None = None  # looks at the result; raises, or returns False, to refuse it
 
     @classmethod
-    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> Manner:
+    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> CallOptions:
         """Return the manner for what a user wrote at `@app.task`."""
         kinds = transient if isinstance(transient, tuple) else (transient,)
         if not isinstance(process, bool):
@@ -50,8 +50,8 @@ class Manner(NamedTuple):
         return cls(process, kinds, checked_count(tries, "transient_tries"), length, validate)
 
 
-AT_ONCE = Manner()
-PLAINLY = Beginning()
+AT_ONCE = CallOptions()
+PLAINLY = StartHooks()
 
 
 class Task(Generic[P, R]):
@@ -63,9 +63,9 @@ class Task(Generic[P, R]):
         function: Callable[P, R],
         policy: TaskPolicy,
         submit: Submit,
-        manner: Manner = AT_ONCE,
+        manner: CallOptions = AT_ONCE,
         resources: Collection[str] = (),
-        beginning: Beginning = PLAINLY,
+        beginning: StartHooks = PLAINLY,
         *,
         keeps_events: bool = True,
     ) -> None:

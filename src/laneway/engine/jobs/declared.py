@@ -9,7 +9,7 @@ from typing import Any
 from laneway.core.jobs.record import JobSpec, Source
 from laneway.engine.client.client import Client
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import Synced, sync
 from laneway.errors import BadSetting
@@ -22,7 +22,7 @@ class CodeJobs:
     """Keeps what is declared in what the process knows; `is_working` tells whether its worker is up."""
 
     def __init__(
-        self, client: Client, registry: Registry, knowing: Knowing, limit: int, is_working: Callable[[], bool]
+        self, client: Client, registry: Registry, knowing: JobEnvironment, limit: int, is_working: Callable[[], bool]
     ) -> None:
         self._client, self._registry, self._knowing = client, registry, knowing
         self._limit, self._is_working = limit, is_working

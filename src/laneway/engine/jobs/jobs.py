@@ -20,8 +20,8 @@ from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.task import Registry
 from laneway.engine.jobs.declared import CodeJobs
-from laneway.engine.jobs.environment import Knowing
-from laneway.engine.jobs.queries import JobReading
+from laneway.engine.jobs.environment import JobEnvironment
+from laneway.engine.jobs.queries import JobQueries
 from laneway.engine.jobs.specs import patch_of, spec_of
 from laneway.engine.jobs.sync import TRIES, refuse_reserved, store_time
 from laneway.errors import BadSetting, JobChanged
@@ -29,7 +29,7 @@ from laneway.errors import BadSetting, JobChanged
 NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by hand
 
 
-class Jobs(JobReading):
+class Jobs(JobQueries):
     """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` are those that are seen, None: all."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Jobs(JobReading):
         opened: Opened,
         client: Client,
         registry: Registry,
-        knowing: Knowing,
+        knowing: JobEnvironment,
         *,
         limit: int,
         refuse_new: Callable[[], None],

@@ -18,11 +18,11 @@ from laneway.core.records.run import Run
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.preview import Preview, preview, shown
 from laneway.core.schedules.text import read
-from laneway.engine.client.admin import Desk, Opened
+from laneway.engine.client.admin import AdminApi, Opened
 from laneway.engine.client.client import Client
 from laneway.engine.handlers.task import Task
-from laneway.engine.jobs.environment import Knowing
-from laneway.engine.jobs.lookup import Looking
+from laneway.engine.jobs.environment import JobEnvironment
+from laneway.engine.jobs.lookup import JobLookup
 from laneway.engine.jobs.sync import all_jobs, store_time
 from laneway.errors import BadSetting, LanewayError, UnknownJob, UnknownRun
 from laneway.ports.jobs import JobFilter
@@ -32,12 +32,12 @@ List = builtins.list  # the class here has a method of that name
 MOST = 1000  # fires that are previewed
 
 
-class JobReading(Desk):
+class JobQueries(AdminApi):
     """The questions of `app.jobs`."""
 
-    def __init__(self, opened: Opened, client: Client, knowing: Knowing, whose: str | None = None) -> None:
+    def __init__(self, opened: Opened, client: Client, knowing: JobEnvironment, whose: str | None = None) -> None:
         super().__init__(opened, client)
-        self._knowing, self._looking = knowing, Looking(client, whose)
+        self._knowing, self._looking = knowing, JobLookup(client, whose)
 
     def keep_zones(self) -> None:
         """Say that this process cannot tell time zones: a job that names none stays in the one that it is planned in.

@@ -19,7 +19,7 @@ from laneway.core.jobs.plan import created, next_of, patched
 from laneway.core.jobs.record import JobRecord, JobSpec, Source
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.errors import BadSetting, JobChanged, JobExists, UsageError
 from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
@@ -46,7 +46,7 @@ async def sync(
     specs: Iterable[JobSpec],
     source: Source,
     origin: str,
-    knowing: Knowing,
+    knowing: JobEnvironment,
     *,
     remove: bool = True,
 ) -> Synced:
@@ -87,7 +87,7 @@ async def store_time(store: Store, client: Client) -> int:
     return (await client.repeated(lambda: store.due_jobs(limit=1))).now
 
 
-def refuse_reserved(name: str, knowing: Knowing) -> None:
+def refuse_reserved(name: str, knowing: JobEnvironment) -> None:
     """Raise BadSetting if this process declares a job of that name in code."""
     if name in knowing.declared:
         raise BadSetting(f"the name {name!r} is reserved: a job of that name is declared in code; use another one")
@@ -102,7 +102,7 @@ def digest(spec: JobSpec) -> str:
 class _Syncing:
     store: Store
     client: Client
-    knowing: Knowing
+    knowing: JobEnvironment
     done: Synced
 
     async def bring(self, spec: JobSpec) -> None:

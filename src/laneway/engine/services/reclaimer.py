@@ -8,7 +8,7 @@ from collections.abc import Callable
 from laneway.core.records.liveness import WorkerInfo
 from laneway.core.records.run import Claimed
 from laneway.engine.common.processes import is_gone
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.errors import LeaseLost, StoreError
 from laneway.ports.clock import Clock
 from laneway.ports.workers import WorkerStore
@@ -27,7 +27,7 @@ class Reclaimer:
         store: WorkerStore,
         clock: Clock,
         incarnation: str,
-        renewals: Renewals,
+        renewals: LeaseClock,
         take: Callable[[list[Claimed]], None],
         changed: Callable[[], None],
     ) -> None:

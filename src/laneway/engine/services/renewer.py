@@ -13,7 +13,7 @@ from collections.abc import Callable, Set
 
 from laneway.core.lifecycle.step import RenewReply
 from laneway.engine.common.threads import on_thread
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.errors import LeaseLost, StoreError, StoreTooNew
 from laneway.ports.workers import WorkerStore
 
@@ -33,7 +33,7 @@ class Renewer:
         store: WorkerStore,
         incarnation: str,
         every: float,
-        renewals: Renewals,
+        renewals: LeaseClock,
         held: Callable[[], Set[tuple[int, int]]],
         lost: Callable[[Set[tuple[int, int]] | None], None],
         asked: Callable[[], None] = lambda: None,

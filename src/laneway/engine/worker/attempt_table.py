@@ -18,17 +18,17 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, Request
 from laneway.core.records.states import Move
 from laneway.engine.attempts.deadlines import Deadlines
-from laneway.engine.attempts.event_buffer import Talking
+from laneway.engine.attempts.event_buffer import EventBuffer
 from laneway.engine.attempts.executor import Executor
 from laneway.engine.attempts.prepare import Fetch, Remember
-from laneway.engine.attempts.running_attempt import Execution, Stop
-from laneway.engine.attempts.save_queue import Saves
-from laneway.engine.attempts.stuck import Stuck
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
+from laneway.engine.attempts.save_queue import SaveQueue
+from laneway.engine.attempts.stuck import StuckHandlers
+from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.services.takeover_policy import judged
-from laneway.engine.worker.settlement_events import Telling
+from laneway.engine.worker.settlement_events import SettlementEvents
 from laneway.errors import LeaseLost
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
@@ -40,7 +40,7 @@ KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead,
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
 
-class Executions:
+class AttemptTable:
     """What is under way. It rings the worker's bell when there is something to tell the store."""
 
     def __init__(
@@ -48,30 +48,30 @@ class Executions:
         registry: Registry,
         clock: Clock,
         settings: Settings,
-        bell: Bell,
+        bell: Wakeup,
         fetch: Fetch,
         remember: Remember,
-        telling: Telling,
+        telling: SettlementEvents,
         load: Callable[[str], bool | None] | None = None,
     ) -> None:
         self._registry, self._clock, self._bell, self._grace = registry, clock, bell, settings.grace
         self._fetch, self._load = fetch, load
         self._loop = asyncio.get_running_loop()
-        self._running: dict[int, Execution] = {}
-        self.saves = Saves(self._running, self._loop, bell)
+        self._running: dict[int, RunningAttempt] = {}
+        self.saves = SaveQueue(self._running, self._loop, bell)
         self._telling, self._subscribers = telling, telling.subscribers
-        self.talking = Talking(self._running, clock, self._loop, bell, telling.subscribers)
+        self.talking = EventBuffer(self._running, clock, self._loop, bell, telling.subscribers)
         self.executor = Executor(clock, settings, registry, self.saves, self.talking, self._ended, fetch, remember)
         self._fetching: set[asyncio.Task[None]] = set()
         self._deadlines = Deadlines(clock)
         self._plain = self._loop.get_task_factory() is None
         self._results: list[Result] = []
         self._overdue: list[tuple[int, int]] = []
-        self._pausing: list[Execution] = []
+        self._pausing: list[RunningAttempt] = []
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
         self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
         self._is_terse = not self._talkative and load is None  # of most results there is nothing else to tell
-        self.stuck = Stuck(clock)
+        self.stuck = StuckHandlers(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Executions:
                 # Longer each time, up to a minute: the other may take hours.
                 self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
                 continue
-            execution = running[run.number] = Execution(run, task)
+            execution = running[run.number] = RunningAttempt(run, task)
             if talkative:
                 log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
             execute = carefully if run.messages or run.memos or hooked or run.prepared is not None else simply
@@ -137,7 +137,7 @@ class Executions:
             if timeout is not None or run.ties is not None:
                 self._watch(execution)
 
-    def _watch(self, execution: Execution) -> None:
+    def _watch(self, execution: RunningAttempt) -> None:
         timeout = execution.policy.timeout
         if timeout is not None:
             self._deadlines.add(execution, timeout / SECOND, self._is_overdue)
@@ -205,14 +205,14 @@ class Executions:
                 asked.request = Request.CANCEL
                 self._tell(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
 
-    def _hear_of_messages(self, execution: Execution, came: int) -> None:
+    def _hear_of_messages(self, execution: RunningAttempt, came: int) -> None:
         if execution.inbox is None or execution.inbox.came >= came:
             return
         task = self._loop.create_task(self._fetch_messages(execution, execution.inbox))
         self._fetching.add(task)  # the loop keeps only weak references to tasks
         task.add_done_callback(self._fetching.discard)
 
-    async def _fetch_messages(self, execution: Execution, inbox: Inbox) -> None:
+    async def _fetch_messages(self, execution: RunningAttempt, inbox: Inbox) -> None:
         came = inbox.came
         try:
             messages = await self._fetch(execution.run.id, execution.merged + came)
@@ -250,24 +250,24 @@ class Executions:
         self.talking.close()
         await self.executor.close()
 
-    def _is_overdue(self, execution: Execution) -> None:
+    def _is_overdue(self, execution: RunningAttempt) -> None:
         self._overdue.append((execution.run.number, execution.run.fence))
         self._tell(execution, Stop.TIMED_OUT, events.OVERDUE)
 
-    def _tell(self, execution: Execution, why: Stop, kind: str) -> None:
+    def _tell(self, execution: RunningAttempt, why: Stop, kind: str) -> None:
         """Stop a handler, say so in its log, and see to it that it is noticed if it does not stop."""
         self.talking.say_now(execution, draft(kind, {}))
         execution.stop(why, self._grace)
         self._deadlines.add(execution, self._grace, self._has_not_stopped)
 
-    def _has_not_stopped(self, execution: Execution) -> None:
+    def _has_not_stopped(self, execution: RunningAttempt) -> None:
         if execution.child is None:
             self._is_stuck(execution)
         else:
             # It is killed at this very moment; only one that outlives that is stuck.
             self._deadlines.add(execution, KILLED_WITHIN, self._is_stuck)
 
-    def _is_stuck(self, execution: Execution) -> None:
+    def _is_stuck(self, execution: RunningAttempt) -> None:
         if execution.stuck:
             return  # told twice to stop, by a time-out and by a cancel, it is still stuck once
         stuck = self.stuck.add(execution, self._grace)
@@ -295,7 +295,7 @@ class Executions:
         overdue, self._overdue = self._overdue, []
         return overdue
 
-    def _ended(self, execution: Execution, outcome: Outcome) -> None:
+    def _ended(self, execution: RunningAttempt, outcome: Outcome) -> None:
         run = execution.run
         policy = execution.task.policy if run.ties is None else execution.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.

@@ -14,14 +14,14 @@ import asyncio
 
 from laneway.core.lifecycle.step import LentReply, StepReply
 from laneway.engine.common.threads import from_thread, is_on
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.workers import Standby
 
 
-class Rest(Standby):
+class IdleHandle(Standby):
     """The rests of one incarnation. On the worker's loop, but for what a `Standby` is asked."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: Wakeup) -> None:
         self._loop, self._bell = asyncio.get_running_loop(), bell
         self._lent: int | None = None  # the number of the step that the worker has lent
         self._answer: LentReply | None = None

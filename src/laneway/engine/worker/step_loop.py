@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from laneway.core.common.instants import SECOND
 from laneway.core.lifecycle.step import Result, Step, StepReply, has_lent
 from laneway.core.records.run import Claimed
-from laneway.engine.common.wakeup import Bell
-from laneway.engine.worker.attempt_table import Executions
-from laneway.engine.worker.idle_handle import Rest
+from laneway.engine.common.wakeup import Wakeup
+from laneway.engine.worker.attempt_table import AttemptTable
+from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.clock import Clock
 
 
-class Steps:
+class StepLoop:
     """Makes an incarnation's steps. `ask` returns the store's answer, whatever it takes.
 
     `heard` hears each, with the results that were said and the moment from which its times count.
@@ -28,9 +28,9 @@ class Steps:
     def __init__(
         self,
         incarnation: str,
-        rest: Rest,
-        executions: Executions,
-        bell: Bell,
+        rest: IdleHandle,
+        executions: AttemptTable,
+        bell: Wakeup,
         clock: Clock,
         ask: Callable[[Step], Awaitable[StepReply]],
         heard: Callable[[StepReply, list[Result], float], None],

@@ -47,23 +47,23 @@ from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import mark
 from laneway.engine.common.threads import from_thread
-from laneway.engine.common.wakeup import Alarm, Bell
+from laneway.engine.common.wakeup import Wakeup, WakeupTimer
 from laneway.engine.config.watcher import FileWatch
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.ticker import Ticker
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.services.memory_gate import MemoryGate
 from laneway.engine.services.pruner import Pruner
 from laneway.engine.services.reclaimer import Reclaimer
 from laneway.engine.services.renewer import Renewer
 from laneway.engine.services.supervisor import Supervisor
 from laneway.engine.services.watchdog import Watchdog
-from laneway.engine.worker.attempt_table import Executions
-from laneway.engine.worker.idle_handle import Rest
-from laneway.engine.worker.settlement_events import Telling
-from laneway.engine.worker.step_loop import Steps
+from laneway.engine.worker.attempt_table import AttemptTable
+from laneway.engine.worker.idle_handle import IdleHandle
+from laneway.engine.worker.settlement_events import SettlementEvents
+from laneway.engine.worker.step_loop import StepLoop
 from laneway.errors import LeaseLost, StoreMoved, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -97,20 +97,20 @@ class Worker:
         stuck: Callable[[StuckRun], None] | None = None,
         load: Callable[[str], bool | None] | None = None,
         subscribers: Subscribers | None = None,
-        knowing: Knowing | None = None,
+        knowing: JobEnvironment | None = None,
         file: FileWatch | None = None,
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
-        self._knowing = Knowing() if knowing is None else knowing
+        self._knowing = JobEnvironment() if knowing is None else knowing
         self._file = file
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
-        self._bell = Bell()
-        self._rest, self._renewals = Rest(self._bell), Renewals(clock, settings.lease)
+        self._bell = Wakeup()
+        self._rest, self._renewals = IdleHandle(self._bell), LeaseClock(clock, settings.lease)
         self._subscribers = Subscribers() if subscribers is None else subscribers
-        self._telling = Telling(store.get, self._subscribers)
-        self._executions = Executions(
+        self._telling = SettlementEvents(store.get, self._subscribers)
+        self._executions = AttemptTable(
             registry, clock, settings, self._bell, self._messages, self._recall, self._telling, load
         )
         self._executions.stuck.heard = stuck
@@ -118,7 +118,7 @@ class Worker:
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
         self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
-        self._alarm = Alarm(self._bell, clock)
+        self._alarm = WakeupTimer(self._bell, clock)
         self._incarnation = ""
         self._stopping = False  # claim nothing more
         self._moved: str | None = None  # where the store's content is now
@@ -241,7 +241,7 @@ class Worker:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
         me, clock = self._incarnation, self._clock
         may_lend = not until_drained  # who drains leaves as soon as nothing is due
-        steps = Steps(me, self._rest, self._executions, self._bell, clock, self._ask, self._hear, may_lend=may_lend)
+        steps = StepLoop(me, self._rest, self._executions, self._bell, clock, self._ask, self._hear, may_lend=may_lend)
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(
             self._store,
@@ -280,7 +280,7 @@ class Worker:
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
-        self._rest, self._renewals = Rest(self._bell), Renewals(self._clock, self._settings.lease)
+        self._rest, self._renewals = IdleHandle(self._bell), LeaseClock(self._clock, self._settings.lease)
         await self._store.register(incarnation, self._rest)
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
@@ -293,14 +293,14 @@ class Worker:
 
     # The loop
 
-    async def _drain(self, steps: Steps, reclaimer: Reclaimer) -> None:
+    async def _drain(self, steps: StepLoop, reclaimer: Reclaimer) -> None:
         await self._answered(self._ticker.fire)
         await self._work(steps, reclaimer, until_drained=True)
         # Once more, and not for ever: a job may be due again each time that its run has ended.
         if not self._stopping and await self._answered(self._ticker.fire) > 0:
             await self._work(steps, reclaimer, until_drained=True)
 
-    async def _work(self, steps: Steps, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
+    async def _work(self, steps: StepLoop, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
         executions = self._executions
         while True:
             reply = await steps.make(self._room, short=self._memory.short)
@@ -332,7 +332,7 @@ class Worker:
         """How many runs more it can take."""
         return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
 
-    async def _still_held(self, steps: Steps, reclaimer: Reclaimer) -> list[Claimed]:
+    async def _still_held(self, steps: StepLoop, reclaimer: Reclaimer) -> list[Claimed]:
         """Return what of the last step's claims is this worker's still, and now for another lease. Raises LeaseLost."""
         log.info("not renewed for longer than a lease; asking what this worker still holds before it begins any of it")
         # In this order: once it is renewed nobody takes over from it, so what the store says then stays true.
