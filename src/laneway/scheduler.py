@@ -77,32 +77,32 @@ class Scheduler(TaskDecorators, RunsApi):
             raise BadSetting("give the address of a store or store=, not both")
         self.settings = Settings.of(settings)
         self._registry = Registry()
-        self._knowing = JobEnvironment(self.settings.tz, owner_zone)
+        self._environment = JobEnvironment(self.settings.tz, owner_zone)
         self._clock = clock or SystemClock()
         code = () if lanes is None else tuple(lanes)
         file = Path(FILE).absolute()
         self._declared = () if lanes is None else declared(code, os.environ, file)
         loads = SessionLoads(load)
-        self._checking = SubmissionChecker(self._registry, loads, Bounds.of(self.settings))
+        self._checker = SubmissionChecker(self._registry, loads, Bounds.of(self.settings))
         self._owns_store = store is None
         if store is None:
             self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
             self._store = store_at(self.url, self._clock, self.settings)
         else:
             self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
-        self._client = Client(self._store, self._clock, self._checking.made)
+        self._client = Client(self._store, self._clock, self._checker.made)
         self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
         self.sessions = Sessions(self.open, self._client, self._control)
         self.tasks = Tasks(self.open, self._client, self._registry)
         self.workers = Workers(self.open, self._client)
-        limit, knowing = self.settings.args_limit, self._knowing
+        limit, environment = self.settings.args_limit, self._environment
         self._code_jobs = CodeJobs(
-            *(self._client, self._registry, knowing, limit), lambda: self._working.worker is not None
+            *(self._client, self._registry, environment, limit), lambda: self._lifecycle.worker is not None
         )
         self.jobs = Jobs(
-            *(self.open, self._client, self._registry, knowing),
+            *(self.open, self._client, self._registry, environment),
             limit=limit,
             refuse_new=self._refuse_if_shut,
             code=self._code_jobs,
@@ -111,7 +111,7 @@ class Scheduler(TaskDecorators, RunsApi):
         self._subscribers = Subscribers()
         self._shut = False
         self._opened = False
-        self._working = WorkerLifecycle(
+        self._lifecycle = WorkerLifecycle(
             self.open,
             lambda: self._opened,
             tasks=self._registry,
@@ -120,15 +120,15 @@ class Scheduler(TaskDecorators, RunsApi):
             settings=self.settings,
             load=None if load is None else loads,
             subscribers=self._subscribers,
-            knowing=self._knowing,
+            environment=self._environment,
             file=None if lanes is None else self._watch(file, code),
         )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
-        self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._lifecycle.forget)
 
     def _watch(self, file: Path, lanes: Sequence[Lane]) -> FileWatch:
         limit = self.settings.args_limit
-        sync = FileSync(file, self.open, self._client, self._registry, self._knowing, lanes=lanes, args_limit=limit)
+        sync = FileSync(file, self.open, self._client, self._registry, self._environment, lanes=lanes, args_limit=limit)
         return FileWatch(file, self._clock, sync.apply)
 
     # Submitting
@@ -158,7 +158,7 @@ class Scheduler(TaskDecorators, RunsApi):
                 # Made later, together with others: until then they may change theirs, but not a number or text in it.
                 asked = args.copy()
         if asked is None:
-            known, asked = None, self._checking.one(task, args, options)
+            known, asked = None, self._checker.one(task, args, options)
         if not self._opened:
             await self.open()
         receipt = await self._client.submit(asked, known)
@@ -172,7 +172,7 @@ class Scheduler(TaskDecorators, RunsApi):
         Raises as `submit`, and BadSetting if the store shares no database with anybody.
         """
         self._refuse_if_shut()
-        new = self._checking.one(task, args or {}, options)
+        new = self._checker.one(task, args or {}, options)
         if not isinstance(self._store, InboxStore):
             raise BadSetting("connection= needs a PostgreSQL store: only there can a run be part of your transaction")
         await self.open()
@@ -180,7 +180,7 @@ class Scheduler(TaskDecorators, RunsApi):
 
     async def _not_accepted(self, asked: NewRun | dict[str, Any], task: AnyTask | None, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            batch = self._checking.made([asked], task)
+            batch = self._checker.made([asked], task)
             [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
         if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
             raise KeyConflict(asked.key or "", receipt.run_id)
@@ -192,7 +192,7 @@ class Scheduler(TaskDecorators, RunsApi):
         A key that was used with other arguments is no error here: its receipt says `refused`, `key_conflict`.
         """
         self._refuse_if_shut()
-        batch = self._checking.many(items)
+        batch = self._checker.many(items)
         await self.open()
         return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
 
@@ -219,16 +219,16 @@ class Scheduler(TaskDecorators, RunsApi):
         With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
         is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
         """
-        await self._working.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
+        await self._lifecycle.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
         """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
-        return await self._working.work(self._store, until_drained=True, concurrency=concurrency)
+        return await self._lifecycle.work(self._store, until_drained=True, concurrency=concurrency)
 
     @asynccontextmanager
     async def running(self, concurrency: int | None = None) -> AsyncIterator[Scheduler]:
         """Work inside the `async with` block: `async with app.running(concurrency=10): ...`."""
-        async with self._working.running(self._store, concurrency):
+        async with self._lifecycle.running(self._store, concurrency):
             yield self
 
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
@@ -237,16 +237,16 @@ class Scheduler(TaskDecorators, RunsApi):
         Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
         another loop. From inside a handler it only begins the stop, and returns at once.
         """
-        return await self._working.stop(timeout)
+        return await self._lifecycle.stop(timeout)
 
     @property
     def executing(self) -> list[str]:
         """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
-        return self._working.executing
+        return self._lifecycle.executing
 
     def status(self) -> Status:
         """Return how this scheduler is doing in this process; may be asked from any thread."""
-        return self._working.status()
+        return self._lifecycle.status()
 
     # Opening and closing
 
@@ -260,7 +260,7 @@ class Scheduler(TaskDecorators, RunsApi):
                     await self._store.declare_lanes(self._declared)
                 await self._code_jobs.tell(self._store, anew=True)
             self._opened = True
-        elif self._knowing.declared:
+        elif self._environment.declared:
             await self._code_jobs.tell(self._store)
         return self._store
 

@@ -166,8 +166,8 @@ async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_st
     async with Scheduler(f"sqlite:///{sqlite_file}", clock=clock) as app:
         worker = noting(app, begun)
         async with worker.running():
-            assert worker._working.worker is not None
-            rest = worker._working.worker._rest
+            assert worker._lifecycle.worker is not None
+            rest = worker._lifecycle.worker._idle_handle
             await until(lambda: rest.lends)
             with monkeypatch.context() as patched:
                 patched.setattr(IdleHandle, "answer", lambda rest, lent: given.append((rest, lent)))

@@ -125,8 +125,8 @@ async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_ter
     lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=Ties(job=tie))
 
     async with app.running():
-        assert app._working.worker is not None
-        executions = app._working.worker._executions
+        assert app._lifecycle.worker is not None
+        executions = app._lifecycle.worker._attempts
         executions.take_over([lapsed])
         [result] = executions.take_results()
 

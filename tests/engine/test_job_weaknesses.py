@@ -225,7 +225,7 @@ async def test_w4_8_a_run_that_a_crash_interrupted_is_executed_again(clock: Fake
     await add_job(dead, "job", MINUTELY)
     working = asyncio.create_task(dead.work())
     await as_time_passes(clock, begun.wait())
-    worker = dead._working.worker
+    worker = dead._lifecycle.worker
     assert worker is not None
     await watched.leave(worker._incarnation)  # as when its process is seen to be gone
     async with heir.running():

@@ -27,7 +27,7 @@ def in_file(app: Scheduler, name: str, schedule: Any, task: str = "cleanup", **o
 
 
 async def read(app: Scheduler, *specs: JobSpec) -> Synced:
-    return await sync(await app.open(), app._client, specs, Source.FILE, "laneway.toml", app._knowing)
+    return await sync(await app.open(), app._client, specs, Source.FILE, "laneway.toml", app._environment)
 
 
 async def test_w2_6_one_invalid_rule_keeps_no_other_job_from_firing(jobs_app: Scheduler, clock: FakeClock) -> None:

@@ -209,7 +209,7 @@ async def synced(app: Scheduler, origin: str, **jobs: dict[str, Any]) -> Any:
         spec_of(app.tasks.registry, name, job["schedule"], "cleanup", None, {}, source=Source.FILE, origin=origin)
         for name, job in jobs.items()
     ]
-    return await sync(store, app._client, specs, Source.FILE, origin, app._knowing)
+    return await sync(store, app._client, specs, Source.FILE, origin, app._environment)
 
 
 async def test_a_files_jobs_are_added_changed_and_removed(jobs_app: Scheduler) -> None:

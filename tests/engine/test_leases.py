@@ -558,9 +558,9 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
         [info] = await store.workers()
         thief = await Hand(memory, "thief").register()
         await thief.reclaim(info.incarnation.id)
-        assert app._working.worker is not None
+        assert app._lifecycle.worker is not None
         registering = store.hold_back("register")
-        app._working.worker._bell.ring()  # its step hears that the incarnation is lost
+        app._lifecycle.worker._wakeup.set()  # its step hears that the incarnation is lost
         await soon(registering.wait())
         answer.set()  # and now the renewer of the old one hears of it
         await asyncio.sleep(0.05)

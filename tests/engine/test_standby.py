@@ -18,13 +18,13 @@ from tests.engine.support import soon, turns, until
 
 
 @pytest.fixture
-async def bell() -> Wakeup:
+async def wakeup() -> Wakeup:
     return Wakeup()
 
 
 @pytest.fixture
-async def rest(bell: Wakeup) -> IdleHandle:
-    return IdleHandle(bell)
+async def rest(wakeup: Wakeup) -> IdleHandle:
+    return IdleHandle(wakeup)
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ async def app(sqlite_file: Path) -> Scheduler:
     return Scheduler(f"sqlite:///{sqlite_file}")
 
 
-async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, bell: Wakeup) -> None:
+async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, wakeup: Wakeup) -> None:
     rest.lend(2)
-    lingers = asyncio.create_task(bell.linger())
+    waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
     await asyncio.to_thread(rest.answer, LentReply(2, StepReply(now=7)))
 
-    await soon(lingers)
+    await soon(waiting)
     assert rest.take_back() == StepReply(now=7)
     assert not rest.lends
     assert rest.take_back() is None
@@ -75,16 +75,16 @@ async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: IdleHandle) -
     assert rest.take_back() is None
 
 
-async def test_a_ring_beside_the_answer_is_not_lost(rest: IdleHandle, bell: Wakeup) -> None:
+async def test_a_ring_beside_the_answer_is_not_lost(rest: IdleHandle, wakeup: Wakeup) -> None:
     rest.lend(2)
-    lingers = asyncio.create_task(bell.linger())
+    waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
     rest.answer(LentReply(2, StepReply()))
-    bell.ring()
+    wakeup.set()
 
-    await soon(lingers)
-    await soon(bell.linger())
+    await soon(waiting)
+    await soon(wakeup.wait())
     await turns()
     assert rest.is_answered
 

@@ -247,8 +247,8 @@ async def test_a_handler_that_is_stopped_before_its_first_turn_is_settled_too(me
 
         def time_out(self) -> None:
             # As the sweep does when another handler blocked the loop for longer than this one's time-out.
-            assert app._working.worker is not None
-            for execution in app._working.worker._executions._running.values():
+            assert app._lifecycle.worker is not None
+            for execution in app._lifecycle.worker._attempts._running.values():
                 execution.stop(Stop.TIMED_OUT)
 
     app = scheduler_on(StopsAfterClaim(memory), clock)
@@ -288,7 +288,7 @@ async def test_executions_that_have_ended_are_not_kept_until_their_deadline(loss
     async with lossy.running():
         receipts = await lossy.submit_many([("work", {}) for _ in range(500)])
         await soon(asyncio.gather(*map(lossy.wait, receipts)))
-        assert lossy._working.worker is not None
-        kept = len(lossy._working.worker._executions._deadlines._heap)
+        assert lossy._lifecycle.worker is not None
+        kept = len(lossy._lifecycle.worker._attempts._deadlines._heap)
 
     assert kept < 100

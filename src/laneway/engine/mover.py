@@ -200,12 +200,12 @@ class Mover:
         if not busy:
             return
         deadline = self._clock.monotonic() + self._wait
-        async with TakeoverWorker(self._source.store) as heir:
+        async with TakeoverWorker(self._source.store) as takeover:
             while busy:
                 self._tell(Progress(Stage.WAITING, 0, busy))
                 if self._clock.monotonic() >= deadline:
                     raise MoveUnfinished(self._source.place, busy)
-                await heir.take_over()
+                await takeover.take_over()
                 await self._clock.sleep(LOOK_EVERY)
                 busy = await self._again(freeze)
 

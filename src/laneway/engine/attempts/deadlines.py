@@ -23,11 +23,11 @@ class Deadlines:
         self._sweeper: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
 
-    def add(self, execution: RunningAttempt, seconds: float, passed: Passed) -> None:
+    def add(self, attempt: RunningAttempt, seconds: float, passed: Passed) -> None:
         """Call `passed` with this execution after so many seconds, unless it has ended by then."""
         deadline = self._clock.monotonic() + seconds
         self._added += 1
-        heappush(self._heap, (deadline, self._added, execution, passed))
+        heappush(self._heap, (deadline, self._added, attempt, passed))
         if self._sweeper is None or self._sweeper.done() or deadline < self._wakes_at:
             self._sweep_at(self._heap[0][0])
 
@@ -57,10 +57,10 @@ class Deadlines:
             await self._clock.sleep(max(0.0, self._wakes_at - self._clock.monotonic()))
             now = self._clock.monotonic()
             while self._heap and self._heap[0][0] <= now:
-                _, _, execution, passed = heappop(self._heap)
-                if not _has_ended(execution):
-                    passed(execution)
+                _, _, attempt, passed = heappop(self._heap)
+                if not _has_ended(attempt):
+                    passed(attempt)
 
 
-def _has_ended(execution: RunningAttempt) -> bool:
-    return execution.handle is None or execution.handle.done()
+def _has_ended(attempt: RunningAttempt) -> bool:
+    return attempt.handle is None or attempt.handle.done()

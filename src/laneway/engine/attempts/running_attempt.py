@@ -50,7 +50,7 @@ class RunningAttempt(msgspec.Struct, eq=False, gc=False):
     stuck: bool = False
     inbox: Inbox | None = None  # of a handler that can read it
     merged: int = 0  # messages that were merged into the run, or answered it
-    trail: ReplayLog | None = None  # of a handler that can leave one
+    replay: ReplayLog | None = None  # of a handler that can leave one
     enough: int = ENOUGH  # events that do not wait for more
     lost: bool = False  # with its lease
 

@@ -32,21 +32,21 @@ class StuckHandlers:
         """Return how many there are."""
         return len(self._found)
 
-    def add(self, execution: RunningAttempt, seconds: float) -> StuckRun:
+    def add(self, attempt: RunningAttempt, seconds: float) -> StuckRun:
         """Report a handler that was told to stop so many seconds ago. On its loop's thread."""
-        run, stack = execution.run, _stack(execution)
+        run, stack = attempt.run, _stack(attempt)
         found = StuckRun(run_id=run.id, task=run.task, seconds=seconds, stack=stack)
-        execution.stuck = True
-        self._found[execution] = found, self._clock.monotonic() - seconds
-        why = execution.stopped.value if execution.stopped is not None else "stopped"
+        attempt.stuck = True
+        self._found[attempt] = found, self._clock.monotonic() - seconds
+        why = attempt.stopped.value if attempt.stopped is not None else "stopped"
         log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
         self._tell(found)
         return found
 
-    def ended(self, execution: RunningAttempt) -> None:
+    def ended(self, attempt: RunningAttempt) -> None:
         """Hear that one of them has ended after all."""
-        if self._found.pop(execution, None) is not None:
-            log.warning("run %s of %s was stuck and has ended", execution.run.id, execution.run.task)
+        if self._found.pop(attempt, None) is not None:
+            log.warning("run %s of %s was stuck and has ended", attempt.run.id, attempt.run.task)
 
     def _tell(self, found: StuckRun) -> None:
         if self.heard is not None:
@@ -64,9 +64,9 @@ class StuckHandlers:
         ]
 
 
-def _stack(execution: RunningAttempt) -> str:
-    if execution.child is not None:
+def _stack(attempt: RunningAttempt) -> str:
+    if attempt.child is not None:
         return "(in a child process)"
-    if execution.thread is not None:
-        return stacks.of_thread(execution.thread)
-    return "" if execution.handle is None else stacks.of_task(execution.handle)
+    if attempt.thread is not None:
+        return stacks.of_thread(attempt.thread)
+    return "" if attempt.handle is None else stacks.of_task(attempt.handle)

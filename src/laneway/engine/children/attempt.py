@@ -140,7 +140,7 @@ class ChildAttempt:
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
         self.inbox = Inbox(self._took)
-        self.trail = ReplayLog(self.run, order.bounds, order.recall)
+        self.replay = ReplayLog(self.run, order.bounds, order.recall)
         self.result_limit = order.result_limit
         self.task: Task[..., Any] | None = None  # once it is found
         self.passing: Passing | None = None
@@ -204,8 +204,8 @@ class ChildAttempt:
 
     def say_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
-        self._drafts += self.trail.reordered
-        self.trail.reordered.clear()
+        self._drafts += self.replay.reordered
+        self.replay.reordered.clear()
         self.say()
 
     def _took(self, read: int) -> None:

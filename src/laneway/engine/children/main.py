@@ -89,13 +89,13 @@ def _outcome(attempt: ChildAttempt, loop: asyncio.Runner) -> Outcome | None:
         attempt.task = task
         if attempt.cancelled:
             return None
-        value, trail = _call(task, attempt, loop), attempt.trail
-        return trail.outcome() if trail.waits else trail.after(after_return(task, value, attempt.order.result_limit))
+        value, replay = _call(task, attempt, loop), attempt.replay
+        return replay.outcome() if replay.waits else replay.after(after_return(task, value, attempt.order.result_limit))
     except Terminated:
         raise
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         if is_unwound(error):
-            return attempt.trail.outcome() if attempt.trail.waits else None
+            return attempt.replay.outcome() if attempt.replay.waits else None
         if isinstance(error, asyncio.CancelledError) and attempt.cancelled:
             return None
         attempt.passing = _passing(error, attempt.order.transient)
@@ -135,7 +135,7 @@ async def _on_loop(call: Callable[[], Any], attempt: ChildAttempt) -> Any:
         value = call()
         return await value if isawaitable(value) else value
     finally:
-        await attempt.trail.under_way.end(cancel=attempt.cancelled)
+        await attempt.replay.concurrent_steps.end(cancel=attempt.cancelled)
         # As asyncio.run does: the attempt is not over while something of it still runs.
         left = asyncio.all_tasks() - {handler}
         for task in left:

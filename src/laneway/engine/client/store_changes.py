@@ -21,8 +21,8 @@ class StoreChanges:
 
     async def __aenter__(self) -> StoreChanges:
         """Begin to listen."""
-        self._bell = Wakeup()
-        self._stop = self._store.watch(self._bell.ring_from_thread)
+        self._wakeup = Wakeup()
+        self._stop = self._store.watch(self._wakeup.set_from_thread)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -34,10 +34,10 @@ class StoreChanges:
         """Return when something changed since the last wait, or after `at_most` seconds, a second at the latest."""
         timer = asyncio.create_task(self._ring_after(min(at_most, LOOK_EVERY)))
         try:
-            await self._bell.wait()
+            await self._wakeup.wait_and_clear()
         finally:
             timer.cancel()
 
     async def _ring_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        self._bell.ring()
+        self._wakeup.set()

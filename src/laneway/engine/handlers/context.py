@@ -47,10 +47,12 @@ class Context(DurableCalls):
     stored within 50 ms, and with the outcome at the latest.
     """
 
-    __slots__ = ("_buffered", "_drafts", "_link")
+    __slots__ = ("_buffered", "_drafts")
 
-    def __init__(self, run: Claimed, drafts: EventSink, buffered: Callable[[], None], link: ContextBackend) -> None:
-        self._run, self._drafts, self._buffered, self._link, self._keeper = run, drafts, buffered, link, link
+    _backend: ContextBackend
+
+    def __init__(self, run: Claimed, drafts: EventSink, buffered: Callable[[], None], backend: ContextBackend) -> None:
+        self._run, self._drafts, self._buffered, self._backend = run, drafts, buffered, backend
 
     @property
     def run_id(self) -> str:
@@ -101,7 +103,7 @@ class Context(DurableCalls):
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop: cancelled, timed out, or its worker stops. For code that can only look."""
-        return self._link.cancelled
+        return self._backend.cancelled
 
     @property
     def state(self) -> Any:
@@ -111,7 +113,7 @@ class Context(DurableCalls):
     @property
     def inbox(self) -> Inbox:
         """The messages that came for this run while it was active: `for message in ctx.inbox`, or `.read()`."""
-        return self._link.inbox
+        return self._backend.inbox
 
     def emit(self, kind: str, data: object = None) -> None:
         """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""

@@ -88,7 +88,7 @@ class ReplayLog:
         self._calls: list[NewRun] = []
         self._held: list[NewRun] = []
         self.reordered: list[Draft] = []
-        self.under_way = ConcurrentSteps()
+        self.concurrent_steps = ConcurrentSteps()
 
     @property
     def recall(self) -> Recall:
@@ -99,7 +99,7 @@ class ReplayLog:
 
     def step(self, name: str) -> Memo | None:
         """Take the step of that name: return its memo if it was taken before. Raises Unwound once the handler ended."""
-        if self.under_way.over:
+        if self.concurrent_steps.over:
             raise Unwound
         self._use(MemoKind.STEP, name)
         memo = self._memos.get((MemoKind.STEP, name))

@@ -51,7 +51,7 @@ class CallOptions(NamedTuple):
 
 
 AT_ONCE = CallOptions()
-PLAINLY = StartHooks()
+NO_HOOKS = StartHooks()
 
 
 class Task(Generic[P, R]):
@@ -63,9 +63,9 @@ class Task(Generic[P, R]):
         function: Callable[P, R],
         policy: TaskPolicy,
         submit: Submit,
-        manner: CallOptions = AT_ONCE,
+        call_options: CallOptions = AT_ONCE,
         resources: Collection[str] = (),
-        beginning: StartHooks = PLAINLY,
+        start_hooks: StartHooks = NO_HOOKS,
         *,
         keeps_events: bool = True,
     ) -> None:
@@ -74,13 +74,13 @@ class Task(Generic[P, R]):
         self.function = function
         self.policy = policy
         self.parameters = Parameters(name, function, Context, resources)
-        self.manner, self.beginning = manner, beginning
+        self.call_options, self.start_hooks = call_options, start_hooks
         self.keeps_events = keeps_events  # whether what its handler says is stored
-        self.is_hooked = beginning.before_start is not None
+        self.is_hooked = start_hooks.before_start is not None
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
-        self.is_simple = self.is_async and manner == AT_ONCE and not self.parameters.resources
+        self.is_simple = self.is_async and call_options == AT_ONCE and not self.parameters.resources
         self._submit = submit
         self.registry: Registry | None = None  # that it is in, once it is
         self.__name__, self.__doc__ = name, function.__doc__
@@ -108,7 +108,7 @@ class Task(Generic[P, R]):
             raise BadSetting(
                 f"task {self.name!r} is a generator; a handler returns its result, and reports by ctx.emit"
             )
-        if self.manner.process:
+        if self.call_options.process:
             check_importable(self.function)
             if self.parameters.resources:
                 raise BadSetting(

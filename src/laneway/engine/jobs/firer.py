@@ -70,9 +70,9 @@ class Firer:
     """Fires the jobs of a store. `answered` is called when jobs were fired because of what a condition said."""
 
     def __init__(
-        self, store: JobStore, clock: Clock, knowing: JobEnvironment, answered: Callable[[], None] = lambda: None
+        self, store: JobStore, clock: Clock, environment: JobEnvironment, answered: Callable[[], None] = lambda: None
     ) -> None:
-        self._store, self._clock, self._knowing, self._answered = store, clock, knowing, answered
+        self._store, self._clock, self._environment, self._answered = store, clock, environment, answered
         self._asking: dict[str, asyncio.Task[None]] = {}  # by condition
         self._bad: dict[str, tuple[str, str]] = {}  # by id: name, and why it cannot be fired
         self._failed: StoreError | None = None  # while it fired what conditions decided about
@@ -132,7 +132,7 @@ class Firer:
 
     def _plain(self, page: DueJobs, asked: dict[str, ConditionCheck]) -> list[JobRecord]:
         """Return those that can be decided at once; ask the conditions of the others, or add to what was `asked`."""
-        plain, asking, fires = [], self._asking, self._knowing.fires
+        plain, asking, fires = [], self._asking, self._environment.fires
         for job in page.jobs:
             if not fires(job.spec):
                 continue
@@ -150,7 +150,7 @@ class Firer:
         now, jobs = question
         wrote, first = False, 0
         try:
-            verdict = await self._knowing.verdict(jobs[0].spec)
+            verdict = await self._environment.verdict(jobs[0].spec)
             while some := jobs[first : first + PAGE]:
                 first += len(some)  # Race: the pass may add to them meanwhile
                 deeds = await self._decided(some, partial(decide, verdict=verdict), now)
@@ -178,7 +178,7 @@ class Firer:
     def _zones(self, jobs: Sequence[JobRecord]) -> dict[str | None, str]:
         """Return the zones that these jobs are in, by owner."""
         specs = {job.spec.owner: job.spec for job in jobs}
-        return {owner: self._knowing.zone(spec) for owner, spec in specs.items()}
+        return {owner: self._environment.zone(spec) for owner, spec in specs.items()}
 
     def _complain(self, job: JobRecord, error: Exception) -> None:
         said = (job.spec.name, f"{type(error).__name__}: {error}")

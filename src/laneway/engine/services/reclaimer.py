@@ -27,11 +27,11 @@ class Reclaimer:
         store: WorkerStore,
         clock: Clock,
         incarnation: str,
-        renewals: LeaseClock,
+        lease_clock: LeaseClock,
         take: Callable[[list[Claimed]], None],
         changed: Callable[[], None],
     ) -> None:
-        self._store, self._clock, self._incarnation, self._renewals = store, clock, incarnation, renewals
+        self._store, self._clock, self._incarnation, self._lease_clock = store, clock, incarnation, lease_clock
         self._take, self._changed = take, changed
         self._others: list[WorkerInfo] = []
         self.behind = True  # not all leases of the dead are known to be taken over
@@ -77,7 +77,7 @@ class Reclaimer:
         return self._clock.now() - worker.renewed_at > worker.incarnation.lease
 
     async def _reclaim(self, gone: list[str]) -> bool:
-        with self._renewals.made():
+        with self._lease_clock.made():
             reply = await self._store.reclaim(self._incarnation, gone)
         if reply.lapsed:
             self._take(reply.lapsed)

@@ -40,10 +40,10 @@ class WorkerLifecycle:
         settings: Settings,
         load: Callable[[str], bool | None] | None,
         subscribers: Subscribers,
-        knowing: JobEnvironment,
+        environment: JobEnvironment,
         file: FileWatch | None = None,
     ) -> None:
-        self._load, self._subscribers, self._knowing, self._file = load, subscribers, knowing, file
+        self._load, self._subscribers, self._environment, self._file = load, subscribers, environment, file
         self._open, self._is_open = open_, is_open
         self._tasks, self._resources, self._clock, self._settings = tasks, resources, clock, settings
         self.worker: Worker | None = None
@@ -71,7 +71,7 @@ class WorkerLifecycle:
         settings = self._settings if concurrency is None else replace(self._settings, concurrency=concurrency)
         self._loop = loop
         try:
-            with_what = (self._resources, stuck, self._load, self._subscribers, self._knowing, self._file)
+            with_what = (self._resources, stuck, self._load, self._subscribers, self._environment, self._file)
             allowed = self._allowed(store, attempts)
             worker = Worker(allowed, self._tasks, self._clock, settings, *with_what)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
