@@ -27,7 +27,6 @@ from laneway.engine.config.tomlfile import FILE
 from laneway.engine.config.watcher import FileWatch
 from laneway.engine.facade.decorators import TaskDecorators
 from laneway.engine.facade.runs_api import RunsApi
-from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import Bounds
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry, Task
@@ -90,7 +89,7 @@ class Scheduler(TaskDecorators, RunsApi):
             self._store = store_at(self.url, self._clock, self.settings)
         else:
             self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
-        self._client = Client(self._store, self._clock, self._checker.made)
+        self._client = Client(self._store, self._clock)
         self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
@@ -147,23 +146,13 @@ class Scheduler(TaskDecorators, RunsApi):
         """
         if connection is not None:
             return await (await self.letter(task, args, **options)).send(connection)
-        if self._shut:
-            raise BadSetting(SHUT)
-        args, known = args or {}, None
-        asked: NewRun | dict[str, Any] | None = None
-        # Looked up here and not by a call more: it is the way of most submissions.
-        if not options and type(args) is dict and not carried.get():
-            known = self._registry.get(task) if type(task) is str else self._registry.known(task)
-            if known.parameters.flat:
-                # Made later, together with others: until then they may change theirs, but not a number or text in it.
-                asked = args.copy()
-        if asked is None:
-            known, asked = None, self._checker.one(task, args, options)
+        self._refuse_if_shut()
+        new = self._checker.one(task, args or {}, options)
         if not self._opened:
             await self.open()
-        receipt = await self._client.submit(asked, known)
+        receipt = await self._client.submit(new)
         if receipt.outcome is _REFUSED:
-            return await self._not_accepted(asked, known, receipt)
+            return await self._not_accepted(new, receipt)
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
@@ -178,12 +167,11 @@ class Scheduler(TaskDecorators, RunsApi):
         await self.open()
         return self._store.letter(new)
 
-    async def _not_accepted(self, asked: NewRun | dict[str, Any], task: AnyTask | None, receipt: Receipt) -> Receipt:
+    async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            batch = self._checker.made([asked], task)
-            [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
-        if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
-            raise KeyConflict(asked.key or "", receipt.run_id)
+            [receipt] = await self._client.submit_and_wait([new], self.settings.submit_timeout)
+        if receipt.reason == Why.KEY_CONFLICT:
+            raise KeyConflict(new.key or "", receipt.run_id)
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:

@@ -29,7 +29,6 @@ from laneway.core.transfer.digests import Tally
 from laneway.core.transfer.move_state import Moving, Phase
 from laneway.core.transfer.pieces import FIRST, Mark, Piece, RunIn
 from laneway.engine.client.client import Client
-from laneway.engine.client.submissions import ready_made
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
@@ -92,7 +91,7 @@ class Mover:
     ) -> None:
         self._source, self._target, self._clock = source, target, clock
         self._wait, self._overwrite, self._tell = wait, overwrite, tell
-        self._calls = Client(source.store, clock, ready_made)
+        self._calls = Client(source.store, clock)
 
     async def move(self) -> Done:
         """Move everything, or go on with a move that was begun.

@@ -15,7 +15,7 @@ from laneway.core.records.run import NewRun, Receipt, Run, Why
 from laneway.core.records.states import RunState
 from laneway.engine.client.event_feed import EventFeeds
 from laneway.engine.client.store_changes import StoreChanges
-from laneway.engine.client.submit_batcher import BATCH, Make, SubmitBatcher
+from laneway.engine.client.submit_batcher import BATCH, SubmitBatcher
 from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -30,11 +30,11 @@ _reason = attrgetter("reason")
 class Client:
     """Talks to an open store on behalf of callers."""
 
-    def __init__(self, store: Store, clock: Clock, make: Make) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._following = EventFeeds(store, clock, self._get, self._page)
         # Callers of the same tick of the loop share one call to the store.
-        self.submit = SubmitBatcher(make, self._submit).submit
+        self.submit = SubmitBatcher(self._submit).submit
 
     async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
         """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
