@@ -30,7 +30,7 @@ class Story:
         run = Claimed(1, "run-1", "a-task", json.dumps(args), 7, 2, 0, "main", "ann", "chat", 0, "w")
         text = None if state is None else json.dumps(state)
         carried = {"traceparent": "00-ab-cd-01"}
-        return self.children.execution(function, run, self._hear, self._save, state=text, carried=carried)
+        return self.children.attempt(function, run, self._hear, self._save, state=text, carried=carried)
 
     async def call(self, function: Callable[..., Any], **args: Any) -> Outcome | None:
         return await asyncio.wait_for(self.begin(function, **args).outcome(), IN_TIME)

@@ -246,7 +246,7 @@ class Executor:
 
         task, run = attempt.task, attempt.run
         replay = attempt.replay or ReplayLog(run, self._bounds)
-        attempt.child = child = self._children.execution(
+        attempt.child = child = self._children.attempt(
             task.function,
             run,
             heard,

@@ -60,7 +60,7 @@ class ChildPool:
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
 
-    def execution(
+    def attempt(
         self,
         function: Callable[..., Any],
         run: Claimed,
