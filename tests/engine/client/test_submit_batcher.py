@@ -396,3 +396,15 @@ async def test_policies_hold_while_runs_that_are_due_are_still_being_lined_up(
         ("accepted", None),
     ]
     assert watched.batches == [4, 3, 3]  # those whose session waits come again, and each call lines up some more
+
+
+async def test_a_caller_that_stops_waiting_before_its_run_is_sent_leaves_none_behind(app: Scheduler) -> None:
+    work = app.task(name="work")(lambda n: n)
+    await app.open()
+    first, second = (asyncio.ensure_future(work.submit(n=n)) for n in range(2))
+    await asyncio.sleep(0)
+
+    first.cancel()
+    receipt = await soon(second)
+
+    assert [run.id for run in await app.runs()] == [receipt.run_id]
