@@ -65,7 +65,7 @@ def test_rows_are_written_and_deleted_as_they_would_be_one_by_one(pipe: Pipe) ->
 ROWS: dict[str, Callable[[random.Random, int], Row]] = {
     "turn": lambda chosen, n: ("main" if n % 7 else "other", f"u{n}", n % 3, chosen.randrange(99), 1),
     "seat": lambda chosen, n: ("main" if n % 7 else "other", f"u{n}", *(chosen.randrange(9) for _ in range(3))),
-    "session": lambda chosen, n: (f"s{n}", f"[{n}]", n, *(chosen.randrange(9) for _ in range(4)), None, n % 2),
+    "session": lambda chosen, n: (f"s{n}", f"[{n}]", n, *(chosen.randrange(9) for _ in range(4)), None),
 }
 
 
