@@ -1,16 +1,16 @@
-"""How the store stands in a move, and what it refuses meanwhile (`core.moving.standing`)."""
+"""How the store stands in a move, and what it refuses meanwhile (`core.transfer.move_state`)."""
 
 from __future__ import annotations
 
 import msgspec
 
-from laneway.core.moving import standing as core
-from laneway.core.moving.pieces import Mark
-from laneway.core.moving.standing import Moving, Phase
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.statements import sql_names
+from laneway.core.transfer import move_state as core
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import Mark
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import sql_names
 
-_STANDING = sql_names("moving")["standing"]
+_STANDING = sql_names("phases")["standing"]
 _mark = msgspec.json.Decoder(Mark).decode
 
 
