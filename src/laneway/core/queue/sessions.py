@@ -180,17 +180,13 @@ class SessionBook:
 
     def end(self, number: int) -> None:
         """Count a run as ended, whether it holds a place or not."""
-        admitted = self.admitted
-        if admitted and admitted[0] == number:
-            del admitted[0]  # as in every session that admits one at a time
-        elif number in admitted:
-            admitted.remove(number)
+        if number in self.admitted:
+            self.admitted.remove(number)
         elif number in self.outside:
             self.outside.remove(number)
         if number == self.unstarted:
             self.unstarted = 0
-        if self.asking:
-            self.hear(number)
+        self.hear(number)
 
     def hear(self, number: int) -> None:
         """Count a run as waiting for an answer no more."""

@@ -98,11 +98,7 @@ class Executor:
             if attempt.stopped is not None:
                 outcome = self._after_stop(attempt)  # before it had begun
             elif task.is_simple:
-                value = await task.function(**args)
-                if attempt.stopped is None and attempt.replay is None:
-                    outcome = after_return(task, value, self._result_limit)
-                else:
-                    outcome = self._after_return(attempt, value)
+                outcome = self._after_return(attempt, await task.function(**args))
             else:
                 outcome = await self._carefully(attempt, args)
         except asyncio.CancelledError as error:
@@ -270,7 +266,7 @@ class Executor:
     # Endings
 
     def _after_return(self, attempt: RunningAttempt, value: Any) -> Outcome:
-        if attempt.stopped is not None and attempt.stopped is Stop.TIMED_OUT:
+        if attempt.stopped is Stop.TIMED_OUT:
             return self._after_stop(attempt)
         if attempt.replay is not None and attempt.replay.waits:
             return attempt.replay.outcome()  # it held up what was to unwind it
