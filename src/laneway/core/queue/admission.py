@@ -13,7 +13,7 @@ from laneway.core.queue.circuits import Circuits
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.shelves import E, Shelf, Shelves
 from laneway.core.queue.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, LaneBook, Ledger, Seat
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 
 
 class Entering(Generic[E]):
@@ -35,7 +35,7 @@ class Entering(Generic[E]):
         self.circuits = Circuits() if circuits is None else circuits
         self.aside: set[str] = set()
 
-    def join(self, run: E, arrival: Arrival | None = None, *, head: bool = False) -> int | None:
+    def join(self, run: E, arrival: SessionIntent | None = None, *, head: bool = False) -> int | None:
         """Take in a run that is due for the first time. Return how many of its session are ahead if it waits.
 
         At the `head` it comes before all that were never started.
@@ -88,7 +88,7 @@ class Entering(Generic[E]):
         if run.session is not None:
             self.sessions[run.session].hear(run.number)
 
-    def take_up(self, run: E, arrival: Arrival | None = None) -> None:
+    def take_up(self, run: E, arrival: SessionIntent | None = None) -> None:
         """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
 
         `arrival` is what it says of its session if it has not joined it yet.

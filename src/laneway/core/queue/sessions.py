@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Arrival, Drop
+from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Drop, SessionIntent
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class SessionBook:
         """Tell whether a message that finds the queue full displaces the oldest."""
         return self.rule.drop is not Drop.NEW
 
-    def take(self, arrival: Arrival) -> None:
+    def take(self, arrival: SessionIntent) -> None:
         """Take note of what a message says of the session; what it does not say stays."""
         if arrival.throttled is not None:
             self.throttled = arrival.throttled

@@ -45,7 +45,7 @@ OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 # These are no Structs: they are written for every run, which takes a Struct four times as long.
 
 
-class Pace:
+class VirtualTime:
     """How far a priority of a lane has come: V, and how many runs are in its ready order."""
 
     __slots__ = ("ready", "v")
@@ -145,7 +145,7 @@ class LaneBook:
     def __init__(
         self,
         lane: Lane,
-        paces: dict[int, Pace],
+        paces: dict[int, VirtualTime],
         turns: Ledger[tuple[str | None, int], Turn],
         seats: Ledger[str, Seat],
         active: int = 0,
@@ -243,11 +243,11 @@ class LaneBook:
         turn.waiting += count
         return tag
 
-    def _pace(self, priority: int) -> Pace:
+    def _pace(self, priority: int) -> VirtualTime:
         """Return the pace of a priority, with its V raised if nothing of it is in the ready order."""
         pace = self.paces.get(priority)
         if pace is None:
-            pace = self.paces[priority] = Pace()
+            pace = self.paces[priority] = VirtualTime()
         if not pace.ready and len(self.paces) > 1:
             others = [other.v for other in self.paces.values() if other.ready]
             target = min(others) if others else max(other.v for other in self.paces.values())

@@ -20,7 +20,7 @@ from typing import Any
 from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.records import codec, events
 from laneway.core.records.events import Draft, draft
-from laneway.core.records.run import Failure, Ties
+from laneway.core.records.run import Failure, RunLinks
 from laneway.engine.attempts.context_backend import AttemptBackend, Shared
 from laneway.engine.attempts.event_buffer import AttemptSink, EventBuffer
 from laneway.engine.attempts.prepare import Fetch, Preparer, Remember
@@ -291,7 +291,7 @@ def _nothing() -> None:
     pass
 
 
-def _carry(ties: Ties) -> None:
+def _carry(ties: RunLinks) -> None:
     if ties.trace:
         carried.set(MappingProxyType({**carried.get(), **ties.trace}))
 
