@@ -15,8 +15,9 @@ import pytest_asyncio
 
 from laneway import Context, Lane, Run, Scheduler
 from laneway.core.records.states import RunState
-from tests.engine.kinds import KINDS, Kind, Notes
-from tests.engine.support import kinds_of, lingerers, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.stoppable_handlers import KINDS, Kind, Notes
+from tests.support.waits import lingerers, soon, until
 
 GRACE = 0.3
 SLACK = 2.0  # seconds a busy machine may be late

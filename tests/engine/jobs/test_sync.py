@@ -14,8 +14,8 @@ from laneway.core.records.breakers import Breaker
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import Synced, sync
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, fire_due, in_file, with_tasks
-from tests.engine.support import WatchedStore
+from tests.support.scheduler_jobs import START, fire_due, in_file, with_tasks
+from tests.support.watched_store import WatchedStore
 
 
 async def read(app: Scheduler, *specs: JobSpec) -> Synced:
@@ -51,7 +51,7 @@ async def test_what_its_breaker_has_disabled_stays_so_though_the_file_says_enabl
 
     for job in (same, edited):
         assert (job.enabled, job.reason, job.next_fire_at) == (False, "breaker", None)
-    assert edited.schedule == Every(120, anchor=BEGIN + timedelta(minutes=2))
+    assert edited.schedule == Every(120, anchor=START + timedelta(minutes=2))
     assert (enabled.enabled, enabled.failures) == (True, 0)
 
 

@@ -16,9 +16,10 @@ from laneway.engine.jobs import environment, firer
 from laneway.engine.jobs.firer import Firer
 from laneway.ports.jobs import DueJobs
 from laneway.testing import FakeClock
-from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
-from tests.engine.support import WatchedStore, add_job, as_time_passes, passes, scheduler_on, until
 from tests.support.jobs import standing
+from tests.support.scheduler_jobs import MINUTE, MINUTELY, START, Started, add_job, counted, recorded
+from tests.support.waits import as_time_passes, passes, until
+from tests.support.watched_store import WatchedStore
 
 
 async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
@@ -89,7 +90,7 @@ async def test_a_condition_is_asked_once_for_all_jobs_that_are_due(
         asked.append(clock.monotonic())
         return True
 
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         app._knowing.conditions["open"] = condition
         for nth in range(20):
             await add_job(app, f"job-{nth}", MINUTELY, enabled_when="open")
@@ -129,7 +130,7 @@ async def test_a_drain_asks_conditions_too(worker: Scheduler, clock: FakeClock, 
 async def test_a_store_that_fails_while_a_condition_is_asked_is_asked_again(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         app._knowing.conditions["open"] = lambda: True
         await add_job(app, "job", MINUTELY, enabled_when="open")
         await clock.advance(60)

@@ -1,4 +1,4 @@
-"""What tests of jobs share: processes on one store, a note of what was started, and a job nobody can read."""
+"""Jobs of schedulers under test: processes on one store, notes of what was started, and firing without a worker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,59 @@ import msgspec
 
 from laneway import Context, Scheduler
 from laneway.core.common.instants import instant
+from laneway.core.jobs.fire_decision import decide
+from laneway.core.jobs.job import Job
 from laneway.core.jobs.plan import created
-from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
-from laneway.core.schedules import Every
+from laneway.core.jobs.record import FireKind, FireRecord, JobRecord, JobSpec, Source
+from laneway.core.schedules import Every, Schedule
+from laneway.engine.jobs import specs
 from laneway.testing import FakeClock
-from tests.engine.support import fires_of, scheduler_on, soon
-from tests.support.jobs import spec_of, standing
+from tests.support.jobs import all_fires, spec_of, standing
+from tests.support.waits import soon
 
-START = datetime(2026, 1, 1, tzinfo=UTC)  # what a FakeClock shows first
+START = datetime(2026, 1, 1, tzinfo=UTC)  # when a FakeClock starts: a Thursday
 MINUTE = timedelta(minutes=1)
 MINUTELY = Every(60, anchor=START)
+
+
+def with_tasks(app: Scheduler) -> Scheduler:
+    """Register what the jobs of these tests start."""
+
+    @app.task
+    def summarize(doc: str, pages: int = 1) -> str:
+        """Say in short what a document says."""
+        return f"summary of {doc}" * pages
+
+    @app.task(retry=None)
+    def fail() -> None:
+        raise ValueError("it is broken")
+
+    @app.task
+    def cleanup() -> int:
+        return 3
+
+    return app
+
+
+async def fire_due(app: Scheduler) -> int:
+    """Fire all that is due, once; return how many jobs that were."""
+    store = await app.open()
+    due = await store.due_jobs()
+    knowing = app._knowing
+    firings = [decide(job, due.now, knowing.zone(job.spec), await knowing.verdict(job.spec)) for job in due.jobs]
+    return sum(fired.won for fired in await store.fire(firings))
+
+
+def at(job: Job) -> str:
+    """Return when a job fires next."""
+    return "never" if job.next_fire_at is None else f"{job.next_fire_at:%a %d %H:%M}"
+
+
+def in_file(app: Scheduler, name: str, schedule: Any, task: str = "cleanup", **options: Any) -> JobSpec:
+    """Return a job as `laneway.toml` declares it."""
+    return specs.spec_of(
+        app.tasks.registry, name, schedule, task, None, options, source=Source.FILE, origin="laneway.toml"
+    )
 
 
 class Started:
@@ -55,7 +98,7 @@ async def fleet(app: Scheduler, url: str, clock: FakeClock, started: Started, si
         await stack.enter_async_context(app.running())
         for _ in range(size - 1):
             memory = url.startswith("memory")
-            other = scheduler_on(app._store, clock) if memory else Scheduler(url, clock=clock)
+            other = Scheduler(store=app._store, clock=clock) if memory else Scheduler(url, clock=clock)
             started.on(other)
             if not memory:
                 await stack.enter_async_context(other)
@@ -105,3 +148,15 @@ async def change_job(app: Scheduler, job: str, change: Callable[[JobRecord], Job
     store = await app.open()
     while await store.change_job(change(await standing(store, job))) is None:  # noqa: ASYNC110 - as above
         await asyncio.sleep(0)
+
+
+async def add_job(on: Scheduler, name: str, schedule: Schedule, *, zone: str = "UTC", **said: Any) -> JobRecord:
+    """Make a job of the task `work` as of now; return it as it is kept."""
+    store = await on.open()
+    spec = spec_of(schedule, **{"name": name, "task": "work"} | said)
+    return await store.add_job(created(name, spec, on._clock.now(), zone))
+
+
+async def fires_of(on: Scheduler, name: str) -> list[FireRecord]:
+    """Return the records of a job, oldest first."""
+    return await all_fires(await on.open(), name)
