@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from laneway import Scheduler
 from laneway.core.records.codec import RESULT_LIMIT
-from laneway.engine.children.pool import Children
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
@@ -58,7 +58,7 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
 @pytest_asyncio.fixture
 async def child_runner() -> AsyncIterator[ChildRunner]:
     """What executes handlers in child processes."""
-    children = Children(SystemClock(), RESULT_LIMIT)
+    children = ChildPool(SystemClock(), RESULT_LIMIT)
     yield ChildRunner(children)
     await children.close()
 

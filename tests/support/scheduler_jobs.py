@@ -50,8 +50,10 @@ async def fire_due(app: Scheduler) -> int:
     """Fire all that is due, once; return how many jobs that were."""
     store = await app.open()
     due = await store.due_jobs()
-    knowing = app._knowing
-    firings = [decide(job, due.now, knowing.zone(job.spec), await knowing.verdict(job.spec)) for job in due.jobs]
+    environment = app._environment
+    firings = [
+        decide(job, due.now, environment.zone(job.spec), await environment.verdict(job.spec)) for job in due.jobs
+    ]
     return sum(fired.won for fired in await store.fire(firings))
 
 

@@ -15,7 +15,7 @@ import pytest
 from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.codec import RESULT_LIMIT
 from laneway.engine.children import process
-from laneway.engine.children.pool import Children
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.common.clock import SystemClock
 from laneway.testing import FakeClock
 from tests.support.children import handlers as tasks
@@ -90,7 +90,7 @@ async def test_sigterm_unwinds_an_async_handler_that_swallows_its_cancellation(c
 
 async def test_a_handler_that_ignores_sigterm_is_killed_when_its_time_is_up() -> None:
     clock = FakeClock()
-    child_runner = ChildRunner(Children(clock, RESULT_LIMIT))
+    child_runner = ChildRunner(ChildPool(clock, RESULT_LIMIT))
     pid = await child_runner.value(tasks.pid)
     execution, ending = await child_runner.ready(tasks.ignore_everything)
 
@@ -154,7 +154,7 @@ async def test_closing_leaves_no_process_no_thread_and_no_open_file() -> None:
     await turns(1)
     gc.collect()
     before, threads = open_files(), set(threading.enumerate())
-    child_runner = ChildRunner(Children(SystemClock(), RESULT_LIMIT))
+    child_runner = ChildRunner(ChildPool(SystemClock(), RESULT_LIMIT))
     pids = await asyncio.gather(*[child_runner.value(tasks.pid) for _ in range(2)])
     _, ending = await child_runner.ready(tasks.ignore_everything)
     await child_runner.failure(tasks.kill_myself)

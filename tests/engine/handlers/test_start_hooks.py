@@ -14,8 +14,8 @@ import pytest
 from laneway import Context, GiveUp, Retry, Scheduler, SessionPolicy
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
-from laneway.engine.attempts.prepare import Preparing
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.prepare import Preparer
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
@@ -263,8 +263,8 @@ async def test_a_run_whose_time_is_over_before_it_has_begun_does_not_meet_the_ho
     called: list[int] = []
     task = app.task(name="answer", before_start=lambda *_: called.append(1))(lambda: None)
     run = Claimed(1, "a", "answer", "{}", 1, 1, 0, "main", None, None, 0, "w")
-    execution = Execution(run, task, stopped=Stop.TIMED_OUT)
-    preparing = Preparing(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
+    execution = RunningAttempt(run, task, stopped=Stop.TIMED_OUT)
+    preparing = Preparer(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
 
     with pytest.raises(asyncio.CancelledError):
         await preparing.prepare(execution)

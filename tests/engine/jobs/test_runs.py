@@ -126,8 +126,8 @@ async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_ter
     lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=Ties(job=tie))
 
     async with app.running():
-        assert app._working.worker is not None
-        executions = app._working.worker._executions
+        assert app._lifecycle.worker is not None
+        executions = app._lifecycle.worker._attempts
         executions.take_over([lapsed])
         [result] = executions.take_results()
 
@@ -184,7 +184,7 @@ async def test_a_run_that_a_crash_interrupted_is_executed_again(clock: FakeClock
     await add_job(dead, "job", MINUTELY)
     working = asyncio.create_task(dead.work())
     await as_time_passes(clock, begun.wait())
-    worker = dead._working.worker
+    worker = dead._lifecycle.worker
     assert worker is not None
     await watched.leave(worker._incarnation)  # as when its process is seen to be gone
     async with heir.running():

@@ -19,7 +19,7 @@ from tests.support.watched_store import WatchedStore
 
 
 async def read(app: Scheduler, *specs: JobSpec) -> Synced:
-    return await sync(await app.open(), app._client, specs, Source.FILE, "laneway.toml", app._knowing)
+    return await sync(await app.open(), app._client, specs, Source.FILE, "laneway.toml", app._environment)
 
 
 @pytest.mark.checklist("W2-6")
@@ -88,7 +88,7 @@ async def synced(app: Scheduler, origin: str, **jobs: dict[str, Any]) -> Any:
         spec_of(app.tasks.registry, name, job["schedule"], "cleanup", None, {}, source=Source.FILE, origin=origin)
         for name, job in jobs.items()
     ]
-    return await sync(store, app._client, specs, Source.FILE, origin, app._knowing)
+    return await sync(store, app._client, specs, Source.FILE, origin, app._environment)
 
 
 async def test_a_files_jobs_are_added_changed_and_removed(jobs_app: Scheduler) -> None:

@@ -184,7 +184,7 @@ async def test_a_job_that_code_declares_is_fired_only_where_that_code_is(
         await passes(clock, 61)
         await until(lambda: started.of("other") == [START + MINUTE])
         assert started.of("declared") == []
-        worker._knowing.declared["declared"] = job.spec
+        worker._environment.declared["declared"] = job.spec
         await passes(clock, 2)
         await until(lambda: started.of("declared") == [START + MINUTE])
 

@@ -33,7 +33,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def lanes(books: LaneBooks) -> set[str]:
         known = books._memory.unopened is not None
-        found, stored = with_ready(books), {name for (name,) in books._db.execute("ledgers.ready_lanes")}
+        found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
         assert found == {name for name in stored if name not in books} | {
             n for n, book in books.items() if book.ready()
         }
@@ -43,7 +43,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def step(db: Database, effects: Effects, step: Step, now: int) -> object:
         known = steps._follows(step, effects.memory)
         if known is not None:
-            incarnation, left, call, *_ = db.execute("stepping.worker", (step.incarnation,)).fetchone()
+            incarnation, left, call, *_ = db.execute("steps.worker", (step.incarnation,)).fetchone()
             assert (known, 0, step.call - 1) == (incarnation, left, call)
             assert steps._leaving(db) is None
             uses.append("worker")
