@@ -71,9 +71,9 @@ async def jobs_app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
 
 
 @pytest.fixture
-def started() -> Started:
+def started(clock: FakeClock) -> Started:
     """Notes of what jobs start."""
-    return Started()
+    return Started(clock)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ async def test_one_run_for_each_nominal_time_however_many_processes_there_are(
     async with AsyncExitStack() as stack:
         first = started.on(await stack.enter_async_context(Scheduler(url, clock=clock, **UNHURRIED)))
         others = [
-            Scheduler(store=first._store, clock=clock, **UNHURRIED)
+            Scheduler(store=await first.open(), clock=clock, **UNHURRIED)
             if url.startswith("memory")
             else await stack.enter_async_context(Scheduler(url, clock=clock, **UNHURRIED))
             for _ in range(size - 1)

@@ -18,9 +18,10 @@ from laneway.core.jobs.plan import created
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord, JobSpec, Source
 from laneway.core.schedules import Every, Schedule
 from laneway.engine.jobs import specs
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.testing import FakeClock
 from tests.support.jobs import all_fires, spec_of, standing
-from tests.support.waits import soon
+from tests.support.waits import eventually
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # when a FakeClock starts: a Thursday
 MINUTE = timedelta(minutes=1)
@@ -47,10 +48,10 @@ def with_tasks(app: Scheduler) -> Scheduler:
 
 
 async def fire_due(app: Scheduler) -> int:
-    """Fire all that is due, once; return how many jobs that were."""
+    """Fire all that is due, once, as a process that knows no condition; return how many jobs that were."""
     store = await app.open()
     due = await store.due_jobs()
-    environment = app._environment
+    environment = JobEnvironment(app.settings.tz)
     firings = [
         decide(job, due.now, environment.zone(job.spec), await environment.verdict(job.spec)) for job in due.jobs
     ]
@@ -62,17 +63,19 @@ def at(job: Job) -> str:
     return "never" if job.next_fire_at is None else f"{job.next_fire_at:%a %d %H:%M}"
 
 
-def in_file(app: Scheduler, name: str, schedule: Any, task: str = "cleanup", **options: Any) -> JobSpec:
-    """Return a job as `laneway.toml` declares it."""
-    return specs.spec_of(
-        app.tasks.registry, name, schedule, task, None, options, source=Source.FILE, origin="laneway.toml"
-    )
+def in_file(
+    app: Scheduler, name: str, schedule: Any, task: str = "cleanup", *, origin: str = "laneway.toml", **options: Any
+) -> JobSpec:
+    """Return a job as a file declares it."""
+    registry = app.tasks.registry
+    return specs.spec_of(registry, name, schedule, task, None, options, source=Source.FILE, origin=origin)
 
 
 class Started:
     """Notes of runs that jobs started, on any number of schedulers: of which job, for what time, and when."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
         self.notes: list[tuple[str, datetime, datetime]] = []
 
     def on(self, app: Scheduler, **options: Any) -> Scheduler:
@@ -81,7 +84,7 @@ class Started:
         @app.task(name="work", **options)
         async def work(*, ctx: Context) -> None:
             assert ctx.job is not None
-            self.notes.append((ctx.job.name, ctx.job.nominal_at, instant(app._clock.now())))
+            self.notes.append((ctx.job.name, ctx.job.nominal_at, instant(self._clock.now())))
 
         return app
 
@@ -94,18 +97,21 @@ class Started:
 
 
 @asynccontextmanager
-async def fleet(app: Scheduler, url: str, clock: FakeClock, started: Started, size: int) -> AsyncIterator[None]:
+async def fleet(app: Scheduler, clock: FakeClock, started: Started, size: int) -> AsyncIterator[None]:
     """Let `size` schedulers work on one store, `app` the first of them."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(app.running())
         for _ in range(size - 1):
-            memory = url.startswith("memory")
-            other = Scheduler(store=app._store, clock=clock) if memory else Scheduler(url, clock=clock)
-            started.on(other)
-            if not memory:
-                await stack.enter_async_context(other)
-            await stack.enter_async_context(other.running())
+            other = await stack.enter_async_context(await another(app, clock))
+            await stack.enter_async_context(started.on(other).running())
         yield
+
+
+async def another(app: Scheduler, clock: FakeClock, **settings: Any) -> Scheduler:
+    """Return another scheduler on the same content: by the same address, or on the same store if that is in memory."""
+    if app.url.startswith("memory"):
+        return Scheduler(store=await app.open(), clock=clock, **settings)
+    return Scheduler(app.url, clock=clock, **settings)
 
 
 async def counted(app: Scheduler, job: str) -> dict[str, int]:
@@ -118,31 +124,21 @@ async def counted(app: Scheduler, job: str) -> dict[str, int]:
 
 async def add_unreadable_job(app: Scheduler, name: str) -> JobRecord:
     """Keep a minutely job whose schedule a newer laneway wrote."""
-    job = created(name, spec_of(MINUTELY, name=name, task="work"), app._clock.now(), "UTC")
+    store = await app.open()
+    job = created(name, spec_of(MINUTELY, name=name, task="work"), (await store.due_jobs()).now, "UTC")
     newer = msgspec.structs.replace(job.spec, schedule='{"v": 99, "kind": "lunar"}')
-    return await (await app.open()).add_job(msgspec.structs.replace(job, spec=newer))
+    return await store.add_job(msgspec.structs.replace(job, spec=newer))
 
 
 async def recorded(app: Scheduler, job: str, number: int) -> list[FireRecord]:
     """Return the records of a job, oldest first, once there are so many."""
-
-    async def looking() -> list[FireRecord]:
-        while len(records := await fires_of(app, job)) < number:  # noqa: ASYNC110 - nothing signals it
-            await asyncio.sleep(0.001)
-        return records
-
-    return await soon(looking())
+    return await eventually(lambda: fires_of(app, job), lambda records: len(records) >= number)
 
 
 async def planned_again(app: Scheduler, job: str) -> None:
     """Wait until a job has a next fire."""
     store = await app.open()
-
-    async def looking() -> None:
-        while (await standing(store, job)).state.next_at is None:  # noqa: ASYNC110 - nothing signals it
-            await asyncio.sleep(0.001)
-
-    await soon(looking())
+    await eventually(lambda: standing(store, job), lambda found: found.state.next_at is not None)
 
 
 async def change_job(app: Scheduler, job: str, change: Callable[[JobRecord], JobRecord]) -> None:
@@ -156,7 +152,7 @@ async def add_job(on: Scheduler, name: str, schedule: Schedule, *, zone: str = "
     """Make a job of the task `work` as of now; return it as it is kept."""
     store = await on.open()
     spec = spec_of(schedule, **{"name": name, "task": "work"} | said)
-    return await store.add_job(created(name, spec, on._clock.now(), zone))
+    return await store.add_job(created(name, spec, (await store.due_jobs()).now, zone))
 
 
 async def fires_of(on: Scheduler, name: str) -> list[FireRecord]:

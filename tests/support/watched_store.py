@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from laneway.core.lifecycle.step import RenewReply, Step, StepReply
+from laneway.core.records.liveness import Incarnation
 from laneway.ports.store import Store
 from tests.support.lossy_store import Fault, LossyStore
 
@@ -21,6 +22,8 @@ class WatchedStore(LossyStore):
     `hold_back("step")` makes the next calls of that verb wait, before they take effect, until `let_go("step")`;
     `hold_back("step", answer=True)` holds back their answers instead.
     `chance` applies to the `unreliable` verbs alone, if any are named.
+    `incarnations` are those that were registered, oldest first; `wake` wakes them, as a hint of the store would, and
+    while `hints_get_lost` no hint of the store does.
     """
 
     def __init__(self, store: Store, *, chance: float = 0.0, random: Random | None = None) -> None:
@@ -30,6 +33,10 @@ class WatchedStore(LossyStore):
         self.batches: list[int] = []
         self.unreliable: set[str] = set()
         self.broken: dict[str, deque[BaseException]] = {}
+        self.incarnations: list[str] = []
+        self.hints_get_lost = False
+        self.watchers = 0  # how many watch for changes
+        self._wakes: list[Callable[[], None]] = []
         self._gates: dict[tuple[str, bool], asyncio.Event] = {}
         self._reached: dict[tuple[str, bool], asyncio.Event] = {}
 
@@ -48,6 +55,28 @@ class WatchedStore(LossyStore):
     def breaks(self, verb: str, *errors: BaseException) -> None:
         """Let the next calls of `verb` raise these errors."""
         self.broken.setdefault(verb, deque()).extend(errors)
+
+    def wake(self) -> None:
+        """Wake every worker that was registered."""
+        for wake in self._wakes:
+            wake()
+
+    async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
+        self.incarnations.append(incarnation.id)
+        self._wakes.append(wake)
+        await super().register(incarnation, lambda: None if self.hints_get_lost else wake())
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        stop = super().watch(changed)
+        watching = [stop]
+        self.watchers += 1
+
+        def stopped() -> None:
+            self.watchers -= len(watching)
+            watching.clear()
+            stop()
+
+        return stopped
 
     async def submit(self, batch: Any) -> Any:
         self.batches.append(len(batch))

@@ -46,7 +46,7 @@ class Play:
         [stuck] = self.app.status().stuck
         run = await self.app.get(self.run)
         assert (stuck.run_id, stuck.task) == (self.run, "work")
-        assert "kinds.py" in stuck.stack
+        assert "stoppable_handlers.py" in stuck.stack
         assert run.state is RunState.RUNNING
         assert run.worker is not None
         assert not self.notes.begun(self.next)

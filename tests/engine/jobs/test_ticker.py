@@ -27,6 +27,7 @@ from tests.support.scheduler_jobs import (
     Started,
     add_job,
     add_unreadable_job,
+    another,
     change_job,
     counted,
     fleet,
@@ -59,7 +60,7 @@ async def test_a_job_fires_once_per_time_whatever_the_number_of_processes(
     await add_job(worker, "one", Every(tenth, anchor=START), overlap="queue")
     await add_job(worker, "other", Every(2 * tenth, anchor=START), overlap="allow")
 
-    async with fleet(worker, url, clock, started, size):
+    async with fleet(worker, clock, started, size):
         for nth in range(1, 101):
             await clock.advance(tenth)
             await until(lambda nth=nth: len(started.of("one")) >= nth and len(started.of("other")) >= nth // 2)  # type: ignore[misc]
@@ -177,16 +178,17 @@ async def test_the_ticker_is_a_service_and_a_drain_has_none(worker: Scheduler) -
 async def test_a_job_that_code_declares_is_fired_only_where_that_code_is(
     worker: Scheduler, url: str, clock: FakeClock, started: Started
 ) -> None:
-    job = await add_job(worker, "declared", MINUTELY, source=Source.CODE)
+    await add_job(worker, "declared", MINUTELY, source=Source.CODE)
     await add_job(worker, "other", MINUTELY)
+    declaring = started.on(Scheduler(store=await worker.open(), clock=clock))
+    declaring.jobs.declare("declared", MINUTELY, "work")
 
     async with worker.running():
         await passes(clock, 61)
         await until(lambda: started.of("other") == [START + MINUTE])
         assert started.of("declared") == []
-        worker._environment.declared["declared"] = job.spec
-        await passes(clock, 2)
-        await until(lambda: started.of("declared") == [START + MINUTE])
+        async with declaring.running():
+            await until(lambda: started.of("declared") == [START + MINUTE])
 
 
 async def test_what_is_left_aside_neither_holds_up_others_nor_keeps_the_ticker_busy(
@@ -333,7 +335,7 @@ async def test_a_cron_rule_does_not_fire_twice_because_several_instances_know_it
 ) -> None:
     await add_job(worker, "job", Cron("* * * * *"), overlap="allow")
 
-    async with fleet(worker, url, clock, started, 3):
+    async with fleet(worker, clock, started, 3):
         for nth in range(1, 11):
             await clock.advance(60)
             await until(lambda nth=nth: len(started) == nth)  # type: ignore[misc]
@@ -358,9 +360,7 @@ async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_not
 
     # The lease is long, because time passes faster here than the renewer's thread can.
     first = Scheduler(url, clock=clock, lease=3600)
-    second = Scheduler(url, clock=clock, lease=3600)
-    if url.startswith("memory"):
-        second = Scheduler(store=first._store, clock=clock, lease=3600)
+    second = await another(first, clock, lease=3600)
     async with first, second:
         first.task(name="work")(work)
         second.task(name="work")(work)
@@ -381,7 +381,7 @@ async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_not
 async def test_a_job_that_another_process_makes_or_changes_fires_at_its_time_and_not_a_minute_later(
     worker: Scheduler, url: str, clock: FakeClock, started: Started
 ) -> None:
-    other = Scheduler(store=worker._store, clock=clock) if url.startswith("memory") else Scheduler(url, clock=clock)
+    other = await another(worker, clock)
 
     async with worker.running():
         await passes(clock, 3)

@@ -200,7 +200,7 @@ async def test_an_outage_of_the_store_loses_no_fire_and_makes_none_twice(
 
 
 async def test_a_ticker_that_waits_asks_the_store_for_nothing(watched: WatchedStore, clock: FakeClock) -> None:
-    async with Started().on(Scheduler(store=watched, clock=clock)) as app:
+    async with Started(clock).on(Scheduler(store=watched, clock=clock)) as app:
         await add_job(app, "job", Every(SECONDS_PER_HOUR, anchor=START))
         async with app.running():
             await clock.advance(10)
