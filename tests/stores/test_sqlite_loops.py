@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from laneway.core.records.codec import ARGS_LIMIT
-from laneway.core.records.run import Alike
+from laneway.core.records.run import UniformBatch
 from laneway.stores.sqlite import writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
@@ -53,14 +53,14 @@ async def test_much_data_is_left_to_the_writers_thread(store: SQLiteStore, doers
     large = f'"{"x" * (ARGS_LIMIT - 2)}"'
     for ids, args in ((["a"], large), ([f"b{number}" for number in range(16)], large), (["c"], large + " ")):
         await at_rest(store)
-        await store.submit(Alike("task", "main", ids, [args] * len(ids)))
+        await store.submit(UniformBatch("task", "main", ids, [args] * len(ids)))
     assert [doer is threading.current_thread() for doer in doers] == [True, False, False]
 
 
 async def test_none_that_are_alike_are_submitted_as_any_none(store: SQLiteStore) -> None:
     await at_rest(store)
     assert await store.submit([]) == []
-    assert await store.submit(Alike("task", "main", [], [])) == []
+    assert await store.submit(UniformBatch("task", "main", [], [])) == []
 
 
 async def test_a_loop_does_not_wait_for_anothers_lock(

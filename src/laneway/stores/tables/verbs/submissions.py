@@ -18,9 +18,9 @@ from itertools import chain, repeat
 
 import msgspec
 
-from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.policy import MAIN
-from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBatch
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
@@ -59,7 +59,7 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
 
 def is_short(batch: Sequence[NewRun]) -> bool:
     """Tell whether this is soon done: a uniform batch with little to write."""
-    if isinstance(batch, Alike):
+    if isinstance(batch, UniformBatch):
         return 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
     return len(batch) == 1 and len(batch[0].args) <= SMALL and batch[0].is_plain
 
@@ -77,7 +77,7 @@ def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now:
         return None
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turn = turns[None, 0] = Turn() if last is None else Turn(last, waiting)
-    paces = {row[-3]: Pace(*row[-2:]) for row in rows if row[-3] is not None}
+    paces = {row[-3]: VirtualTime(*row[-2:]) for row in rows if row[-3] is not None}
     count, first = len(batch), accepted + 1
     rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending).enter_fresh(None, 0, count)
     ids, args = [new.id for new in batch], [new.args for new in batch]
@@ -99,7 +99,9 @@ def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now:
 
 def _is_uniform(batch: Sequence[NewRun]) -> bool:
     task, lane = batch[0].task, batch[0].lane
-    return isinstance(batch, Alike) or all(new.is_plain and new.task == task and new.lane == lane for new in batch)
+    return isinstance(batch, UniformBatch) or all(
+        new.is_plain and new.task == task and new.lane == lane for new in batch
+    )
 
 
 class _RepeatedError(Exception):
