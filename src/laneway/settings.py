@@ -44,9 +44,7 @@ class Settings:
     max_children: int = 10  # follow-ups of one run, and calls of one run
     max_depth: int = 3  # generations of follow-ups and calls
     tz: str = "UTC"  # of jobs whose schedule and owner have no time zone
-    keep_deltas: timedelta | float | None = (
-        3600  # how long streamed text is kept after a run ends; None or 0: for ever
-    )
+    keep_deltas: timedelta | float | None = 3600  # how long streamed text is kept after a run ends; None or 0: for ever
     retention: Retention = KEEP  # how long runs are kept; by state: {"failed": timedelta(days=30)}; None or 0: for ever
 
     def __post_init__(self) -> None:
