@@ -14,7 +14,7 @@ from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import lending
-from tests.engine.support import soon, turns, until
+from tests.support.waits import soon, turns, until
 
 
 @pytest.fixture
