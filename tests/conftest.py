@@ -22,7 +22,7 @@ from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import GivenServer, Postgres, PostgresServer, Server, any_postgres, any_server
 from tests.ordering import files_below, shares, spread
-from tests.stores.postgres_links import close_kept_links
+from tests.stores.postgres.kept_connections import close_kept_links
 
 # Their assertions are shown as those of tests are.
 pytest.register_assert_rewrite("tests.contract.suite", "tests.model", "tests.support")

@@ -11,7 +11,7 @@ from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import FakeClock
 from tests.contract.suite import *  # noqa: F403
-from tests.stores.postgres_links import links_kept
+from tests.stores.postgres.kept_connections import links_kept
 
 pytestmark = pytest.mark.chaos
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from laneway.core.moving.pieces import FIRST, Disabled, Mark, Page
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.records.liveness import WorkerInfo
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import FIRST, Disabled, Mark, Page
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
 from laneway.ports.store import Store

@@ -16,7 +16,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from tests.model.machine import StoreFactory, compare_with_memory
-from tests.stores.postgres_links import links_kept
+from tests.stores.postgres.kept_connections import links_kept
 from tests.support.many_doors import ManyDoors
 
 TIMES = 10 if os.environ.get("LANEWAY_CHAOS") == "1" else 1

@@ -21,7 +21,7 @@ from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock
-from tests.stores.slow_disks import real_sync
+from tests.stores.sqlite.slow_disk import real_sync
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from laneway.stores.tables import submitting
 from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
-from tests.stores.behind import locked
-from tests.stores.slow_disks import at_rest, slow_disk
+from tests.stores.sqlite.raw_file import locked
+from tests.stores.sqlite.slow_disk import at_rest, slow_disk
 from tests.support.invariants import check_invariants
 
 pytestmark = pytest.mark.usefixtures("patient")

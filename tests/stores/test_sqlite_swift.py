@@ -23,7 +23,7 @@ from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
-from tests.stores.slow_disks import at_rest, real_sync, slow_disk
+from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
 
 pytestmark = pytest.mark.usefixtures("patient")

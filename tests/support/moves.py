@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from laneway.core.moving.digests import Tally
-from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving
+from laneway.core.transfer.digests import Tally
+from laneway.core.transfer.move_state import Moving
+from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.ports.moving import MovingStore
 
 T = TypeVar("T")

@@ -15,12 +15,12 @@ import msgspec
 from laneway.core.common.instants import SECOND
 from laneway.core.lifecycle.outcome import Failed, Lapsed, Succeeded
 from laneway.core.lifecycle.step import Emitted, Saved
-from laneway.core.moving.pieces import FIRST, Mark, Piece
 from laneway.core.records.breakers import Breaker
 from laneway.core.records.events import draft
 from laneway.core.records.policy import Lane, Rule, SessionPolicy, TaskPolicy
 from laneway.core.records.run import RunFilter
 from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import FIRST, Mark, Piece
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore

@@ -25,9 +25,9 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from laneway.core.moving.digests import Tally
-from laneway.core.moving.pieces import FIRST, Mark, Piece, RunIn
-from laneway.core.moving.standing import Moving, Phase
+from laneway.core.transfer.digests import Tally
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import FIRST, Mark, Piece, RunIn
 from laneway.engine.client.client import Client
 from laneway.engine.client.submissions import ready_made
 from laneway.engine.common.ids import new_run_id

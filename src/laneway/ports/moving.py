@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving
+from laneway.core.transfer.move_state import Moving
+from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 
 
 class MovingStore(Protocol):
-    """Goes through the phases of a move (`core.moving.standing`), as its source or as its target.
+    """Goes through the phases of a move (`core.transfer.move_state`), as its source or as its target.
 
     What a phase refuses holds for all processes from the same instant on. While a source is shut or frozen, `submit`,
     `fire` and `register` raise StoreMoved (but for an incarnation that knows no tasks, and so cannot claim: it may take

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from laneway.core.common.instants import instant
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.queue.circuits import FOREVER, holder
 from laneway.core.records.memos import Wait
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Gate, Reason
 from laneway.core.records.states import RunState
+from laneway.core.transfer.move_state import Moving, Phase
 
 SHOWN = 10  # ids of runs that hold a gate
 

@@ -7,7 +7,7 @@ What a batch of drafts becomes is stored as one *chunk*, a JSON array of `[kind,
 holds no data of its own in a chunk: the value stands once, in the run record, and readers put it in.
 
 *Deltas*, the pieces of streamed text, are transient: joined before they are stored (`condensed`) and, some time after
-the run has ended, trimmed (`trimming`). The mark that is left covers their numbers and stands under the last.
+the run has ended, trimmed (`lifecycle.trim`). The mark that is left covers their numbers and stands under the last.
 """
 
 from __future__ import annotations

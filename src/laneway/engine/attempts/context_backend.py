@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import NewRun
 from laneway.engine.attempts.event_buffer import Talking
-from laneway.engine.attempts.running import Execution
+from laneway.engine.attempts.running_attempt import Execution
 from laneway.engine.attempts.save_queue import Saves
 from laneway.engine.client.submissions import Checking
 from laneway.engine.handlers.inbox import Inbox

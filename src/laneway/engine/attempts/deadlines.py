@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from laneway.engine.attempts.running import Execution
+from laneway.engine.attempts.running_attempt import Execution
 from laneway.ports.clock import Clock
 
 Passed = Callable[[Execution], None]

@@ -19,7 +19,7 @@ from functools import partial
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Emitted
 from laneway.core.records.events import Draft
-from laneway.engine.attempts.running import ENOUGH, Execution
+from laneway.engine.attempts.running_attempt import ENOUGH, Execution
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.threads import from_thread
 from laneway.engine.common.wakeup import Bell

@@ -24,7 +24,7 @@ from laneway.core.records.run import Failure, Ties
 from laneway.engine.attempts.context_backend import Link, Reach
 from laneway.engine.attempts.event_buffer import Outlet, Talking
 from laneway.engine.attempts.prepare import Fetch, Preparing, Remember
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.attempts.save_queue import Saves
 from laneway.engine.children.pool import Children
 from laneway.engine.children.protocol import Checkpoint, Keep

@@ -16,7 +16,7 @@ from typing import Any
 from laneway.core.lifecycle.outcome import REFUSED, Failed, Outcome, outlasted
 from laneway.core.records.memos import Recall
 from laneway.core.records.run import Failure, Message, MessageKind
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.replay import Bounds, Trail, Unwound

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from laneway.core.lifecycle.step import Saved
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import Request
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.common.threads import from_thread
 from laneway.engine.common.wakeup import Bell
 from laneway.engine.handlers.replay import Unwound

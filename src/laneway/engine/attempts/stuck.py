@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from laneway.core.records.status import StuckRun
-from laneway.engine.attempts.running import Execution
+from laneway.engine.attempts.running_attempt import Execution
 from laneway.engine.common import stacks
 from laneway.ports.clock import Clock
 

@@ -30,7 +30,7 @@ from laneway.core.lifecycle.outcome import Outcome
 from laneway.core.records.policy import TaskPolicy
 from laneway.engine.children.attempt import Attempt, Line, Terminated
 from laneway.engine.children.protocol import Begun, Passing, ended, names_of
-from laneway.engine.handlers import importing
+from laneway.engine.handlers import import_path
 from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import is_unwound
 from laneway.engine.handlers.results import after_raise, after_return, failed, wait_of
@@ -45,7 +45,7 @@ def main() -> None:
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     del sys.argv[1:]
     _die_with(parent)
-    importing.inside_child = True
+    import_path.inside_child = True
     link = socket.socket(fileno=fd)
     link.set_inheritable(False)
     line = Line(link)
@@ -109,8 +109,8 @@ def _passing(error: BaseException, transient: frozenset[str]) -> Passing | None:
 
 
 @cache
-def _task(place: importing.Place, name: str) -> Task[..., Any]:
-    there = importing.find(place)
+def _task(place: import_path.Place, name: str) -> Task[..., Any]:
+    there = import_path.find(place)
     return there if isinstance(there, Task) else Task(name, there, TaskPolicy(), _submit_nothing)
 
 

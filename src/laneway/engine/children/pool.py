@@ -37,7 +37,7 @@ from laneway.engine.children.protocol import (
     names_of,
     outcome_in,
 )
-from laneway.engine.handlers.importing import place_of, refuse_inside_child
+from laneway.engine.handlers.import_path import place_of, refuse_inside_child
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.replay import Bounds
 from laneway.errors import LanewayError

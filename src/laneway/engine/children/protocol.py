@@ -29,7 +29,7 @@ import msgspec
 from laneway.core.lifecycle.outcome import Outcome
 from laneway.core.records.memos import Memo, Recall
 from laneway.core.records.run import Claimed
-from laneway.engine.handlers.importing import Place
+from laneway.engine.handlers.import_path import Place
 from laneway.engine.handlers.replay import Bounds
 
 FRAME_LIMIT = 1 << 30  # what is longer was not sent by us

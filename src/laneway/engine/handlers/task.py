@@ -11,7 +11,7 @@ from laneway.core.common.instants import SECOND, duration
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Receipt
 from laneway.engine.handlers.context import Context
-from laneway.engine.handlers.importing import check_importable
+from laneway.engine.handlers.import_path import check_importable
 from laneway.engine.handlers.parameters import Parameters
 from laneway.engine.handlers.start_hooks import Beginning
 from laneway.errors import BadSetting, UnknownTask

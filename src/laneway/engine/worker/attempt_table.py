@@ -21,7 +21,7 @@ from laneway.engine.attempts.deadlines import Deadlines
 from laneway.engine.attempts.event_buffer import Talking
 from laneway.engine.attempts.executor import Executor
 from laneway.engine.attempts.prepare import Fetch, Remember
-from laneway.engine.attempts.running import Execution, Stop
+from laneway.engine.attempts.running_attempt import Execution, Stop
 from laneway.engine.attempts.save_queue import Saves
 from laneway.engine.attempts.stuck import Stuck
 from laneway.engine.common.wakeup import Bell

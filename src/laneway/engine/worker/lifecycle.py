@@ -14,7 +14,7 @@ from laneway.core.common.instants import LONGEST, SECOND, duration
 from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.config.watcher import FileWatch
-from laneway.engine.handlers.importing import refuse_inside_child
+from laneway.engine.handlers.import_path import refuse_inside_child
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry
 from laneway.engine.jobs.environment import Knowing

@@ -21,7 +21,6 @@ import msgspec
 from laneway.core.lifecycle import control
 from laneway.core.lifecycle.arrivals import Stopped, stop, stop_all
 from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply, named_in
-from laneway.core.moving.standing import Phase, is_still, refuse_change, refuse_new
 from laneway.core.queue.audit import Finding
 from laneway.core.queue.circuits import key_of
 from laneway.core.queue.claim import MOST_MOVES
@@ -29,6 +28,7 @@ from laneway.core.records.liveness import Incarnation
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
 from laneway.core.records.states import TERMINAL, Move, RunState
+from laneway.core.transfer.move_state import Phase, is_still, refuse_change, refuse_new
 from laneway.errors import NotWaiting, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Swept

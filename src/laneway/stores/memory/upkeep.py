@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from laneway.core.common.keys import KEPT
-from laneway.core.lifecycle.trimming import Chunk, trimmed
+from laneway.core.lifecycle.trim import Chunk, trimmed
 from laneway.core.queue.audit import (
     ADMITTED,
     ASKING,

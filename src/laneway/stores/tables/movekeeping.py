@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving
+from laneway.core.transfer.move_state import Moving
+from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.stores.tables import moving, packing, unpacking
 from laneway.stores.tables.jobkeeping import Jobkeeping
 from laneway.stores.tables.runtime.access import P

@@ -1,12 +1,12 @@
-"""The phases of a move, in their table: who may go where from where is said in `core.moving.standing`."""
+"""The phases of a move, in their table: who may go where from where is said in `core.transfer.move_state`."""
 
 from __future__ import annotations
 
 import msgspec
 
-from laneway.core.moving.pieces import Mark
-from laneway.core.moving.standing import Moving, Phase, in_words
 from laneway.core.records.policy import DEFAULT_LANES
+from laneway.core.transfer.move_state import Moving, Phase, in_words
+from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
 from laneway.stores.tables import ruling
 from laneway.stores.tables.database import Database

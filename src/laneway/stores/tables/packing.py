@@ -1,4 +1,4 @@
-"""Packing: all that the tables have, in pages of pieces (`core.moving.pieces`)."""
+"""Packing: all that the tables have, in pages of pieces (`core.transfer.pieces`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.moving.pieces import (
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.policy import Lane, Rule
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -27,8 +29,6 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.queue.shelves import Shelf
-from laneway.core.records.policy import Lane, Rule
 from laneway.stores.tables import rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobs import as_job, decode_fire

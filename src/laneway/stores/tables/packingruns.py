@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laneway.core.moving.pieces import KeyIn, RunIn, Taken
 from laneway.core.records.events import Stamped
 from laneway.core.records.memos import Memo
 from laneway.core.records.policy import Arrival
 from laneway.core.records.run import Failure, Message, MessageKind
 from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import KeyIn, RunIn, Taken
 from laneway.stores.tables import waits
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import decode_ties

@@ -21,10 +21,10 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
+from laneway.core.transfer.move_state import Moving, Phase
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables import jobs

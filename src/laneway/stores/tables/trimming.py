@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.lifecycle.trimming import trimmed
+from laneway.core.lifecycle.trim import trimmed
 from laneway.core.records.events import TRIMMED, Stamped, chunk
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.move_state import is_still

@@ -8,7 +8,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.moving.pieces import (
+from laneway.core.queue.circuits import named
+from laneway.core.queue.shelves import Shelf
+from laneway.core.records.policy import Lane
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -26,9 +29,6 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.queue.circuits import named
-from laneway.core.queue.shelves import Shelf
-from laneway.core.records.policy import Lane
 from laneway.stores.tables import moving, rosters
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.jobs import as_text

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from laneway.core.moving.logs import chunks
-from laneway.core.moving.pieces import KeyIn, RunIn
 from laneway.core.records.run import MessageKind
 from laneway.core.records.states import RunState
+from laneway.core.transfer.logs import chunks
+from laneway.core.transfer.pieces import KeyIn, RunIn
 from laneway.stores.tables import memos
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.statements import Row, sql_names

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from laneway.core.lifecycle.outcome import Succeeded
-from laneway.core.moving.pieces import FIRST
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import ReceiptOutcome, RunFilter
 from laneway.core.records.states import RunState
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import FIRST
 from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.gates import Held
 from laneway.ports.store import Store

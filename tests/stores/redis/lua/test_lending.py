@@ -16,7 +16,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.stores.redis.verbs.workers import lent_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
-from tests.stores.test_lending import Told, lending
+from tests.stores.tables.test_claim_ahead import Told, lending
 
 
 class Two(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laneway.core.lifecycle.step import ReclaimReply
-from laneway.core.moving.standing import refuse_change, refuse_new
 from laneway.core.records.liveness import Heartbeat, Incarnation, WorkerInfo
 from laneway.core.records.run import handed
+from laneway.core.transfer.move_state import refuse_change, refuse_new
 from laneway.errors import LeaseLost
 from laneway.stores.memory.state.state import MemoryState
 from laneway.stores.memory.state.workers import WorkerRecord

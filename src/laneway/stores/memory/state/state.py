@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from laneway.core.common.keys import KeyEntry
-from laneway.core.moving.standing import Moving
 from laneway.core.queue.circuits import FOREVER, Circuits
 from laneway.core.queue.claim import Flow
 from laneway.core.queue.sessions import SessionBook
@@ -16,6 +15,7 @@ from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turns
 from laneway.core.records.breakers import CLOSED
 from laneway.core.records.events import Draft
 from laneway.core.records.policy import DEFAULT_LANES, NO_RULE, Lane, Rule
+from laneway.core.transfer.move_state import Moving
 from laneway.errors import UnknownLane, UnknownRun
 from laneway.ports.clock import Clock
 from laneway.stores.memory.state.heaps import Heaps

@@ -1,11 +1,12 @@
-"""Packing: all that the memory store has, as pieces (`core.moving.pieces`), a part at a time."""
+"""Packing: all that the memory store has, as pieces (`core.transfer.pieces`), a part at a time."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from laneway.core.moving.pieces import (
+from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -26,7 +27,6 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.stores.memory.state.records import RunRecord, log_of
 from laneway.stores.memory.state.state import MemoryState

@@ -9,7 +9,13 @@ from operator import attrgetter
 from typing import Any
 
 from laneway.core.common.keys import KeyEntry
-from laneway.core.moving.pieces import (
+from laneway.core.queue.shelves import Shelf
+from laneway.core.queue.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.records.breakers import Circuit
+from laneway.core.records.events import TRIMMED
+from laneway.core.records.run import Request
+from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -26,12 +32,6 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.queue.shelves import Shelf
-from laneway.core.queue.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
-from laneway.core.records.breakers import Circuit
-from laneway.core.records.events import TRIMMED
-from laneway.core.records.run import Request
-from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.stores.memory.state.records import EventBatch, RunRecord
 from laneway.stores.memory.state.state import MemoryState

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from laneway.core.moving.standing import refuse_change
+from laneway.core.transfer.move_state import refuse_change
 from laneway.ports.clock import Clock
 from laneway.stores.memory.rules.liveness import Liveness
 from laneway.stores.memory.rules.wakeups import WakeUps

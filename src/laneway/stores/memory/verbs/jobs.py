@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.core.moving.standing import refuse_change, refuse_new
+from laneway.core.transfer.move_state import refuse_change, refuse_new
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.memory.verbs.base import MemoryVerbs
 

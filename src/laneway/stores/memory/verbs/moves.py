@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving, Phase, in_words
 from laneway.core.records.policy import DEFAULT_LANES
+from laneway.core.transfer.move_state import Moving, Phase, in_words
+from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory.transfer import pack, unpack
 from laneway.stores.memory.verbs.base import MemoryVerbs

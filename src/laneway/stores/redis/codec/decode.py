@@ -10,12 +10,12 @@ import msgspec
 
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Requested
-from laneway.core.moving.pieces import Mark
-from laneway.core.moving.standing import Moving, Phase
 from laneway.core.records import codec
 from laneway.core.records.memos import Called, Question, Wait
 from laneway.core.records.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
 from laneway.core.records.states import RunState
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import Mark
 
 _ties = msgspec.json.Decoder(Ties).decode
 _failure = msgspec.json.Decoder(Failure).decode

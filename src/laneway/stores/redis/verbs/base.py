@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from laneway.core.moving.standing import filling
 from laneway.core.records.states import RunState
+from laneway.core.transfer.move_state import filling
 from laneway.errors import (
     BadSetting,
     JobExists,

@@ -1,4 +1,4 @@
-"""Packing: all that a store on Redis has, in pages of pieces (`core.moving.pieces`).
+"""Packing: all that a store on Redis has, in pages of pieces (`core.transfer.pieces`).
 
 What runs and shelves look like in Redis is known to `lua/carrying.lua` alone.
 """
@@ -11,7 +11,12 @@ from typing import Any
 import msgspec
 
 from laneway.core.jobs.record import FIRES_KEPT
-from laneway.core.moving.pieces import (
+from laneway.core.records.breakers import Circuit
+from laneway.core.records.events import ANSWERED, Stamped, drafted
+from laneway.core.records.policy import Arrival
+from laneway.core.records.run import Failure, Ties
+from laneway.core.records.states import RunState
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -32,11 +37,6 @@ from laneway.core.moving.pieces import (
     TurnIn,
     page_of,
 )
-from laneway.core.records.breakers import Circuit
-from laneway.core.records.events import ANSWERED, Stamped, drafted
-from laneway.core.records.policy import Arrival
-from laneway.core.records.run import Failure, Ties
-from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
 from laneway.ports.jobs import JobFilter
 from laneway.stores.redis.codec.decode import wait_of

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.moving.logs import chunks
-from laneway.core.moving.pieces import (
+from laneway.core.queue.circuits import FOREVER
+from laneway.core.records.run import Message, NewRun
+from laneway.core.transfer.logs import chunks
+from laneway.core.transfer.pieces import (
     Cap,
     CircuitIn,
     Counters,
@@ -25,8 +27,6 @@ from laneway.core.moving.pieces import (
     SessionRule,
     TurnIn,
 )
-from laneway.core.queue.circuits import FOREVER
-from laneway.core.records.run import Message, NewRun
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec import jobs as jobforms
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.moving.pieces import FIRST, Mark, Page, Piece
-from laneway.core.moving.standing import Moving, in_words
 from laneway.core.records.policy import DEFAULT_LANES
+from laneway.core.transfer.move_state import Moving, in_words
+from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import standing_of, stands

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.lifecycle.trimming import Chunk, trimmed
+from laneway.core.lifecycle.trim import Chunk, trimmed
 from laneway.core.queue.audit import Finding
 from laneway.core.records.events import Stamped, chunk
 from laneway.core.records.states import RunState

@@ -1,4 +1,4 @@
--- The store's part in a move, if it has or had one: `core.moving.standing` says what a phase means. `place` is the other
+-- The store's part in a move, if it has or had one: `core.transfer.move_state` says what a phase means. `place` is the other
 -- store's address, without a password; `mark` is how far its pieces have come, as JSON.
 CREATE TABLE moving (
     one INTEGER PRIMARY KEY CHECK (one = 1),

@@ -1,12 +1,12 @@
-"""The store's part in a move, and what it refuses because of it. The rules are in `core.moving.standing`."""
+"""The store's part in a move, and what it refuses because of it. The rules are in `core.transfer.move_state`."""
 
 from __future__ import annotations
 
 import msgspec
 
-from laneway.core.moving import standing as core
-from laneway.core.moving.pieces import Mark
-from laneway.core.moving.standing import Moving, Phase
+from laneway.core.transfer import move_state as core
+from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.pieces import Mark
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.statements import sql_names
 

@@ -1,5 +1,5 @@
 -- needs: runtime/base
--- The store's part in a move; core/moving/standing.py says what a phase means. What a phase refuses is said by `gate`
+-- The store's part in a move; core/transfer/move_state.py says what a phase means. What a phase refuses is said by `gate`
 -- in frame.lua, before a verb begins.
 --
 -- Hash `move` (`moving` until layout 5): phase, move (its id), place (the other store's address), mark (JSON), and `clearing` while a target is

@@ -1,0 +1,91 @@
+"""How a store stands in a move, and what it refuses meanwhile.
+
+```
+source:   open --shut_for--> shut --freeze--> frozen       (reopen: back to open)
+target:   empty --arrive--> arriving --open_up--> arrived  (reopen: empty and open again)
+```
+
+*Shut*: nothing new is accepted, claimed or fired; what was claimed is settled, and people may still cancel, answer and
+read. *Frozen*: nothing changes any more, so it can be copied in peace, in as many tries as it takes. *Arriving*: it is
+being filled, and nobody else may use it. A store that has *arrived* is an ordinary store again; it remembers the move,
+so that the same move, told again, finds that it is done.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from laneway.core.transfer.pieces import Mark
+from laneway.errors import StoreMoved, StoreUnavailable
+
+
+class Phase(StrEnum):
+    """How far a store has come in a move."""
+
+    SHUT = "shut"
+    FROZEN = "frozen"
+    ARRIVING = "arriving"
+    ARRIVED = "arrived"
+
+
+class Moving(msgspec.Struct, frozen=True, kw_only=True):
+    """A store's part in a move.
+
+    `place` is the address of the other store as it may be shown, `mark` how far its pieces have come.
+    """
+
+    phase: Phase
+    move: str  # its id
+    place: str
+    mark: Mark | None = None
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it is the source of the move."""
+        return self.phase in (Phase.SHUT, Phase.FROZEN)
+
+
+def refuse_new(moving: Moving | None) -> None:
+    """Raise what somebody hears who brings something new: StoreMoved, or StoreUnavailable while it is being filled."""
+    if moving is not None and moving.leaves:
+        raise StoreMoved(moving.place)
+    refuse_change(moving)
+
+
+def refuse_change(moving: Moving | None) -> None:
+    """Raise what somebody hears who changes anything, once nothing may change."""
+    if moving is None:
+        return
+    if moving.phase is Phase.FROZEN:
+        raise StoreMoved(moving.place)
+    if moving.phase is Phase.ARRIVING:
+        raise filling(moving.place)
+
+
+def filling(place: str) -> StoreUnavailable:
+    """Return what somebody hears who comes to a store that is being filled from that place."""
+    return StoreUnavailable(f"this store is being filled by a move from {place}; it opens when that is done")
+
+
+def is_still(moving: Moving | None) -> bool:
+    """Tell whether nothing may change: what can wait does."""
+    return moving is not None and moving.phase in (Phase.FROZEN, Phase.ARRIVING)
+
+
+def in_words(runs: int, jobs: int, keys: int, settings: int, circuits: int, workers: int) -> list[str]:
+    """Say what a store holds.
+
+    >>> in_words(1, 0, 3, 0, 0, 0)
+    ['1 run', '3 idempotency keys']
+    """
+    counts = {
+        "run": runs,
+        "job": jobs,
+        "idempotency key": keys,
+        "operator's setting": settings,
+        "circuit": circuits,
+        "live worker": workers,
+    }
+    return [f"{count} {noun}{'s' * (count != 1)}" for noun, count in counts.items() if count]

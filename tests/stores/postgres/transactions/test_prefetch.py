@@ -1,0 +1,273 @@
+"""What is asked ahead: in how few journeys calls get by, and that no answer is used that may not be true any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from laneway import Lane
+from laneway.core.records.states import RunState
+from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
+from laneway.stores.tables.database import DuplicateError, Question
+from laneway.stores.tables.statements import as_json
+from laneway.testing import FakeClock, Hand, new_run, new_runs
+from tests.stores.postgres.tools import opened, undone
+
+LANE, READY = "ledgers.lane", "shelves.ready"
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    async with opened(postgres_url) as store:
+        yield store
+
+
+@pytest.fixture
+def db(postgres_place: str) -> Iterator[PostgresDatabase]:
+    with undone(postgres_place) as db:
+        yield db
+
+
+@pytest.fixture
+def journeys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collects a mark for each time that somebody waits for the server."""
+    made: list[str] = []
+    sync = Pipe._sync
+
+    def counted(pipe: Pipe) -> None:
+        made.append("journey")
+        sync(pipe)
+
+    monkeypatch.setattr(Pipe, "_sync", counted)
+    return made
+
+
+# Journeys
+
+
+async def test_steps_of_a_busy_worker_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+    await store.submit(new_runs(40, "r"))
+    hand = await Hand(store).register()
+    claimed = await hand.claim(10)
+    for _ in range(2):
+        journeys.clear()
+        claimed = (await hand.succeed(*claimed, room=10)).claimed
+        assert len(journeys) == 2
+        assert len(claimed) == 10
+
+
+async def test_a_worker_that_was_at_rest_claims_in_two_journeys(store: PostgresStore, journeys: list[str]) -> None:
+    hand = await Hand(store).register()
+    for nth in range(3):
+        await store.submit([new_run(f"r{nth}")])
+        journeys.clear()
+        [claimed] = await hand.claim()
+        assert len(journeys) == (2 if nth else len(journeys)), "the first does not know of which lanes to ask"
+        await hand.succeed(claimed)
+
+
+async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
+    store: PostgresStore, journeys: list[str]
+) -> None:
+    await store.set_lane(Lane("main", limit=8, per_user=2))
+    runs = [new_run(f"r{nth}", user=f"u{nth % 4}", session=f"s{nth % 12}") for nth in range(400)]
+    await store.submit(runs)
+    hand = await Hand(store).register()
+    claimed, steps = await hand.claim(8), 0
+    journeys.clear()
+    while claimed:
+        claimed = (await hand.succeed(*claimed, room=8)).claimed
+        steps += 1
+
+    assert await store.count() == {"succeeded": 400}
+    assert len(journeys) < 3.5 * steps
+    assert await store.check() == []
+
+
+async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys: list[str]) -> None:
+    clock = FakeClock()
+    store = PostgresStore(postgres_url, clock)
+    await store.open()
+    hand = await Hand(store).register()
+    for nth in range(3):
+        await store.submit([new_run(f"r{nth}", delay=60)])
+        assert await hand.claim() == []
+        await clock.advance(60)
+        journeys.clear()
+        [claimed] = await hand.claim()
+        assert len(journeys) == (2 if nth else len(journeys)), "the first does not know of which lanes to ask"
+        await hand.succeed(claimed)
+    await store.close()
+
+
+async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+    # Each session holds back more than is read of it at once, and what comes next is asked for before it runs out.
+    await store.declare_lanes([Lane("main", limit=4, per_user=2)])
+    sessions = [(user, f"{user}/{nth}") for user in ("ann", "bob") for nth in range(3)]
+    for nth in range(90):
+        await store.submit([new_run(f"{session}-{nth:02}", user=user, session=session) for user, session in sessions])
+    hand = await Hand(store).register()
+    claimed, counts = await hand.claim(4), list[int]()
+    for _ in range(120):
+        journeys.clear()
+        claimed = (await hand.succeed(*claimed, room=4)).claimed
+        counts.append(len(journeys))
+    assert len(claimed) == 4
+    assert set(counts[5:]) == {2}
+
+
+async def test_a_plain_submission_takes_two_journeys_and_one_more_to_wake_somebody(
+    store: PostgresStore, journeys: list[str]
+) -> None:
+    await store.submit([new_run("a")])
+    journeys.clear()
+    await store.submit([new_run("b")])
+    assert len(journeys) == 2
+
+    hand = await Hand(store).register()
+    await hand.claim(10)
+    await hand.rest(10)
+    journeys.clear()
+    await store.submit([new_run("c")])
+    assert len(journeys) == 3
+
+
+async def _lending(store: PostgresStore, room: int) -> Hand:
+    """Return a worker that has claimed before, and now lends its next step."""
+    await store.submit([new_run("before")])
+    hand = await Hand(store).register()
+    await hand.succeed(*await hand.claim(room))
+    await hand.lend(room)
+    return hand
+
+
+async def test_a_run_that_is_started_at_once_takes_two_journeys(store: PostgresStore, journeys: list[str]) -> None:
+    hand = await _lending(store, room=2)
+    journeys.clear()
+    await store.submit([new_run("a")])
+
+    assert len(journeys) == 2
+    [claimed] = await hand.claim(2)
+    assert claimed.id == "a"
+    assert await store.check() == []
+    await hand.succeed(claimed)
+    assert await store.check() == []
+
+
+async def test_a_step_that_is_done_for_a_worker_takes_one_journey_more_than_to_wake_it(
+    store: PostgresStore, journeys: list[str]
+) -> None:
+    hand = await _lending(store, room=1)
+    journeys.clear()
+    await store.submit([new_run("a")])
+
+    assert len(journeys) == 4
+    assert (await store.get("a")).state is RunState.RUNNING
+    assert [run.id for run in await hand.claim()] == ["a"]
+
+
+async def test_a_step_that_is_done_for_a_worker_knows_all_that_its_transaction_has_written(
+    store: PostgresStore,
+) -> None:
+    busy = await Hand(store, "busy").register()
+    await store.submit(new_runs(4, "b", user="ann"))
+    claimed = await busy.claim(4)
+    hand = await _lending(store, room=20)
+
+    submissions = [store.submit([new_run(f"r{nth}", user="bob" if nth % 2 else None)]) for nth in range(8)]
+    await asyncio.gather(*submissions, busy.succeed(*claimed), *(store.submit(new_runs(2, f"s{n}")) for n in "xy"))
+
+    given = await hand.claim(20)
+    given += (await hand.step(room=20)).claimed
+    assert sorted(run.id for run in given) == sorted(
+        [*(f"r{nth}" for nth in range(8)), *(run.id for n in "xy" for run in new_runs(2, f"s{n}"))]
+    )
+    await hand.succeed(*given)
+    assert await store.count() == {"succeeded": 17}
+    assert await store.check() == []
+
+
+# Answers
+
+
+def _pending(db: PostgresDatabase) -> int:
+    [[*_, pending, _paused, _priority, _v, _ready]] = db.execute(LANE, ("main",)).fetchall()
+    return int(pending)
+
+
+def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journeys: list[str]) -> None:
+    db.expect(Question(LANE, ("main",)), Question(LANE, ("main",)))
+
+    assert [_pending(db), _pending(db)] == [0, 0]
+    assert len(journeys) == 2
+
+
+@pytest.mark.parametrize("way", ["execute", "each", "insert"])
+def test_what_was_asked_before_its_table_was_written_is_asked_again(db: PostgresDatabase, way: str) -> None:
+    db.expect(Question(LANE, ("main",)))
+    if way == "execute":
+        db.execute("ledgers.set_runs", (0, 7, "main"))
+    elif way == "each":
+        db.each("ledgers.set_runs", [(0, 7, "main")])
+    else:
+        db.execute("ledgers.set_runs", (0, 7, "main"))
+        db.expect(Question(LANE, ("main",)))
+        db.insert("ledgers.set_pace", [("main", 0, 1, 1), ("main", 5, 1, 1)])
+        assert len(db.execute(LANE, ("main",)).fetchall()) == 2
+        return
+
+    assert _pending(db) == 7
+
+
+def test_a_statement_that_writes_behind_a_with_is_known_to_write(db: PostgresDatabase) -> None:
+    db.insert("shelves.put_ready", [("main", rank, rank, 0) for rank in (1, 2)])
+    db.expect(Question(LANE, ("main",)))
+    db.execute("shelves.drop_ready", ("main", 1, 1))
+
+    assert db._expected == {}
+
+
+def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, journeys: list[str]) -> None:
+    db.expect(Question(LANE, ("main",)))
+    db.execute("settling.free", ("[1]",))
+    db.each("ledgers.set_runs", [])
+
+    assert _pending(db) == 0
+    assert len(journeys) == 1
+
+
+def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
+    db.insert_uniform("submitting.insert_uniform", 1, 0, ("work", "main", 0), ["a", "b", "c"], ["1", "2", "3"])
+    db.execute("submitting.ready_uniform", (1,))
+    key = ("main", -(2**62), 0)
+
+    db.expect(Question(READY, key, 2))
+    rows, more = db.page(READY, key, 50)
+    assert (len(rows), more) == (2, True)
+
+    rows, more = db.page(READY, key, 50)
+    assert (len(rows), more) == (3, False)
+
+
+@pytest.mark.parametrize("ids", [["a"], ["b", "b"]])
+def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
+    db: PostgresDatabase, ids: list[str]
+) -> None:
+    shared = ("work", "main", 0)
+    db.insert_uniform("submitting.insert_uniform", 1, 0, shared, ["a"], ["{}"])
+    db.expect(Question("arriving.known", (as_json(ids),)))
+
+    with pytest.raises(DuplicateError):
+        db.insert_uniform("submitting.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
+
+    assert db.execute("settling.id", (2,)).fetchall() == []
+
+
+def test_texts_say_which_tables_they_write() -> None:
+    assert TEXTS["shelves.drop_ready"].writes == {"lane", "ready"}
+    assert TEXTS["ledgers.set_pace"].writes >= {"pace"}
+    assert TEXTS["transaction.glance"].writes == frozenset()

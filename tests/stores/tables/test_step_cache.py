@@ -1,0 +1,145 @@
+"""What a step takes from the step before, of lanes and of its worker, is what the tables say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from laneway.core.lifecycle.step import Step
+from laneway.core.records.policy import Lane
+from laneway.errors import LeaseLost
+from laneway.ports.gates import Held
+from laneway.ports.store import Store
+from laneway.stores.memory.store import MemoryStore
+from laneway.stores.tables import stepping
+from laneway.stores.tables.database import Database
+from laneway.stores.tables.lanebooks import LaneBooks
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.testing import FakeClock, Hand, new_run
+from tests.stores.postgres.tools import opened
+from tests.support.invariants import check_invariants
+
+LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
+
+
+@pytest.fixture(autouse=True)
+def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Compare what is remembered with the tables; collects each use of it."""
+    uses: list[str] = []
+    with_ready, take_step = LaneBooks.with_ready, stepping.take_step
+
+    def lanes(books: LaneBooks) -> set[str]:
+        known = books._memory.unopened is not None
+        found, stored = with_ready(books), {name for (name,) in books._db.execute("ledgers.ready_lanes")}
+        assert found == {name for name in stored if name not in books} | {
+            n for n, book in books.items() if book.ready()
+        }
+        uses.extend(["lanes"] * known)
+        return found
+
+    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
+        known = stepping._follows(step, effects.memory)
+        if known is not None:
+            incarnation, left, call, *_ = db.execute("stepping.worker", (step.incarnation,)).fetchone()
+            assert (known, 0, step.call - 1) == (incarnation, left, call)
+            assert stepping._leaving(db) is None
+            uses.append("worker")
+        return take_step(db, effects, step, now)
+
+    monkeypatch.setattr(LaneBooks, "with_ready", lanes)
+    monkeypatch.setattr(stepping, "take_step", step)
+    return uses
+
+
+async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
+    open_store: Callable[[], Store], clock: FakeClock, spared: list[str]
+) -> None:
+    random, stores = Random(9), [open_store(), open_store()]
+    for store in stores:
+        await store.open()
+    await stores[0].declare_lanes(LANES)
+    hands = [await Hand(store, f"hand{nth}").register() for nth, store in enumerate(stores)]
+
+    async def live(nth: int, at: int) -> None:
+        store, hand, what = stores[nth], hands[nth], random.randrange(8)
+        lane = random.choice(LANES).name
+        if what == 0:
+            delay = random.choice((0, 5))
+            await store.submit([new_run(f"{at}-{nth}-{n}", lane=lane, delay=delay) for n in range(random.randrange(9))])
+        elif what == 1:
+            await store.hold(Held.LANE, lane, held=random.random() < 0.3)
+        elif what == 2:
+            hand.renew()
+        claimed = await hand.claim(random.randrange(1, 6))
+        await clock.advance(random.randrange(3))
+        await hand.succeed(*claimed, room=random.choice((0, 2)))
+        await hand.stop(*(await hand.claim(2)))
+
+    for at in range(60):
+        for nth in random.choice(([0], [0], [1], [0, 1])):
+            await live(nth, at)
+    await check_invariants(stores[0])
+    assert {"lanes", "worker"} <= set(spared)
+
+
+async def test_lanes_that_a_claim_has_emptied_get_no_share_any_more(
+    open_store: Callable[[], Store], clock: FakeClock
+) -> None:
+    claims: list[list[list[str]]] = []
+    for store in (MemoryStore(clock), open_store()):
+        await store.open()
+        await store.declare_lanes([Lane(name, limit=100) for name in "abcdf"])
+        await store.submit([new_run(lane, lane=lane) for lane in "bdf"])
+        await store.submit([new_run(f"{lane}{n}", lane=lane) for lane in "ac" for n in range(20)])
+        hand = await Hand(store).register()
+        claims.append([[run.id for run in await hand.claim(room)] for room in (5, 5, 5, 5, 3, 3, 3)])
+
+    assert claims[0] == claims[1]
+
+
+async def test_one_that_has_left_is_not_remembered(open_store: Callable[[], Store], spared: list[str]) -> None:
+    store = open_store()
+    await store.open()
+    hand = await Hand(store).register()
+    await hand.claim()
+    await hand.claim()
+    assert spared.count("worker") == 1
+
+    await hand.leave()
+    with pytest.raises(LeaseLost):
+        await hand.claim()
+
+
+async def test_a_copy_of_an_older_step_is_answered_as_before(open_store: Callable[[], Store]) -> None:
+    store = open_store()
+    await store.open()
+    await store.submit([new_run("a"), new_run("b")])
+    hand = await Hand(store).register()
+    await hand.claim()
+    [run] = await hand.claim()
+
+    again = await asyncio.gather(hand.repeat_last(), hand.repeat_last())
+
+    assert [reply.claimed for reply in again] == [[run], [run]]
+
+
+async def test_a_store_that_is_shut_tells_every_step(open_store: Callable[[], Store]) -> None:
+    store = open_store()
+    await store.open()
+    hand = await Hand(store).register()
+    await hand.claim()
+    await store.shut_for("move", "elsewhere")
+
+    assert [(await hand.step(room=1)).moved for _ in range(3)] == ["elsewhere"] * 3
+
+
+async def test_behind_a_pooler_nothing_is_remembered(postgres_url: str, spared: list[str]) -> None:
+    async with opened(postgres_url, "pooled=yes") as store:
+        hand = await Hand(store).register()
+        for _ in range(3):
+            await hand.claim()
+
+    assert spared == []
