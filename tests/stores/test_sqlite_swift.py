@@ -19,7 +19,7 @@ from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import log_sync, writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
@@ -294,7 +294,7 @@ async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
         # Between its commit and the thread a settlement goes to the disk, in vain.
         monkeypatch.setattr(desk, "_put", put)
         monkeypatch.setattr(SQLiteWriter, "_execute", fail)
-        settling = Ask(lambda _: None, None, Effects())
+        settling = Ask(lambda _: None, None, AfterCommit())
         with desk.busy:
             desk._do([settling])
         assert isinstance(settling.error, StoreUnavailable)

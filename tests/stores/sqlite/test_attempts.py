@@ -17,7 +17,7 @@ from laneway.errors import NotWaiting
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables import liveness, stepping, submitting
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.waits import step_memo, waits
@@ -310,13 +310,13 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
     database: SQLiteDatabase,
 ) -> None:
     liveness.register(database, INCARNATION, None, 1)
-    effects, policy = Effects(), TaskPolicy()
+    after_commit, policy = AfterCommit(), TaskPolicy()
 
     with traced(db) as texts:
-        submitting.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
-        reply = stepping.take_step(database, effects, Step("hand", 1, room=100), 1)
+        submitting.submit(database, after_commit, [*new_runs(20, "r"), new_run("s", session="s")], 1)
+        reply = stepping.take_step(database, after_commit, Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
-        stepping.take_step(database, effects, Step("hand", 2, results, room=100), 1)
+        stepping.take_step(database, after_commit, Step("hand", 2, results, room=100), 1)
 
     assert not [
         text for text in texts if re.match(r"(INSERT INTO|UPDATE|DELETE FROM|SELECT body FROM) (memo|wait)\b", text)
@@ -330,11 +330,11 @@ def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
     policy = TaskPolicy()
     asked = []
     for call, ties in ((1, None), (3, Ties(parent="p", depth=1, trace={"id": "x"}))):
-        submitting.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
-        reply = stepping.take_step(database, Effects(), Step("hand", call, room=100), 1)
+        submitting.submit(database, AfterCommit(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
+        reply = stepping.take_step(database, AfterCommit(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
         with traced(db) as texts:
-            stepping.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
+            stepping.take_step(database, AfterCommit(), Step("hand", call + 1, results, room=100), 1)
         asked.append(len(texts))
 
     assert asked[0] == asked[1]

@@ -16,7 +16,7 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import rosters, stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run
@@ -68,11 +68,11 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     shelves: list[int] = []
     take_step = stepping.take_step
 
-    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        reply = take_step(db, effects, step, now)
-        if effects.memory is not None:
-            compare(db, effects.memory)
-            shelves.append(len(effects.memory.parked) + len(effects.memory.held))
+    def step(db: Database, after_commit: AfterCommit, step: Step, now: int) -> object:
+        reply = take_step(db, after_commit, step, now)
+        if after_commit.memory is not None:
+            compare(db, after_commit.memory)
+            shelves.append(len(after_commit.memory.parked) + len(after_commit.memory.held))
         return reply
 
     monkeypatch.setattr(stepping, "take_step", step)

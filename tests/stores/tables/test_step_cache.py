@@ -17,7 +17,7 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables import stepping
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.lanebooks import LaneBooks
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres.tools import opened
 from tests.support.invariants import check_invariants
@@ -40,14 +40,14 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         uses.extend(["lanes"] * known)
         return found
 
-    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        known = stepping._follows(step, effects.memory)
+    def step(db: Database, after_commit: AfterCommit, step: Step, now: int) -> object:
+        known = stepping._follows(step, after_commit.memory)
         if known is not None:
             incarnation, left, call, *_ = db.execute("stepping.worker", (step.incarnation,)).fetchone()
             assert (known, 0, step.call - 1) == (incarnation, left, call)
             assert stepping._leaving(db) is None
             uses.append("worker")
-        return take_step(db, effects, step, now)
+        return take_step(db, after_commit, step, now)
 
     monkeypatch.setattr(LaneBooks, "with_ready", lanes)
     monkeypatch.setattr(stepping, "take_step", step)

@@ -15,7 +15,7 @@ from laneway.stores.tables.books import Books
 from laneway.stores.tables.brokensets import BrokenSets
 from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.lines import Key, Line, Order, Paged, Reader, Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.statements import as_json, sql_names
 
 _SQL = sql_names("shelves")
@@ -31,13 +31,13 @@ class Fronts(Reader):
     """
 
     def __init__(
-        self, db: Database, books: Books, memory: Memory, sets: BrokenSets, *, resumed: bool, counted: bool
+        self, db: Database, books: Books, cache: StepCache, sets: BrokenSets, *, resumed: bool, counted: bool
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory, sets
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
         self._resumed, self._counted = resumed, counted
         self.page = 8  # how many ready runs to read at once
         self.ready: dict[str, Order] = {}
-        self.parked, self.held = memory.parked, memory.held
+        self.parked, self.held = cache.parked, cache.held
 
     def ready_of(self, lane: str) -> Order:
         """Return the ready order of a lane."""
@@ -155,7 +155,7 @@ class Fronts(Reader):
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
         runs = self.complete([run for found in firsts.values() for run in found])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(runs)
         for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
@@ -179,7 +179,7 @@ class Fronts(Reader):
         else:
             rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
         runs = self.complete([Line(*row) for row in rows])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._sets.expect(runs)
         return runs, more
 

@@ -23,7 +23,7 @@ from laneway.stores.tables.database import Database
 from laneway.stores.tables.fronts import Fronts
 from laneway.stores.tables.futures import Futures
 from laneway.stores.tables.lines import Line, Order, Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.statements import Row, as_json, sql_names
 
 _SQL = sql_names("shelves")
@@ -43,15 +43,15 @@ class Shelves:
         self,
         db: Database,
         books: Books,
-        memory: Memory | None,
+        cache: StepCache,
         sets: BrokenSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory or Memory(), sets
-        self.fronts = Fronts(db, books, self._memory, sets, resumed=resumed, counted=counted)
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
+        self.fronts = Fronts(db, books, self._cache, sets, resumed=resumed, counted=counted)
         self._ready, self._parked, self._held = self.fronts.ready, self.fronts.parked, self.fronts.held
         # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
         self._less_parked: list[Shelf] = []
@@ -180,7 +180,7 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(self.fronts.complete(runs))
         return runs, more
 

@@ -20,7 +20,7 @@ from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import write_connection
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.database import Database
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.testing import Hand, new_run, new_runs
 from laneway.testing.servers import PostgresServer, postgres_server
 from tests.stores.postgres.tools import cut, opened, until, waiting_for_the_lock, with_parameter
@@ -98,7 +98,7 @@ async def test_a_transaction_that_is_cut_has_not_happened_and_its_callers_hear_o
 ) -> None:
     async with opened(url) as store:
 
-        def cut_off(db: Database, _: Effects) -> None:
+        def cut_off(db: Database, _: AfterCommit) -> None:
             assert cut(own, "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')") == 1
 
         writing, asked = store._here.writer, threading.Event()
@@ -200,7 +200,7 @@ async def main():
     await store.open()
     write, tried = store._here.writer.write, []
 
-    def work(db, effects):
+    def work(db, after_commit):
         tried.append(1)
         db.execute("checking.tidy_turns").rowcount
         if sys.argv[2] == "pipeline":

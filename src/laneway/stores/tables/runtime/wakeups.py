@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+
 import msgspec
 
 from laneway.core.records.liveness import Incarnation
