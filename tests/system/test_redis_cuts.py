@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import count
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
-from laneway.stores.redis.client.scripts import script
+from laneway.stores.redis.client.scripts import script, verbs
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import valkey_server
@@ -70,8 +69,8 @@ class Lines:
 def lines() -> Iterator[Lines]:
     with valkey_server() as server, proxy_to(server.port) as proxy:
         # Known beforehand: what has to be sent first is called twice.
-        for file in files("laneway.stores.redis").joinpath("lua/verbs").iterdir():
-            known = script(file.name.removesuffix(".lua"))
+        for verb in verbs():
+            known = script(verb)
             server.command("SCRIPT", "LOAD", known.text)
             if known.library is not None:
                 server.command("FUNCTION", "LOAD", "REPLACE", known.library.text)

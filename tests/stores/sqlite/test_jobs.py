@@ -20,8 +20,8 @@ from laneway.core.schedules import Every
 from laneway.ports.jobs import JobFilter
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import firing, jobs, liveness, stepping, submitting
 from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.verbs import fires, jobs, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_runs
 from laneway.testing.hand import error
 from tests.stores.sqlite.old_layouts import as_layout
@@ -199,16 +199,16 @@ def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]
 
 
 def step(database: SQLiteDatabase, number: int, results: list[Result] | None = None, *, now: int) -> StepReply:
-    return stepping.take_step(database, AfterCommit(), Step("hand", number, results or [], room=1000), now)
+    return steps.take_step(database, AfterCommit(), Step("hand", number, results or [], room=1000), now)
 
 
 def test_a_store_without_jobs_asks_and_writes_nothing_about_them(
     db: sqlite3.Connection, database: SQLiteDatabase
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
 
     with traced(db) as texts:
-        submitting.submit(database, AfterCommit(), new_runs(20, "r"), 1)
+        submissions.submit(database, AfterCommit(), new_runs(20, "r"), 1)
         reply = step(database, 1, now=1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
         step(database, 2, results, now=1)
@@ -226,7 +226,7 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
         due = decided(made, now)
         with traced(db) as texts:
             db.execute("BEGIN")
-            assert all(fired.won for fired in firing.fire(database, AfterCommit(), due, now))
+            assert all(fired.won for fired in fires.fire(database, AfterCommit(), due, now))
             db.execute("COMMIT")
         reads[count] = [text for text in texts if text.startswith("SELECT")]
         db.execute("DELETE FROM job")
@@ -235,8 +235,8 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
 
 
 def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
-    liveness.register(database, INCARNATION, None, 1)
-    firing.fire(database, AfterCommit(), decided(many_jobs(database, 30, 1), 1), 1)
+    workers.register(database, INCARNATION, None, 1)
+    fires.fire(database, AfterCommit(), decided(many_jobs(database, 30, 1), 1), 1)
     claimed = step(database, 1, now=1).claimed
     policy = TaskPolicy()
     results = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from laneway.stores.tables.lending import read, written
 
 from laneway.core.lifecycle.step import LentReply, StepReply
 from laneway.core.records.states import RunState
@@ -18,7 +19,6 @@ from laneway.ports.store import Store
 from laneway.ports.workers import Standby
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.lending import read, written
 from laneway.stores.tables.runtime.after_commit import Woken
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.test_processes import line, process

@@ -13,12 +13,13 @@ from laneway.core.records.run import NewRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables import rosters, stepping
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
+from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.run_row import FRONT, Key, Line, Order, Paged, Shelf
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import Memory
-from laneway.stores.tables.statements import as_json
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import as_json
+from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_drains, check_invariants
 
@@ -47,7 +48,7 @@ def compare(db: Database, memory: Memory) -> None:
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     books = memory.sessions.values
     stored = {row[0]: tuple(row) for row in db.execute("ledgers.sessions", (as_json(books),))}
-    known = {name: rosters.row_of(name, book) for name, book in books.items()}
+    known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
     for lane, seats in memory.seats.items():
         counts = {user: tuple(row) for user, *row in db.execute("ledgers.seats", (lane, as_json(seats.values)))}
@@ -66,7 +67,7 @@ def compare(db: Database, memory: Memory) -> None:
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Compare after each step; collects how many shelves were compared."""
     shelves: list[int] = []
-    take_step = stepping.take_step
+    take_step = steps.take_step
 
     def step(db: Database, after_commit: AfterCommit, step: Step, now: int) -> object:
         reply = take_step(db, after_commit, step, now)
@@ -75,7 +76,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             shelves.append(len(after_commit.memory.parked) + len(after_commit.memory.held))
         return reply
 
-    monkeypatch.setattr(stepping, "take_step", step)
+    monkeypatch.setattr(steps, "take_step", step)
     return shelves
 
 

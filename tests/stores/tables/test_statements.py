@@ -51,7 +51,7 @@ def test_both_stores_have_the_same_statements() -> None:
 
 @pytest.mark.parametrize("store", STORES)
 def test_every_statement_that_a_verb_names_is_there(store: str) -> None:
-    used = {name for path in TABLES.glob("*.py") for name in names_in(ast.parse(path.read_text(encoding="utf-8")))}
+    used = {name for path in TABLES.rglob("*.py") for name in names_in(ast.parse(path.read_text(encoding="utf-8")))}
 
     assert len(used) > 100
     assert used <= STORES[store]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.cli.shell import tables
-from laneway.cli.shell.wording import span
+from laneway.cli.shell.formats import span
 from laneway.core.common.instants import SECOND
 from laneway.core.records.breakers import Breaker, Phase
 from laneway.ports.gates import TaskState

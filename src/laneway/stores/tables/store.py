@@ -25,24 +25,14 @@ from laneway.ports.gates import Depths, Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
-from laneway.stores.tables import (
-    checking,
-    control,
-    explaining,
-    inboxes,
-    liveness,
-    memos,
-    pruning,
-    reading,
-    ruling,
-    stepping,
-    submitting,
-    trimming,
-    waiting,
-)
-from laneway.stores.tables.movekeeping import Movekeeping
+from laneway.stores.tables.move_store import Movekeeping
+from laneway.stores.tables.reads import overview, runs, why
+from laneway.stores.tables.rows import memos
+from laneway.stores.tables.rules import inboxes
 from laneway.stores.tables.runtime.access import R
 from laneway.stores.tables.runtime.commit_options import CommitOptions, Durability
+from laneway.stores.tables.upkeep import check, prune, trim
+from laneway.stores.tables.verbs import control, settings, steps, submissions, workers
 
 
 class TableStore(Movekeeping[R], ABC):
@@ -53,8 +43,8 @@ class TableStore(Movekeeping[R], ABC):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         return await self._write(
-            lambda db, after_commit: submitting.submit(db, after_commit, batch, db.now()),
-            CommitOptions(Durability.BEFORE_ANSWER, prefetch=submitting.prefetch(batch)),
+            lambda db, after_commit: submissions.submit(db, after_commit, batch, db.now()),
+            CommitOptions(Durability.BEFORE_ANSWER, prefetch=submissions.prefetch(batch)),
             gated=False,
         )
 
@@ -64,15 +54,15 @@ class TableStore(Movekeeping[R], ABC):
 
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""
-        return await self._read(lambda db: reading.get(db, run_id))
+        return await self._read(lambda db: runs.get(db, run_id))
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
-        return await self._read(lambda db: reading.runs(db, wanted, limit, before))
+        return await self._read(lambda db: runs.runs(db, wanted, limit, before))
 
     async def count(self) -> dict[str, int]:
         """Count the runs by state; see `RunStore`."""
-        return await self._read(reading.count)
+        return await self._read(runs.count)
 
     # Control
 
@@ -124,73 +114,75 @@ class TableStore(Movekeeping[R], ABC):
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._write(lambda db, after_commit: ruling.declare_lanes(db, after_commit, lanes, db.now()))
+        await self._write(lambda db, after_commit: settings.declare_lanes(db, after_commit, lanes, db.now()))
 
     async def set_lane(self, lane: Lane) -> None:
         """Set a lane; see `LaneStore`."""
-        await self._write(lambda db, after_commit: ruling.set_lane(db, after_commit, lane, db.now()))
+        await self._write(lambda db, after_commit: settings.set_lane(db, after_commit, lane, db.now()))
 
     async def unset_lane(self, name: str) -> None:
         """Let what is declared of a lane hold again; see `LaneStore`."""
-        await self._write(lambda db, after_commit: ruling.unset_lane(db, after_commit, name, db.now()))
+        await self._write(lambda db, after_commit: settings.unset_lane(db, after_commit, name, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
-        return await self._read(explaining.lanes)
+        return await self._read(overview.lanes)
 
     async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
         """Set a user's cap; see `UserStore`."""
-        await self._write(lambda db, after_commit: ruling.set_cap(db, after_commit, user, lane, cap, db.now()))
+        await self._write(lambda db, after_commit: settings.set_cap(db, after_commit, user, lane, cap, db.now()))
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
-        return await self._read(lambda db: explaining.users(db, user, limit, after))
+        return await self._read(lambda db: overview.users(db, user, limit, after))
 
     async def hold(self, what: Held, name: str, *, held: bool) -> None:
         """Pause or resume a lane, user, session or task; see `GateStore`."""
-        await self._write(lambda db, after_commit: ruling.hold(db, after_commit, what, name, db.now(), held=held))
+        await self._write(lambda db, after_commit: settings.hold(db, after_commit, what, name, db.now(), held=held))
 
     async def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._write(lambda db, after_commit: ruling.disable(db, after_commit, task, db.now(), disabled=disabled))
+        await self._write(
+            lambda db, after_commit: settings.disable(db, after_commit, task, db.now(), disabled=disabled)
+        )
 
     async def close_breaker(self, task: str, user: str | None = None) -> None:
         """Close a circuit; see `GateStore`."""
-        await self._write(lambda db, after_commit: ruling.close_breaker(db, after_commit, task, user, db.now()))
+        await self._write(lambda db, after_commit: settings.close_breaker(db, after_commit, task, user, db.now()))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
-        return await self._read(lambda db: explaining.tasks(db, db.now()))
+        return await self._read(lambda db: overview.tasks(db, db.now()))
 
     async def why(self, run_id: str) -> list[Reason]:
         """Return the gates that are closed for the run; see `GateStore`."""
-        return await self._read(lambda db: waiting.why(db, run_id, db.now()))
+        return await self._read(lambda db: why.why(db, run_id, db.now()))
 
     async def depths(self) -> Depths:
         """Count what waits; see `GateStore`."""
-        return await self._read(explaining.depths)
+        return await self._read(overview.depths)
 
     # Sessions, events
 
     async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
         await self._write(
-            lambda db, after_commit: ruling.set_session(db, after_commit, name, rule, throttled, db.now())
+            lambda db, after_commit: settings.set_session(db, after_commit, name, rule, throttled, db.now())
         )
 
     async def session(self, name: str) -> SessionState | None:
         """Return the session, if it is not idle; see `SessionStore`."""
-        return await self._read(lambda db: reading.session(db, name))
+        return await self._read(lambda db: runs.session(db, name))
 
     async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
-        return await self._read(lambda db: reading.sessions(db, prefix, limit, after))
+        return await self._read(lambda db: runs.sessions(db, prefix, limit, after))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""
-        return await self._read(lambda db: reading.events(db, run_id, after, limit))
+        return await self._read(lambda db: runs.events(db, run_id, after, limit))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after events were written; see `EventStore`."""
@@ -203,20 +195,18 @@ class TableStore(Movekeeping[R], ABC):
         runtime = self._runtime
         address = runtime.add_worker(incarnation.id, wake)
         await runtime.wait_until_listening()
-        await self._write(lambda db, _: liveness.register(db, incarnation, address, db.now()), gated=False)
+        await self._write(lambda db, _: workers.register(db, incarnation, address, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
         cache = self._runtime.writer.step_cache
+        # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+        lasts = step.results or step.emitted or step.saved or step.overdue
         try:
-            # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
-            lasts = step.results or step.emitted or step.saved or step.overdue
             return await self._write(
-                lambda db, after_commit: stepping.take_step(db, after_commit, step, db.now(), cache),
+                lambda db, after_commit: steps.take_step(db, after_commit, step, db.now(), cache),
                 CommitOptions(
-                    Durability.AT_COMMIT if lasts else Durability.LATER,
-                    keeps_cache=True,
-                    prefetch=stepping.prefetch(step),
+                    Durability.AT_COMMIT if lasts else Durability.LATER, keeps_cache=True, prefetch=steps.prefetch(step)
                 ),
                 gated=False,
             )
@@ -228,23 +218,23 @@ class TableStore(Movekeeping[R], ABC):
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
         return self._runtime.writer.submit(
-            lambda db, _: liveness.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER, keeps_cache=True)
+            lambda db, _: workers.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER, keeps_cache=True)
         ).result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
         return await self._write(
-            lambda db, after_commit: liveness.reclaim(db, after_commit, incarnation, gone, limit, db.now()), gated=False
+            lambda db, after_commit: workers.reclaim(db, after_commit, incarnation, gone, limit, db.now()), gated=False
         )
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, after_commit: liveness.leave(db, after_commit, incarnation, db.now()), gated=False)
+        await self._write(lambda db, after_commit: workers.leave(db, after_commit, incarnation, db.now()), gated=False)
         self._runtime.remove_worker(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return await self._read(reading.workers)
+        return await self._read(runs.workers)
 
     def look(self) -> bool:
         """Tell whether another process has committed since; see `WorkerStore`."""
@@ -257,21 +247,21 @@ class TableStore(Movekeeping[R], ABC):
         """Delete old runs; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
         return await self._write(
-            lambda db, _: pruning.prune(db, keep, limit, db.now()), CommitOptions(Durability.LATER), gated=False
+            lambda db, _: prune.prune(db, keep, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         # Not durable, as pruning.
         return await self._write(
-            lambda db, _: trimming.trim(db, older_than, limit, db.now()), CommitOptions(Durability.LATER), gated=False
+            lambda db, _: trim.trim(db, older_than, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
-            return await self._read(checking.look)
-        return await self._write(lambda db, after_commit: checking.repair(db, after_commit, db.now()))
+            return await self._read(check.look)
+        return await self._write(lambda db, after_commit: check.repair(db, after_commit, db.now()))
 
 
 def _or_raise(found: Run | UsageError) -> Run:

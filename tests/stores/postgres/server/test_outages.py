@@ -19,8 +19,8 @@ from laneway.stores.postgres.server.connection import Link, connect, connect_bar
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import write_connection
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.sql.database import Database
 from laneway.testing import Hand, new_run, new_runs
 from laneway.testing.servers import PostgresServer, postgres_server
 from tests.stores.postgres.tools import cut, opened, until, waiting_for_the_lock, with_parameter

@@ -37,7 +37,7 @@ LONG |= {"waking.executed"}
 # As long as what runs and streams, and what has ended since a minute ago.
 LONG |= {"trimming.note_ends"}
 # What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
-UNSORTED = ["transaction.glance", "transaction.seldom", "transaction.next_due", "plain.look", "settling.leased"]
+UNSORTED = ["transaction.glance", "transaction.seldom", "transaction.next_due", "submitting.look", "settling.leased"]
 UNSORTED += ["settling.free", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
 UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "pruning.outdated", "trimming.outdated"]
 # With these a server believes of any table that it is long enough to be read by several processes.
@@ -174,7 +174,7 @@ def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Pl
 # What is asked ahead is forgotten once a table is written that it reads: its text must tell which those are.
 AHEAD = ["stepping.worker", "transaction.glance", "transaction.next_due", "settling.leased", "ledgers.ready_lanes"]
 AHEAD += ["ledgers.lane", "ledgers.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
-AHEAD += ["shelves.due_after", "plain.look", "plain.lender", "arriving.known", "waking.idle", "waking.startable"]
+AHEAD += ["shelves.due_after", "submitting.look", "arriving.known", "waking.idle", "waking.startable"]
 AHEAD += ["waking.asides", "transaction.seldom"]
 
 

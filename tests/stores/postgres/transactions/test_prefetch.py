@@ -12,8 +12,8 @@ from laneway.core.records.states import RunState
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
-from laneway.stores.tables.database import DuplicateError, Question
-from laneway.stores.tables.statements import as_json
+from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.postgres.tools import opened, undone
 

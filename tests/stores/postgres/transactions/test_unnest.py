@@ -13,7 +13,7 @@ from laneway.stores.postgres.server.connection import connect_bare
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.postgres.transactions.unnest import for_rows
-from laneway.stores.tables.statements import Row
+from laneway.stores.tables.sql.statements import Row
 from tests.stores.postgres.tools import undone
 
 INSERT = "INSERT INTO {} (a, b, c, d) VALUES ($1::int, $2::text, $3::bigint, $4::text)"

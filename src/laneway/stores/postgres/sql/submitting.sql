@@ -1,11 +1,11 @@
 -- Accepting runs.
 
 -- name: look
--- Read all that is asked about a uniform batch, a row per priority of its lane: the last acceptance number, when the next
--- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs
--- and waits there, the turn of runs without a user; and how far each priority has come. No row if there is no such lane,
--- if it has a bound, if the task is disabled, or if the store has a part in a move. $1 is the lane, $2 the task. Index:
--- primary keys, wait_until, worker_idle.
+-- Read all that a uniform batch needs, a row per priority of its lane: the last acceptance number, when the next future
+-- run is due, the earliest deadline of a question, whether a worker is idle; the lane's limit and how many of its runs
+-- are active and pending, the turn of runs without a user; and the virtual time of each priority. No row if there is no
+-- such lane, if it has a bound, if the task is disabled, or if the store has a part in a move. $1 is the lane, $2 the
+-- task. Index: primary keys, wait_until, worker_idle.
 WITH RECURSIVE come(priority, v, ready) AS (
     (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
     UNION ALL
@@ -38,8 +38,8 @@ VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::text, $6::text, $7::int, $
 ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_uniform
--- Insert the runs of a uniform batch, of these ids ($6) and arguments ($7): numbers count up from $1, ranks from $2. One whose id
--- is known is left out, which the number of rows tells. Index: the unique id.
+-- Insert the runs of a uniform batch, of these ids ($6) and arguments ($7): numbers count up from $1, ranks from $2. A
+-- run whose id is known is left out: then fewer rows are inserted than asked. Index: the unique id.
 INSERT INTO run (number, id, task, lane, priority, accepted_at, due_at, rank, args)
 SELECT $1::bigint + nth - 1, own.id, $3::text, $4::text, 0, $5::bigint, $5::bigint, $2::bigint + nth - 1, own.args
 FROM unnest($6::text[], $7::text[]) WITH ORDINALITY AS own(id, args, nth)

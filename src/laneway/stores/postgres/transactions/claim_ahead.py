@@ -14,11 +14,11 @@ from typing import NamedTuple
 import msgspec
 
 from laneway.core.lifecycle.step import LentReply, Step
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work, wake_idle
-from laneway.stores.tables.stepping import take_step_ahead
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.verbs.steps import take_step_ahead
 
 _LONGEST = 7999  # bytes of a notification
 

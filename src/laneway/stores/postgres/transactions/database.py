@@ -16,8 +16,8 @@ from laneway.stores.postgres.server import arrays
 from laneway.stores.postgres.server.pipeline import Found, Pipe
 from laneway.stores.postgres.server.settings import WHOLE
 from laneway.stores.postgres.transactions.unnest import for_rows
-from laneway.stores.tables.database import Answer, DuplicateError, Question
-from laneway.stores.tables.statements import Row, as_json, sql_names, texts
+from laneway.stores.tables.sql.database import Answer, DuplicateError, Question
+from laneway.stores.tables.sql.statements import Row, as_json, sql_names, texts
 
 _KNOWN = sql_names("arriving")["known"]
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")

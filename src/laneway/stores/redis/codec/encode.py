@@ -32,7 +32,7 @@ def _text(value: object) -> str:
 
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
-    """Return submissions as `verbs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
+    """Return submissions as `verbs/runs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
     if isinstance(news, Alike) and len(set(news.ids)) == len(news) > 0:
         return [[news.ids, news.args, news.task, news.lane]]
     is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
@@ -134,7 +134,7 @@ def _followers(new: NewRun, followers: tuple[NewRun, ...], how: str) -> list[Any
 
 
 def step(of: Step) -> list[Any]:
-    """Return a worker's step as `verbs/step.lua` takes it."""
+    """Return a worker's step as `verbs/workers/step.lua` takes it."""
     return [
         of.incarnation,
         of.call,

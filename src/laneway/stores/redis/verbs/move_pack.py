@@ -1,6 +1,6 @@
 """Packing: all that a store on Redis has, in pages of pieces (`core.transfer.pieces`).
 
-What runs and shelves look like in Redis is known to `lua/carrying.lua` alone.
+What runs and shelves look like in Redis is known to `lua/admin/pieces.lua` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unpacking: pieces as `lua/carrying.lua` takes them in; what is None is false there."""
+"""Unpacking: pieces as `lua/admin/pieces.lua` takes them in; what is None is false there."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import DEFAULT, CommitOptions
 from laneway.stores.tables.runtime.move_state import refuse
 from laneway.stores.tables.runtime.process_runtime import ProcessRuntime
+from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
 R = TypeVar("R", bound=ProcessRuntime)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from laneway.stores.tables.database import Question
 from laneway.stores.tables.runtime.step_cache import StepCache
+from laneway.stores.tables.sql.database import Question
 
 # What a piece of work reads first, by what is in the cache.
 Prefetch = Callable[[StepCache], Iterable[Question]]

@@ -15,9 +15,9 @@ from functools import lru_cache
 import msgspec
 
 from laneway.core.records.liveness import Incarnation
-from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
-from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("waking")
 _NEXT_DUE = sql_names("transaction")["next_due"]

@@ -1,0 +1,9 @@
+-- needs: runtime/base, state/job_records
+-- Forget a job and its records: {id}. Answers whether it was there.
+
+local job = job_records.find(unpacked(ARGV[2])[1])
+if job then
+  job_records.remove(job)
+  base.flush()
+end
+return pack(job ~= nil)

@@ -1,0 +1,26 @@
+"""Leases as workers are told of them: what they hold, and what is requested of it."""
+
+from __future__ import annotations
+
+from laneway.core.lifecycle.step import Requested
+from laneway.core.records.run import Claimed, Request
+from laneway.stores.tables.rows.run_row import decode_ties
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import Row, sql_names
+
+_SQL = sql_names("stepping")
+_TIES = Claimed.__struct_fields__.index("ties")
+
+
+def requests(db: Database, incarnation: str) -> list[Requested]:
+    """Return what is requested of the runs that the incarnation executes."""
+    rows = db.execute(_SQL["requests"], (incarnation,))
+    return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in rows]
+
+
+def as_claimed(row: Row) -> Claimed:
+    """Return a row of a lease that is read again."""
+    run = Claimed(*row)
+    run.lapsed, run.timed_out = bool(run.lapsed), bool(run.timed_out)
+    run.ties = None if row[_TIES] is None else decode_ties(row[_TIES])
+    return run
