@@ -18,7 +18,6 @@ from laneway.core.records.run import Claimed
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import locked
 from tests.support.invariants import check_invariants
@@ -68,7 +67,7 @@ async def test_a_file_that_another_process_is_making_for_ever_is_reported(path: 
 
 async def test_a_full_disk_is_reported_and_nothing_of_the_batch_is_there(store: SQLiteStore) -> None:
     await store.submit([new_run("small")])
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     db.execute("PRAGMA max_page_count = 50")
 
@@ -90,7 +89,7 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
         arrived.set()
         assert free.wait(10)
 
-    thread = threading.Thread(target=store._presence.writer.write_later, args=(wait,))
+    thread = threading.Thread(target=store._runtime.writer.submit, args=(wait,))
     thread.start()
     assert arrived.wait(10)
     try:
@@ -98,30 +97,6 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
     finally:
         free.set()
         thread.join()
-
-
-async def test_a_thread_does_its_work_itself_while_the_writer_rests_and_leaves_it_to_the_writer_else(
-    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer, left = store._presence.writer, threading.Event()
-    put = writer._put
-
-    def worked() -> str:
-        return writer.write_later(lambda *_: threading.current_thread().name).result()
-
-    def noted(ask: Ask) -> None:
-        put(ask)
-        left.set()
-
-    while await asyncio.to_thread(worked) == writer._name:  # it tidies up after what was asked before
-        pass
-    with held_writer(store) as release:
-        monkeypatch.setattr(writer, "_put", noted)
-        waits = asyncio.create_task(asyncio.to_thread(worked))
-        assert await asyncio.to_thread(left.wait, 10)
-        release()
-
-        assert await waits == writer._name
 
 
 async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQLiteStore) -> None:
@@ -148,7 +123,7 @@ async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQ
 
 async def test_a_group_is_one_commit(store: SQLiteStore) -> None:
     commits: list[str] = []
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
     with held_writer(store) as release:
@@ -234,7 +209,7 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 
 
 async def test_a_settlement_waits_for_the_disk_before_anybody_sees_it_and_a_claim_never(store: SQLiteStore) -> None:
-    # What a submission waits for: test_sqlite_swift.py.
+    # What a submission waits for: test_durability.py.
     statements: list[str] = []
     await store._write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()
