@@ -22,5 +22,5 @@ def put_behind_lossy_line(app: Scheduler, random: Random) -> LossyStore:
     """Put the scheduler's store behind a line that loses what its `chance` says: nothing, until that is set."""
     store = LossyStore(app._store, random=random)
     app._store = store
-    app._client = Client(store, HastyClock(), app._checking.made)
+    app._client = Client(store, HastyClock())
     return store

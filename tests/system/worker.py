@@ -27,8 +27,8 @@ from laneway.core.records.liveness import ProcessMark
 from laneway.core.records.run import Claimed
 from laneway.engine.common import processes
 from laneway.engine.common.clock import SystemClock
-from laneway.engine.services.lease_clock import Renewals
-from laneway.engine.worker.attempt_table import Executions
+from laneway.engine.services.lease_clock import LeaseClock
+from laneway.engine.worker.attempt_table import AttemptTable
 from tests.system.app import app, pen
 from tests.system.faults import put_behind_lossy_line
 from tests.system.journal import What
@@ -69,20 +69,20 @@ async def main(faults: Faults) -> None:
 
 
 def _note_what_is_taken() -> None:
-    looked, look, start = [0], vars(Renewals)["may_have_lapsed"].fget, Executions.start
+    looked, look, start = [0], vars(LeaseClock)["may_have_lapsed"].fget, AttemptTable.start
 
-    def noted(renewals: Renewals) -> bool:
+    def noted(renewals: LeaseClock) -> bool:
         # Before it looks: who is frozen between the two sees it by its clock.
         looked[0] = time.monotonic_ns()
         return bool(look(renewals))
 
-    def taken(executions: Executions, claimed: list[Claimed]) -> None:
+    def taken(executions: AttemptTable, claimed: list[Claimed]) -> None:
         for run in claimed:
             pen().write(What.TAKEN, run.id, fence=run.fence, attempt=run.attempt, at=looked[0])
         start(executions, claimed)
 
-    mock.patch.object(Renewals, "may_have_lapsed", property(noted)).start()
-    mock.patch.object(Executions, "start", taken).start()
+    mock.patch.object(LeaseClock, "may_have_lapsed", property(noted)).start()
+    mock.patch.object(AttemptTable, "start", taken).start()
 
 
 def _mark_of_elsewhere() -> ProcessMark:

@@ -1,4 +1,4 @@
-"""What the other process of a test does: `python other_process.py PATH_OR_URL ACT`. It talks on stdout, a word per line."""
+"""What the other process of a test does: `python other_process.py STORE ACT`. It talks on stdout, a word per line."""
 
 import asyncio
 import os

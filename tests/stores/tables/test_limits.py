@@ -47,15 +47,15 @@ def compare(db: Database, cache: StepCache) -> None:
         rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     books = cache.sessions.values
-    stored = {row[0]: tuple(row) for row in db.execute("ledgers.sessions", (as_json(books),))}
+    stored = {row[0]: tuple(row) for row in db.execute("counts.sessions", (as_json(books),))}
     known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
     for lane, seats in cache.seats.items():
-        counts = {user: tuple(row) for user, *row in db.execute("ledgers.seats", (lane, as_json(seats.values)))}
+        counts = {user: tuple(row) for user, *row in db.execute("counts.seats", (lane, as_json(seats.values)))}
         assert counts == {u: (s.active, s.parked, s.out) for u, s in seats.values.items() if not s.idle}
     for lane, turns in cache.turns.items():
         users = as_json({user or "" for user, _ in turns.values})
-        rows = db.execute("ledgers.turns", (lane, users)).fetchall()
+        rows = db.execute("counts.turns", (lane, users)).fetchall()
         # The turn of those without a user may stay where none waits.
         waiting = {(user or None, priority): counts for user, priority, *counts in rows if counts[1]}
         assert {key: counts for key, counts in waiting.items() if key in turns.values} == {

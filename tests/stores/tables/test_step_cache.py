@@ -34,7 +34,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def lanes(books: LaneBooks) -> set[str]:
         known = books._cache.unopened is not None
-        found, stored = with_ready(books), {name for (name,) in books._db.execute("ledgers.ready_lanes")}
+        found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
         assert found == {name for name in stored if name not in books} | {
             n for n, book in books.items() if book.ready()
         }
@@ -44,7 +44,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
         known = steps._follows(step, cache)
         if known is not None:
-            incarnation, left, call, *_ = db.execute("stepping.worker", (step.incarnation,)).fetchone()
+            incarnation, left, call, *_ = db.execute("steps.worker", (step.incarnation,)).fetchone()
             assert (known, 0, step.call - 1) == (incarnation, left, call)
             assert steps._leaving(db) is None
             uses.append("worker")

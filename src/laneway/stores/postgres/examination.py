@@ -61,8 +61,8 @@ def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Exami
 def _looked_into(link: Link, examination: Examination, *, deep: bool) -> Examination:
     with Pipe(link) as pipe:
         db = PostgresDatabase(pipe)
-        newest = db.execute("examining.newest").fetchall()
-        [[back]] = db.execute("examining.set_back").fetchall()
+        newest = db.execute("examination.newest").fetchall()
+        [[back]] = db.execute("examination.set_back").fetchall()
         return msgspec.structs.replace(
             examination,
             findings=check.look(db) if deep else None,

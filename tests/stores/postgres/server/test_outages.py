@@ -202,9 +202,9 @@ async def main():
 
     def work(db, after_commit):
         tried.append(1)
-        db.execute("checking.tidy_turns").rowcount
+        db.execute("check.tidy_turns").rowcount
         if sys.argv[2] == "pipeline":
-            db.execute("checking.tidy_turns")
+            db.execute("check.tidy_turns")
             db.pipe.flush()
         if len(tried) == 1:
             print("has it", flush=True)

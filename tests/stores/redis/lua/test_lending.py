@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import pytest
-from tests.stores.tables.test_claim_ahead import Told, lending
+from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
 
 from laneway.core.lifecycle.step import StepReply
 from laneway.core.records.run import NewRun

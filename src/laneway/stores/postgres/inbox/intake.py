@@ -27,9 +27,9 @@ from laneway.stores.tables.verbs.submissions import submit
 
 MOST = 500  # submissions that one transaction takes in
 
-_SQL = sql_names("inbox")
+_SQL = sql_names("intake")
 _NOT_YET = Why.SESSION_WAIT
-_INSERT, _SETTLE = sql_names("submitting")["insert"], sql_names("settling")["settle"]
+_INSERT, _SETTLE = sql_names("submissions")["insert"], sql_names("settlements")["settle"]
 _new_run = msgspec.json.Decoder(NewRun).decode
 
 log = logging.getLogger("laneway.postgres")

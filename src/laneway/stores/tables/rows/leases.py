@@ -8,7 +8,7 @@ from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 
-_SQL = sql_names("stepping")
+_SQL = sql_names("steps")
 _TIES = Claimed.__struct_fields__.index("ties")
 
 

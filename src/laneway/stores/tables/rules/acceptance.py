@@ -27,8 +27,8 @@ from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
-_SQL = sql_names("arriving")
-_INSERT, _SET_RETRY = sql_names("submitting")["insert"], sql_names("submitting")["set_retry"]
+_SQL = sql_names("acceptance")
+_INSERT, _SET_RETRY = sql_names("submissions")["insert"], sql_names("submissions")["set_retry"]
 
 
 def known(db: Database, batch: Sequence[NewRun]) -> dict[str, Receipt]:

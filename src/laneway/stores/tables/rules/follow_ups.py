@@ -24,7 +24,7 @@ from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
-_ID = sql_names("settling")["id"]
+_ID = sql_names("settlements")["id"]
 
 
 def leaves_more(run: Leased, settlement: Settlement) -> bool:

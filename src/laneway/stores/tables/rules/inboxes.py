@@ -26,7 +26,7 @@ from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("inboxes")
-_INSERT = sql_names("submitting")["insert"]
+_INSERT = sql_names("submissions")["insert"]
 _NUMBER = sql_names("control")["number"]
 # One that is an answer is told of as that.
 _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED}

@@ -34,8 +34,8 @@ from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 from laneway.stores.tables.verbs import workers
 
-_SQL = sql_names("steering")
-_SETTLE = sql_names("settling")["settle"]
+_SQL = sql_names("run_control")
+_SETTLE = sql_names("settlements")["settle"]
 _failure = msgspec.json.Decoder(Failure).decode
 
 

@@ -32,8 +32,8 @@ from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
-_SQL = sql_names("settling")
-_DISABLE = sql_names("ruling")["disable"]
+_SQL = sql_names("settlements")
+_DISABLE = sql_names("settings")["disable"]
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _PENDING, _PAUSED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.WAITING
 _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED

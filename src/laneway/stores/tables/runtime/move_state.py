@@ -10,7 +10,7 @@ from laneway.core.transfer.pieces import Mark
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 
-_STANDING = sql_names("moving")["standing"]
+_STANDING = sql_names("phases")["standing"]
 _mark = msgspec.json.Decoder(Mark).decode
 
 

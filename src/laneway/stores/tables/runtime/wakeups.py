@@ -19,7 +19,7 @@ from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, 
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("waking")
+_SQL = sql_names("wakeups")
 _NEXT_DUE = sql_names("transaction")["next_due"]
 
 decode_incarnation = msgspec.json.Decoder(Incarnation).decode

@@ -12,7 +12,7 @@ from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, sql_names
 from laneway.stores.tables.state.user_counts import SeatBook, TurnBook, turns_of
 
-_SQL = sql_names("ledgers")
+_SQL = sql_names("counts")
 
 # Remembered, because a lane checks itself when it is made, and there are few.
 lane_of = lru_cache(maxsize=256)(Lane)

@@ -10,7 +10,7 @@ from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger
 
-_SQL = sql_names("ledgers")
+_SQL = sql_names("counts")
 
 
 class TurnBook(StoredLedger[TurnKey, Turn]):

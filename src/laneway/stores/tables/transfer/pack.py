@@ -36,7 +36,7 @@ from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.stores.tables.transfer.pack_runs import runs
 from laneway.stores.tables.verbs.jobs import as_job, decode_fire
 
-_SQL = sql_names("packing")
+_SQL = sql_names("pack")
 _LEAST = -(2**62)  # before every rank
 _lane = msgspec.json.Decoder(Lane).decode
 _rule = msgspec.json.Decoder(Rule).decode

@@ -19,7 +19,7 @@ from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("packing")
+_SQL = sql_names("pack")
 T = TypeVar("T")
 _arrival = msgspec.json.Decoder(Arrival).decode
 _failure = msgspec.json.Decoder(Failure).decode

@@ -15,8 +15,8 @@ from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.verbs import settings
 
-_SQL = sql_names("moving")
-_EMPTYING = sql_names("emptying")
+_SQL = sql_names("phases")
+_EMPTYING = sql_names("clear")
 
 # All that holds anything but for the heartbeat, which is nobody's, and the standing itself.
 TABLES = (

@@ -36,7 +36,7 @@ from laneway.stores.tables.transfer import phases
 from laneway.stores.tables.transfer.unpack_runs import key_row, put_runs
 from laneway.stores.tables.verbs.jobs import as_text
 
-_SQL = sql_names("unpacking")
+_SQL = sql_names("unpack")
 Rows = dict[str, list[Row]]  # by statement, in the order in which they are to be written
 
 

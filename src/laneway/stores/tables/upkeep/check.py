@@ -35,7 +35,7 @@ from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.session_counts import SessionBooks
 from laneway.stores.tables.state.transaction import Transaction
 
-_SQL = sql_names("checking")
+_SQL = sql_names("check")
 _OFF_THE_SHELVES = ("unready", "unpark", "unhold", "undue")
 
 

@@ -24,7 +24,7 @@ from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.transaction import Transaction
 
-_SQL = sql_names("ruling")
+_SQL = sql_names("settings")
 _decode = msgspec.json.Decoder(Lane).decode
 
 

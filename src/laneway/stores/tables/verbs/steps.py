@@ -46,9 +46,9 @@ from laneway.stores.tables.state.lane_counts import about_lane
 from laneway.stores.tables.state.transaction import Transaction, glancing
 from laneway.stores.tables.verbs import jobs
 
-_SQL = sql_names("stepping")
-_LEASED = sql_names("settling")["leased"]
-_READY_LANES, _READY = sql_names("ledgers")["ready_lanes"], sql_names("shelves")["ready"]
+_SQL = sql_names("steps")
+_LEASED = sql_names("settlements")["leased"]
+_READY_LANES, _READY = sql_names("counts")["ready_lanes"], sql_names("shelves")["ready"]
 
 _FEW = 16  # lanes: of more it is not asked ahead what is ready
 _LEAST = 8  # ready runs to read of a lane: some may have to be parked

@@ -34,8 +34,8 @@ from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.stores.tables.state.transaction import Transaction, glancing
 
-_SQL, _LEDGERS = sql_names("submitting"), sql_names("ledgers")
-_KNOWN = sql_names("arriving")["known"]
+_SQL, _LEDGERS = sql_names("submissions"), sql_names("counts")
+_KNOWN = sql_names("acceptance")["known"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}

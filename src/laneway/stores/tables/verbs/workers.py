@@ -16,7 +16,7 @@ from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("liveness")
+_SQL = sql_names("workers")
 
 
 def register(db: Database, incarnation: Incarnation, socket: str | None, now: int) -> None:

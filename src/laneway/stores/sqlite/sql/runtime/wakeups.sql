@@ -1,8 +1,8 @@
 -- Choosing whom to wake.
 
 -- name: idle
--- Read the idle workers: first those that execute nothing and have not lapsed, then the oldest. None of them gets a claim
--- made ahead. Index: worker_idle.
+-- Read the idle workers: first those that execute nothing and have not lapsed, then the oldest. No claim is made ahead
+-- for any of them. Index: worker_idle.
 SELECT number, id, socket, told, incarnation, call, NULL, 0
 FROM worker WHERE idle ORDER BY room IS NULL OR abs(?1 - renewed_at) > lease, number;
 

@@ -1,7 +1,4 @@
-"""What the schedulers before this one got wrong about lanes and sessions, by its name in the checklist.
-
-W4-4 is shown in `test_merging`.
-"""
+"""Sessions on a worker: one after the other, over crashes, stops and time-outs, and never in the way of others."""
 
 from __future__ import annotations
 
@@ -12,88 +9,20 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from laneway import Context, Lane, Retry, Scheduler, SessionPolicy, Submission
+from laneway import Context, Lane, Retry, Scheduler, SessionPolicy
 from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
+from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, turns, until
+from tests.engine.support import as_time_passes, scheduler_on, soon, turns
 
 CHAT = "chat-7"
-
-
-# W0-16: one noisy type can take all slots: no per-type limit, no fairness among users, no way to list or cancel
-
-
-async def test_a_noisy_task_leaves_slots_to_others_and_can_be_listed_and_cancelled(url: str, clock: FakeClock) -> None:
-    may_end, inside, quiet_ran = asyncio.Event(), Counter[str | None](), asyncio.Event()
-    lanes = [Lane("noise", limit=2, per_user=1)]
-    async with Scheduler(url, clock=clock, lanes=lanes, concurrency=4) as app:
-
-        @app.task(lane="noise")
-        async def noisy(*, ctx: Context) -> None:
-            inside[ctx.user] += 1
-            await may_end.wait()
-
-        @app.task
-        async def quiet() -> None:
-            quiet_ran.set()
-
-        await app.submit_many([Submission(noisy, user="loud") for _ in range(50)])
-        await app.submit(noisy, user="shy")
-        async with app.running():
-            await until(lambda: inside.total() == 2)
-            await app.submit(quiet)
-            await soon(quiet_ran.wait())
-
-            assert inside == {"loud": 1, "shy": 1}
-            assert len(await app.runs(task="noisy", state="pending")) == 49
-            assert await app.cancel_where(task="noisy", state="pending") == 49
-            may_end.set()
-
-    assert inside.total() == 2
-
-
-# W2-11: strict priority without ageing starves low priority inside a user; accepted within a second is in no order
-
-
-async def test_a_users_low_priority_starts_though_a_higher_one_never_runs_dry(app: Scheduler) -> None:
-    order = []
-
-    @app.task
-    async def work(name: str) -> None:
-        order.append(name)
-        if name == "plain" and len(order) < 1500:  # as soon as one has started, the next comes
-            await app.submit(work, {"name": "plain"}, user="ann")
-
-    await app.submit(work, {"name": "lowly"}, user="ann", priority=-1)
-    await app.submit_many([Submission(work, {"name": "plain"}, user="ann") for _ in range(20)])
-    await app.drain(concurrency=10)
-
-    assert 900 < order.index("lowly") < 1100
-
-
-async def test_what_is_accepted_at_the_same_instant_starts_in_the_order_of_acceptance(app: Scheduler) -> None:
-    order = []
-
-    @app.task
-    async def work(n: int) -> None:
-        order.append(n)
-
-    # The clock stands still.
-    await app.submit_many([Submission(work, {"n": n}, user="ann") for n in range(20)])
-    for n in range(20, 30):
-        await app.submit(work, {"n": n}, user="ann")
-    await app.drain(concurrency=1)
-
-    assert order == list(range(30))
-
-
-# W4-1: what is queued is lost on a crash; the map of sessions never shrinks
 
 
 KILLED = """
@@ -111,6 +40,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.checklist("W4-1")
 async def test_what_is_queued_survives_a_crash_and_a_session_that_is_idle_is_gone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'laneway.db'}"
     command = [sys.executable, "-c", KILLED.format(url=url)]
@@ -133,9 +63,6 @@ async def test_what_is_queued_survives_a_crash_and_a_session_that_is_idle_is_gon
         assert await (await app.open()).session(CHAT) is None
 
 
-# W4-2: cancelling frees the slot while the old run is still unwinding, so a new one of a serial session overlaps it
-
-
 async def _by_interrupt(app: Scheduler) -> None:
     await app.submit(
         "answer",
@@ -155,6 +82,7 @@ async def _by_stop_all(app: Scheduler) -> None:
     await app.submit("answer", {"text": "new"}, session=CHAT)
 
 
+@pytest.mark.checklist("W4-2")
 @pytest.mark.parametrize(
     ("stop", "max_concurrent"), [(_by_interrupt, 1), (_by_interrupt, 2), (_by_stop, 1), (_by_stop_all, 1)]
 )
@@ -191,9 +119,7 @@ async def test_a_new_run_does_not_start_before_the_old_one_has_unwound(
     assert seen == ["old", "old has left", "new"]
 
 
-# W4-3: whoever waited for a lane's slot held its session: a cancel deadlocked and callers were blocked
-
-
+@pytest.mark.checklist("W4-3")
 async def test_a_session_that_waits_for_a_lane_blocks_no_caller_and_no_cancel(url: str, clock: FakeClock) -> None:
     may_end, begun, seen = asyncio.Event(), asyncio.Event(), []
     async with Scheduler(url, clock=clock, lanes=[Lane("main", limit=1)]) as app:
@@ -220,9 +146,7 @@ async def test_a_session_that_waits_for_a_lane_blocks_no_caller_and_no_cancel(ur
     assert seen == ["in the only slot", "third"]
 
 
-# W4-5: no time-out, so a run that hangs blocks its session for ever
-
-
+@pytest.mark.checklist("W4-5")
 async def test_a_run_that_hangs_is_stopped_and_its_session_goes_on(app: Scheduler, clock: FakeClock) -> None:
     begun, seen = asyncio.Event(), []
 
@@ -242,33 +166,7 @@ async def test_a_run_that_hangs_is_stopped_and_its_session_goes_on(app: Schedule
     assert seen == ["hangs", "behind it"]
 
 
-# W4-6: runs known by a constant id shadow each other
-
-
-async def test_two_runs_of_one_task_with_the_same_arguments_are_told_apart(app: Scheduler) -> None:
-    may_end, begun = asyncio.Event(), []
-
-    @app.task
-    async def digest(day: str, *, ctx: Context) -> str:
-        begun.append(ctx.run_id)
-        await may_end.wait()
-        return ctx.run_id
-
-    async with app.running():
-        one, other = [await app.submit(digest, {"day": "today"}) for _ in range(2)]
-        await until(lambda: len(begun) == 2)
-        await app.cancel(one)
-        cancelled = await soon(app.wait(one))
-        may_end.set()
-
-        assert await soon(app.result(other)) == other.run_id
-    assert cancelled.state is RunState.CANCELLED
-    assert sorted(begun) == sorted([one.run_id, other.run_id])
-
-
-# W4-18: the cutoff that shall keep what is stale from starting is never reached
-
-
+@pytest.mark.checklist("W4-18")
 async def test_nothing_accepted_before_a_stop_all_ever_starts_wherever_it_waited(
     app: Scheduler, clock: FakeClock
 ) -> None:
@@ -301,3 +199,81 @@ async def test_nothing_accepted_before_a_stop_all_ever_starts_wherever_it_waited
         ("dropped", "stopped"): 3,
         ("succeeded", None): 1,
     }
+
+
+class Crowd:
+    """Handlers that stay until they are let go, and how many were there at once."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.started: list[int] = []
+        self.open = asyncio.Event()
+
+    async def enter(self, *names: str, n: int = 0) -> None:
+        self.started.append(n)
+        for name in names:
+            self.inside[name] += 1
+            self.most[name] = max(self.most[name], self.inside[name])
+        await self.open.wait()
+        await turns(3)
+        for name in names:
+            self.inside[name] -= 1
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    return Crowd()
+
+
+def crowded(app: Scheduler, crowd: Crowd) -> Scheduler:
+    @app.task
+    async def visit(n: int = 0, *, ctx: Context) -> int:
+        await crowd.enter("all", f"user:{ctx.user}", n=n)
+        return n
+
+    return app
+
+
+async def test_a_sessions_runs_start_one_after_the_other_in_the_order_they_were_accepted(
+    app: Scheduler, crowd: Crowd
+) -> None:
+    crowded(app, crowd)
+    visit = app.tasks.get("visit").using(session="chat", user="ann")
+    receipts = [await visit.using(priority=n % 3).submit(n=n) for n in range(10)]
+    crowd.open.set()
+
+    async with app.running():
+        await soon(asyncio.gather(*(app.wait(receipt) for receipt in receipts)))
+
+    assert crowd.started == list(range(10))
+    assert crowd.most["all"] == 1
+    assert [receipt.position for receipt in receipts] == [None, *range(1, 10)]
+
+
+async def test_a_sessions_order_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
+    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    visit = apps[0].tasks.get("visit").using(session="chat", session_policy=SessionPolicy(cap=30))
+    crowd.open.set()
+
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            await stack.enter_async_context(app.running(concurrency=3))
+        receipts = [await visit.submit(n=n) for n in range(30)]
+        await soon(asyncio.gather(*(apps[1].wait(receipt) for receipt in receipts)))
+
+    assert crowd.started == list(range(30))
+    assert crowd.most["all"] == 1
+
+
+async def test_a_session_of_two_starts_in_order_and_never_more_than_two(app: Scheduler, crowd: Crowd) -> None:
+    crowded(app, crowd)
+    visit = app.tasks.get("visit").using(session="chat", session_policy=SessionPolicy(max_concurrent=2))
+    receipts = [await visit.submit(n=n) for n in range(8)]
+
+    async with app.running():
+        crowd.open.set()
+        await soon(asyncio.gather(*(app.wait(receipt) for receipt in receipts)))
+
+    assert crowd.started == list(range(8))
+    assert crowd.most["all"] == 2

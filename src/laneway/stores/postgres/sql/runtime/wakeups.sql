@@ -1,8 +1,9 @@
 -- Choosing whom to wake.
 
 -- name: idle
--- Read the idle workers: first those whose next claim can be made ahead, with their room, as they execute nothing and have
--- not lapsed; then the oldest. Last, whether a worker's process listens: then it holds a lock that nobody else can take.
+-- Read the idle workers: first those whose next claim can be made ahead, with their room, as they execute nothing and
+-- have not lapsed; then the oldest. Last, whether a worker's process listens: then it holds a lock that nobody else can
+-- take.
 -- Index: worker_idle.
 SELECT number, id, socket, told, incarnation, call, CASE WHEN abs($1::bigint - renewed_at) <= lease THEN room END,
     room IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0))
