@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import cast
+from types import FrameType
+from typing import Any, cast
 
 import pytest
 
 from laneway.core.lifecycle.step import Emitted, Step
 from laneway.core.records.events import draft
 from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import locked
+from tests.stores.sqlite.slow_disk import slow_disk
 from tests.support.invariants import check_invariants
 
 
@@ -173,6 +177,96 @@ async def test_renewing_works_from_a_thread_of_its_own(store: SQLiteStore) -> No
     reply = await asyncio.to_thread(store.renew, hand.name)
 
     assert reply.leases == [(run.number, 1)]
+
+
+async def test_a_loop_goes_on_while_another_program_has_the_lock(path: Path, store: SQLiteStore) -> None:
+    ticks = 0
+    with locked(path):
+        receipt = asyncio.create_task(store.submit([new_run("a")]))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+            ticks += 1
+        assert not receipt.done()
+    await receipt
+    assert ticks == 20
+
+
+async def test_what_was_submitted_first_is_written_first(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with slow_disk(monkeypatch) as release:
+        calls = [asyncio.create_task(store.submit([new_run("first")]))]
+        await asyncio.sleep(0.01)
+        calls.append(asyncio.create_task(store.submit(new_runs(2, "second", session="s"))))
+        await asyncio.sleep(0.01)
+        calls.append(asyncio.create_task(store.submit([new_run("third")])))
+        await asyncio.sleep(0.01)
+        release()
+        await asyncio.gather(*calls)
+
+    numbers = {run_id: (await store.get(run_id)).number for run_id in ("first", "second-00001", "third")}
+    assert numbers == {"first": 1, "second-00001": 3, "third": 4}
+
+
+async def test_a_submission_that_fails_alone_in_its_transaction_leaves_nothing(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", fail)
+    await (await Hand(store, tasks=["other"]).register()).rest()
+    with pytest.raises(ZeroDivisionError):
+        await store.submit([new_run("a")])
+    monkeypatch.undo()
+
+    assert await store.count() == {}
+    await store.submit([new_run("a")])
+    assert (await store.get("a")).number == 1
+
+
+async def test_a_submission_leaves_the_claim_to_the_worker_that_it_wakes(store: SQLiteStore) -> None:
+    hand = await Hand(store).register()
+    await hand.lend()
+
+    await store.submit([new_run("a")])
+
+    assert await hand.hears()
+    assert (await store.get("a")).state is RunState.PENDING
+    assert ids(await hand.claim()) == ["a"]
+
+
+def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
+    """Begin to submit, and press Ctrl-C after so many calls; tell whether there were as many."""
+    left = after
+
+    def interrupt(_: FrameType, event: str, __: object) -> None:
+        # Python looks for signals when a call of its own begins, and when one of C has ended.
+        nonlocal left
+        if event in {"call", "c_return"}:
+            left -= 1
+            if left < 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        submission.send(None)
+        return left < 0
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+        submission.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
+async def test_ctrl_c_in_a_submission_wherever_it_comes_leaves_the_writer_usable(store: SQLiteStore) -> None:
+    moment, is_over = 0, False
+    while not is_over:
+        moment += 1
+        is_over = not interrupted(store.submit([new_run(f"a{moment}")]), moment - 1)
+        await asyncio.wait_for(store.submit([new_run(f"b{moment}")]), 5)
+    assert moment > 10
+    await check_invariants(store, logs=False)
 
 
 # Events

@@ -198,7 +198,7 @@ from laneway.testing import new_run
 async def main():
     store = PostgresStore(sys.argv[1])
     await store.open()
-    write, tried = store._runtime.writer.write, []
+    write, tried = store._runtime.writer.call, []
 
     def work(db, after_commit):
         tried.append(1)

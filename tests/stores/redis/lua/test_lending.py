@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import pytest
-from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
 
 from laneway.core.lifecycle.step import StepReply
 from laneway.core.records.run import NewRun
@@ -17,6 +16,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.stores.redis.verbs.workers import lent_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
+from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
 
 
 class Two(NamedTuple):
