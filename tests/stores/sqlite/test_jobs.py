@@ -20,6 +20,8 @@ from laneway.core.schedules import Every
 from laneway.ports.jobs import JobFilter
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
+from laneway.stores.tables.reads import jobs as job_reads
+from laneway.stores.tables.rows.jobs import soonest
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import fires, jobs, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_runs
@@ -251,7 +253,7 @@ def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, databas
     assert (
         len([text for text in texts if text.startswith("UPDATE job")]) == len(claimed) // 2
     )  # those that failed try again
-    states = [job.state.last_state for job in jobs.listed(database, JobFilter(), 1000, ("", ""))]
+    states = [job.state.last_state for job in job_reads.listed(database, JobFilter(), 1000, ("", ""))]
     assert (states.count(RunState.SUCCEEDED), states.count(None)) == (15, 15)
 
 
@@ -273,8 +275,8 @@ def test_finding_what_is_due_costs_the_same_among_a_hundred_thousand_jobs(
     for more in (0, 100_000):
         put_off(db, more)
         with counted(db) as count:
-            due = jobs.due(database, 500, (0, ""), 1)
-            jobs.soonest(database)
+            due = job_reads.due(database, 500, (0, ""), 1)
+            soonest(database)
         spent.append(count[0])
         assert [job.id for job in due.jobs] == [f"job-{n:06d}" for n in range(10)]
 

@@ -14,7 +14,8 @@ from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.rows import session_row
-from laneway.stores.tables.rows.run_row import FRONT, Key, Line, Order, Paged, Shelf
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import FRONT, Key, Order, Paged, Shelf
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database

@@ -27,8 +27,7 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
 from laneway.stores.tables.move_store import Movekeeping
 from laneway.stores.tables.reads import overview, runs, why
-from laneway.stores.tables.rows import memos
-from laneway.stores.tables.rules import inboxes
+from laneway.stores.tables.rows import memos, messages
 from laneway.stores.tables.runtime.access import R
 from laneway.stores.tables.runtime.commit_options import CommitOptions, Durability
 from laneway.stores.tables.upkeep import check, prune, trim
@@ -50,7 +49,7 @@ class TableStore(Movekeeping[R], ABC):
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
-        return await self._read(lambda db: inboxes.messages(db, run_id, after, limit))
+        return await self._read(lambda db: messages.messages(db, run_id, after, limit))
 
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""

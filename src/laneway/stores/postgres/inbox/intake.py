@@ -17,8 +17,7 @@ from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.leased_run import Leased, logged
-from laneway.stores.tables.rows.run_row import encode_ties
-from laneway.stores.tables.rules.inboxes import run_row
+from laneway.stores.tables.rows.run_row import encode_ties, row_of
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
@@ -77,7 +76,7 @@ def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
     told = {"reason": why} if receipt.run_id == new.id else {"reason": why, "run": receipt.run_id}
     drafts = (draft(DROPPED, told), draft(DONE, {"state": RunState.DROPPED.value}))
     text = logged(run, drafts, now)
-    db.insert_new(_INSERT, [run_row(run, None, now, now)])
+    db.insert_new(_INSERT, [row_of(run, None, now, now)])
     outcome = (run.number, RunState.DROPPED.value, run.attempt, run.crashes, run.fence, run.events)
     db.execute(_SETTLE, (*outcome, None, None, now, why, None, None, text))
     submission_counts.count(db, lane, f"dropped {why}")

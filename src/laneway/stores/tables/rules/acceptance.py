@@ -19,9 +19,10 @@ from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.keys import Keys
-from laneway.stores.tables.rows.run_row import Line, encode_ties
+from laneway.stores.tables.rows.messages import takers
+from laneway.stores.tables.rows.run_row import Line, encode_ties, row_of
 from laneway.stores.tables.rows.settings import disabled_tasks
-from laneway.stores.tables.rules.inboxes import Inboxes, run_row, takers
+from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.run_control import Steering
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
@@ -92,7 +93,7 @@ class Arriving:
 
     def write(self) -> None:
         """Write the runs that were made, and the keys that stand for them."""
-        self._db.insert_new(_INSERT, [run_row(run.line, run.arrival, self._now, run.due_at) for run in self.made])
+        self._db.insert_new(_INSERT, [row_of(run.line, run.arrival, self._now, run.due_at) for run in self.made])
         self._db.each(_SET_RETRY, [(run.retry_of, run.line.number) for run in self.made if run.retry_of is not None])
         self.keys.write()
         self.made.clear()

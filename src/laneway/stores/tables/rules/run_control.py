@@ -22,7 +22,7 @@ from laneway.core.records.events import Draft
 from laneway.core.records.memos import Memo, MemoKind, Question, Wait
 from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.records.states import TERMINAL, RunState
-from laneway.stores.tables.rows import controlled_run, keys, memos, submission_counts
+from laneway.stores.tables.rows import controlled_run, keys, leases, memos, submission_counts
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.leased_run import append, log_on, logged
 from laneway.stores.tables.rules.endings import Endings
@@ -32,7 +32,6 @@ from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.verbs import workers
 
 _SQL = sql_names("run_control")
 _SETTLE = sql_names("settlements")["settle"]
@@ -104,7 +103,7 @@ class Steering:
 
     def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
         """Cancel a run; see `Floor`."""
-        lapsed = run.died is not None or (run.holder is not None and workers.is_dead(self._db, run.holder, self._now))
+        lapsed = run.died is not None or (run.holder is not None and leases.is_dead(self._db, run.holder, self._now))
         change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon, why=why)
         if clears and not run.cleared:
             run.cleared = True

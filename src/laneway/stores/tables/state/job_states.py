@@ -12,12 +12,12 @@ from laneway.core.jobs.record import JobRecord
 from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
+from laneway.stores.tables.rows import jobs
 from laneway.stores.tables.rows.leased_run import Leased
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.verbs import jobs
 
 _SQL = sql_names("jobs")
 
@@ -65,7 +65,7 @@ class JobBook:
         self.put(after_commit, after)
         told = alarm(job, after, error, self._now)
         if told is not None:
-            jobs.keep(self._db, {(job.id, told.nth): told})
+            jobs.put_fires(self._db, {(job.id, told.nth): told})
 
     def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
         """Hear that these runs have ended so, in this order; their ids may not have been read."""

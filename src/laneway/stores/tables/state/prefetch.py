@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
 from laneway.core.queue.turns import AGAIN, BACK
-from laneway.stores.tables.rows.run_row import Key, Line, Order, Paged, Reader, Shelf
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Key, Order, Paged, Reader, Shelf
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names

@@ -17,7 +17,8 @@ from itertools import chain
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
-from laneway.stores.tables.rows.run_row import Line, Order, Shelf
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Order, Shelf
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names

@@ -30,11 +30,11 @@ from laneway.core.transfer.pieces import (
     page_of,
 )
 from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.jobs import as_job, decode_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.stores.tables.transfer.pack_runs import runs
-from laneway.stores.tables.verbs.jobs import as_job, decode_fire
 
 _SQL = sql_names("pack")
 _LEAST = -(2**62)  # before every rank

@@ -30,11 +30,11 @@ from laneway.core.transfer.pieces import (
     TurnIn,
 )
 from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.jobs import as_text
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 from laneway.stores.tables.transfer import phases
 from laneway.stores.tables.transfer.unpack_runs import key_row, put_runs
-from laneway.stores.tables.verbs.jobs import as_text
 
 _SQL = sql_names("unpack")
 Rows = dict[str, list[Row]]  # by statement, in the order in which they are to be written

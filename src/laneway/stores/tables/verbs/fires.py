@@ -14,6 +14,7 @@ from laneway.core.jobs.after import applied
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
+from laneway.stores.tables.rows.jobs import decode_fire, put_fires
 from laneway.stores.tables.rules.acceptance import known
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -22,7 +23,6 @@ from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.verbs.jobs import decode_fire, keep
 from laneway.stores.tables.verbs.submissions import Batch
 
 _SQL = sql_names("jobs")
@@ -60,7 +60,7 @@ class _Firings:
         """Fire each whose job is at its version, and write it all."""
         fired = [self._fire(firing) for firing in self._firings]
         self._batch.write()
-        keep(self._db, self._records)
+        put_fires(self._db, self._records)
         return fired
 
     def _fire(self, firing: Firing) -> Fired:

@@ -27,10 +27,11 @@ from laneway.core.records.run import Claimed, handed
 from laneway.core.transfer.move_state import Moving, Phase
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
+from laneway.stores.tables.rows import jobs
 from laneway.stores.tables.rows.leased_run import leased
 from laneway.stores.tables.rows.leases import as_claimed, requests
-from laneway.stores.tables.rows.run_row import FRONT
 from laneway.stores.tables.rows.settings import paused
+from laneway.stores.tables.rows.shelf import FRONT
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.settlements import Settling, named
@@ -44,7 +45,6 @@ from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.due_runs import FIRST
 from laneway.stores.tables.state.lane_counts import about_lane
 from laneway.stores.tables.state.transaction import Transaction, glancing
-from laneway.stores.tables.verbs import jobs
 
 _SQL = sql_names("steps")
 _LEASED = sql_names("settlements")["leased"]

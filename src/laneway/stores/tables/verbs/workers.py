@@ -58,19 +58,6 @@ def leave(db: Database, after_commit: AfterCommit, incarnation: str, now: int) -
     wake_for_work(db, after_commit, now)
 
 
-def is_dead(db: Database, incarnation: str, now: int) -> bool:
-    """Tell whether an incarnation that holds leases has left, or has lapsed."""
-    [[lease, renewed_at, left]] = db.execute(_SQL["holder"], (incarnation,)).fetchall()
-    [row] = db.execute(_SQL["heartbeat"]).fetchall()
-    return bool(left) or Heartbeat(*row).lapsed(renewed_at, lease, now)
-
-
-def lose(db: Database, incarnation: str, number: int) -> None:
-    """Take a lease from its holder, and forget a holder that has left and holds nothing more."""
-    db.execute(_SQL["lose"], (number,))
-    db.execute(_SQL["forget"], (incarnation,))
-
-
 def _renew(db: Database, incarnation: str, now: int) -> Heartbeat:
     row = db.execute(_SQL["alive"], (incarnation,)).fetchone()
     if row is None:
