@@ -145,7 +145,9 @@ class Stopwatch:
 
     def add(self, number: int, seconds: float) -> RunningAttempt:
         run = Claimed(number, str(number), "endless", "{}", 1, 1, 0, "main", None, None, 0, "w")
-        execution = RunningAttempt(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
+        policy = TaskPolicy()
+        task = Task("endless", endless, policy, lambda *_, **__: asyncio.sleep(0))  # type: ignore[arg-type]  # nobody submits
+        execution = RunningAttempt(run, task, policy)
         execution.handle = asyncio.get_running_loop().create_task(self._watched(execution))
         self.deadlines.add(execution, seconds, lambda late: late.stop(Stop.TIMED_OUT))
         return execution

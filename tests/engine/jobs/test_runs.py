@@ -10,7 +10,7 @@ import pytest
 from laneway import Context, Every, Retry, Run, Scheduler
 from laneway.core.common.instants import SECOND
 from laneway.core.records.job_tie import JobTie
-from laneway.core.records.run import Claimed, Ties
+from laneway.core.records.run import Claimed, RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.records.status import StuckRun
 from laneway.testing import FakeClock
@@ -133,7 +133,7 @@ async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_ter
     app.task(name="work", timeout=3600, retry=Retry(attempts=5))(print)
     tie = JobTie(id="j", name="job", at=0, timeout=SECOND, retry=Retry(attempts=1))
     lease = (1, "run", "work", "{}", 1, 1, 0, "main", None, None, 0, "dead")
-    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=Ties(job=tie))
+    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=RunLinks(job=tie))
 
     async with app.running():
         assert app._lifecycle.worker is not None

@@ -11,7 +11,7 @@ import pytest
 from laneway.core.lifecycle.outcome import Failed, Succeeded, settle
 from laneway.core.lifecycle.step import Result, Step
 from laneway.core.records.policy import TaskPolicy
-from laneway.core.records.run import Claimed, RunFilter, Ties
+from laneway.core.records.run import Claimed, RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
@@ -208,7 +208,7 @@ async def test_a_step_that_fails_half_way_leaves_nothing_and_its_repeat_everythi
 ) -> None:
     """One step in which a called run returns, a run asks and calls, and one succeeds and leaves runs behind."""
     hand = await Hand(store).register()
-    then = Ties(then=(new_run("then"),))
+    then = RunLinks(then=(new_run("then"),))
     await store.submit([new_run("caller"), new_run("asks", session="chat"), new_run("leaves", ties=then)])
     caller, asks, leaves = await hand.claim(3)
     await hand.wait(caller, child_of(caller))
@@ -329,7 +329,7 @@ def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
     workers.register(database, INCARNATION, None, 1)
     policy = TaskPolicy()
     asked = []
-    for call, ties in ((1, None), (3, Ties(parent="p", depth=1, trace={"id": "x"}))):
+    for call, ties in ((1, None), (3, RunLinks(parent="p", depth=1, trace={"id": "x"}))):
         submissions.submit(database, AfterCommit(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
         reply = steps.take_step(database, AfterCommit(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 
-from laneway.core.queue.turns import LaneBook, Pace
+from laneway.core.queue.turns import LaneBook, VirtualTime
 from laneway.core.records.policy import Lane
 from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
 from laneway.stores.tables.sql.database import Database, Question
@@ -41,7 +41,7 @@ class LaneBooks(dict[str, LaneBook]):
             self._unknown.add(name)
             raise KeyError(name)
         *limits, active, pending, paused, _, _, _ = rows[0]
-        paces = {priority: Pace(v, ready) for *_, priority, v, ready in rows if priority is not None}
+        paces = {priority: VirtualTime(v, ready) for *_, priority, v, ready in rows if priority is not None}
         lane = lane_of(name, *limits)
         book = self[name] = LaneBook(lane, paces, turns, seats, active, pending, paused=bool(paused))
         book.caps = seats.caps

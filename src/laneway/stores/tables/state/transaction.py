@@ -11,7 +11,7 @@ import msgspec
 
 from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.turns import AGAIN
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Question
@@ -24,7 +24,7 @@ from laneway.stores.tables.state.shelves import Shelves
 
 _SQL = sql_names("transaction")
 
-_arrival = msgspec.json.Decoder(Arrival).decode
+_arrival = msgspec.json.Decoder(SessionIntent).decode
 
 
 class Glance(NamedTuple):
@@ -99,7 +99,7 @@ class Transaction:
                 self.flow.join(run, self.arrival(run))
         return more
 
-    def arrival(self, run: Line) -> Arrival | None:
+    def arrival(self, run: Line) -> SessionIntent | None:
         """Return what a run says of its session when it joins later."""
         return None if run.arrival is None else _arrival(run.arrival)
 

@@ -24,7 +24,7 @@ from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables.rows import jobs
@@ -110,7 +110,7 @@ def take_step(
             same = msgspec.structs.replace(same, claimed=[], more=False)
         return _to(same, leaving)
     if leaving is not None:
-        if leaving.phase is Phase.FROZEN:
+        if leaving.phase is MovePhase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)
         step = msgspec.structs.replace(step, room=0, park=False)
     reply = _taken(db, after_commit, step, now, incarnation, call, cache)

@@ -18,9 +18,9 @@ from itertools import chain, repeat
 
 import msgspec
 
-from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.policy import MAIN
-from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBatch
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
@@ -69,7 +69,7 @@ def submit_uniform(db: Database, after_commit: AfterCommit, batch: Sequence[NewR
         return None
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turn = turns[None, 0] = Turn() if last is None else Turn(last, waiting)
-    paces = {row[-3]: Pace(*row[-2:]) for row in rows if row[-3] is not None}
+    paces = {row[-3]: VirtualTime(*row[-2:]) for row in rows if row[-3] is not None}
     count, first = len(batch), accepted + 1
     rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending).enter_fresh(None, 0, count)
     ids, args = [new.id for new in batch], [new.args for new in batch]
@@ -91,7 +91,9 @@ def submit_uniform(db: Database, after_commit: AfterCommit, batch: Sequence[NewR
 
 def _is_uniform(batch: Sequence[NewRun]) -> bool:
     task, lane = batch[0].task, batch[0].lane
-    return isinstance(batch, Alike) or all(new.is_plain and new.task == task and new.lane == lane for new in batch)
+    return isinstance(batch, UniformBatch) or all(
+        new.is_plain and new.task == task and new.lane == lane for new in batch
+    )
 
 
 class _RepeatedError(Exception):
