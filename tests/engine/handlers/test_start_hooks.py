@@ -19,7 +19,8 @@ from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, kinds_of, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon, until
 
 
 async def test_it_may_change_the_arguments(app: Scheduler) -> None:

@@ -13,7 +13,7 @@ from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import claim_ahead
-from tests.engine.support import soon, turns, until
+from tests.support.waits import soon, turns, until
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from laneway.stores.sqlite import log_sync, writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.engine.support import until
 from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
+from tests.support.waits import until
 
 # What waits for the disk
 
