@@ -55,7 +55,7 @@ class StoredLedger(Ledger[K, V]):
         self.ask(keys)()
 
     def ask(self, keys: Iterable[K]) -> Callable[[], None]:
-        """Send the query for the unknown keys; return a function that loads its result, so that others can be sent before."""
+        """Send the query for the unknown keys; return what loads its result: other queries can be sent before."""
         known = self._known
         wanted = {key for key in keys if key not in known}
         if not wanted:

@@ -8,7 +8,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.runtime.wakeups import wake_everybody
 from laneway.stores.tables.sql.database import Database
@@ -26,12 +26,12 @@ TABLES = (
 )
 
 
-def shut_for(db: Database, effects: Effects, move: str, place: str) -> Moving:
+def shut_for(db: Database, after_commit: AfterCommit, move: str, place: str) -> Moving:
     """Be the source of a move; see `MovingStore.shut_for`."""
     found = standing(db)
     if found is None or found.phase is MovePhase.ARRIVED:
         db.execute(_SQL["stand"], (MovePhase.SHUT.value, move, place))
-        wake_everybody(db, effects)
+        wake_everybody(db, after_commit)
         return Moving(phase=MovePhase.SHUT, move=move, place=place)
     return found
 
@@ -47,16 +47,16 @@ def freeze(db: Database, move: str) -> int:
     return int(busy)
 
 
-def reopen(db: Database, effects: Effects, move: str, now: int) -> bool:
+def reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> bool:
     """End the store's part in a move; see `MovingStore.reopen`."""
     found = standing(db)
     if found is None or found.move != move or found.phase is MovePhase.ARRIVED:
         return False
     if found.phase is MovePhase.ARRIVING:
         _clear(db)
-        settings.declare_lanes(db, effects, DEFAULT_LANES, now)
+        settings.declare_lanes(db, after_commit, DEFAULT_LANES, now)
     db.execute(_SQL["forget"])
-    wake_everybody(db, effects)
+    wake_everybody(db, after_commit)
     return True
 
 
