@@ -62,8 +62,9 @@ end
 
 -- Write that a run is started, of which all else is done; return it as the worker gets it.
 function plain_runs.start(field, text, is, of, after)
-  runs.rewrite(field, run_records.with_state(text, is, of, after.text))
-  return runs.handed_text(run_records.behind_state(text, is), after.told)
+  local behind = run_records.behind_state(text, is)
+  runs.rewrite(field, run_records.joined(after.text, of, behind))
+  return runs.handed_text(behind, after.told)
 end
 
 local function success_of(worker, is, told)
@@ -98,7 +99,7 @@ function plain_runs.succeed(worker, fields, fences, values, more, told, settle)
     local is, of, _, text = runs.glance(field)
     local after = text and applies() and not more[i] and success_of(worker, is, told)
     if after and after.fence == fences[i] and not (value and run_records.is_long(value)) then
-      runs.rewrite(field, run_records.with_result(run_records.with_state(text, is, of, after.text), value))
+      runs.rewrite(field, run_records.ended(text, is, of, after.text, value))
       ended[#ended + 1], by_lane[of.lane] = field, (by_lane[of.lane] or 0) + 1
       admission.free(of)
       admission.ended(of, tonumber(field))

@@ -276,19 +276,27 @@ function run_records.look(text)
   return run_records.state_of(state), run_records.whose_of(whose)
 end
 
--- Return a record with another state text in place of its own; `is` and `of` are what it says.
-function run_records.with_state(text, is, of, state)
-  return lead(#state, of.size) .. state .. sub(text, FIRST + 1 + is.size)
-end
-
--- Return what stands in a record behind its state, and has no result yet.
+-- Return what stands behind the state in a record.
 function run_records.behind_state(text, is)
   return sub(text, FIRST + 1 + is.size)
 end
 
+-- Return the record of a run of that owner with that state text, and what stands `behind` it.
+function run_records.joined(state, of, behind)
+  return lead(#state, of.size) .. state .. behind
+end
+
+-- Return the record of a run that ends with that state text and that result, if there is one.
+function run_records.ended(text, is, of, state, value)
+  if not value then
+    return run_records.joined(state, of, run_records.behind_state(text, is))
+  end
+  return lead(#state, of.size) .. state .. sub(text, FIRST + 1 + is.size, -2) .. pack(value)
+end
+
 -- Return the record of a run that has nothing rare and is moved to that shelf, as that kind.
 function run_records.moved(text, is, of, shelf, kind)
-  return run_records.with_state(text, is, of, moved_text(is, kind, shelf))
+  return run_records.joined(moved_text(is, kind, shelf), of, run_records.behind_state(text, is))
 end
 
 function run_records.write(run)

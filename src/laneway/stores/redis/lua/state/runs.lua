@@ -10,9 +10,10 @@ local kept_runs = cached_hash.at('runs')
 -- Most runs that are moved from one shelf to another need not be read: where they are put is noted here, by number as
 -- text, until somebody reads them or the call ends.
 local shelves_of, kinds_of = {}, {}
+local looks, owners = {}, {}  -- what the records say of state and owner, by number as text
 
 base.at_begin(function()
-  shelves_of, kinds_of = {}, {}
+  shelves_of, kinds_of, looks, owners = {}, {}, {}, {}
 end)
 
 kept_runs.to_text = run_records.write
@@ -69,13 +70,18 @@ function runs.glance(field)
   if run then
     return run, run, run.kind
   end
-  kept_runs:offer({field})
+  if kept_runs.offered[field] == nil then
+    kept_runs:offer({field})
+  end
   local text = kept_runs.offered[field]
   if not text then
     return nil
   end
-  local is, of = run_records.look(text)
-  return is, of, kinds_of[field] or is.kind, text
+  if not looks[field] then
+    looks[field], owners[field] = run_records.look(text)
+  end
+  local is = looks[field]
+  return is, owners[field], kinds_of[field] or is.kind, text
 end
 
 -- Let this be the record of a run that nobody has read, by its number as text.
