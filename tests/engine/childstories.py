@@ -11,7 +11,7 @@ from typing import Any
 from laneway.core.lifecycle.outcome import Failed, Outcome, Succeeded
 from laneway.core.records.events import Draft
 from laneway.core.records.run import Claimed, Failure
-from laneway.engine.children.pool import ChildExecution, Children
+from laneway.engine.children.pool import ChildHandle, ChildPool
 from laneway.engine.children.protocol import Checkpoint, Keep
 from tests.engine.support import IN_TIME
 
@@ -19,18 +19,18 @@ from tests.engine.support import IN_TIME
 class Story:
     """Executes handlers in children and keeps what they say."""
 
-    def __init__(self, children: Children) -> None:
+    def __init__(self, children: ChildPool) -> None:
         self.children = children
         self.drafts: list[Draft] = []
         self.saved: list[Any] = []
         self.go_on: Callable[[Any], bool] = lambda _: True
         self._said = asyncio.Event()
 
-    def begin(self, function: Callable[..., Any], state: Any = None, **args: Any) -> ChildExecution:
+    def begin(self, function: Callable[..., Any], state: Any = None, **args: Any) -> ChildHandle:
         run = Claimed(1, "run-1", "a-task", json.dumps(args), 7, 2, 0, "main", "ann", "chat", 0, "w")
         text = None if state is None else json.dumps(state)
         carried = {"traceparent": "00-ab-cd-01"}
-        return self.children.execution(function, run, self._hear, self._save, state=text, carried=carried)
+        return self.children.attempt(function, run, self._hear, self._save, state=text, carried=carried)
 
     async def call(self, function: Callable[..., Any], **args: Any) -> Outcome | None:
         return await asyncio.wait_for(self.begin(function, **args).outcome(), IN_TIME)
@@ -55,7 +55,7 @@ class Story:
                 self._said.clear()
                 await self._said.wait()
 
-    async def ready(self, function: Callable[..., Any], **args: Any) -> tuple[ChildExecution, asyncio.Task[Any]]:
+    async def ready(self, function: Callable[..., Any], **args: Any) -> tuple[ChildHandle, asyncio.Task[Any]]:
         """Begin a handler and wait until it says that it is ready."""
         execution = self.begin(function, **args)
         ending = asyncio.create_task(execution.outcome())

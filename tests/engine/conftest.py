@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from laneway import Scheduler
 from laneway.core.records.codec import RESULT_LIMIT
-from laneway.engine.children.pool import Children
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
@@ -59,7 +59,7 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
 @pytest_asyncio.fixture
 async def story() -> AsyncIterator[Story]:
     """A story told by child processes."""
-    children = Children(SystemClock(), RESULT_LIMIT)
+    children = ChildPool(SystemClock(), RESULT_LIMIT)
     yield Story(children)
     await children.close()
 

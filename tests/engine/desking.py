@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from laneway import Scheduler
 from laneway.core.jobs.fire_decision import decide
 from laneway.core.jobs.job import Job
+from laneway.core.jobs.record import JobSpec, Source
+from laneway.engine.jobs.specs import spec_of
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # when a FakeClock starts: a Thursday
 
@@ -34,7 +37,7 @@ async def fire_due(app: Scheduler) -> int:
     """Fire all that is due, once; return how many jobs that were."""
     store = await app.open()
     due = await store.due_jobs()
-    knowing = app._knowing
+    knowing = app._environment
     firings = [decide(job, due.now, knowing.zone(job.spec), await knowing.verdict(job.spec)) for job in due.jobs]
     return sum(fired.won for fired in await store.fire(firings))
 
@@ -42,3 +45,8 @@ async def fire_due(app: Scheduler) -> int:
 def at(job: Job) -> str:
     """Return when a job fires next."""
     return "never" if job.next_fire_at is None else f"{job.next_fire_at:%a %d %H:%M}"
+
+
+def in_file(app: Scheduler, name: str, schedule: Any, task: str = "cleanup", **options: Any) -> JobSpec:
+    """Return a job as `laneway.toml` declares it."""
+    return spec_of(app.tasks.registry, name, schedule, task, None, options, source=Source.FILE, origin="laneway.toml")

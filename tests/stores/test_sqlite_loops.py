@@ -19,8 +19,8 @@ from laneway.core.records.run import Alike
 from laneway.stores.sqlite import writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables import submitting
 from laneway.stores.tables.runtime.worker_thread import Ask
+from laneway.stores.tables.verbs import submissions
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.engine.support import until
 from tests.stores.sqlite.raw_file import locked
@@ -170,8 +170,8 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await at_rest(store)
-    monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
-    monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", _raise)
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", _raise)
     hand = await Hand(store, tasks=["other"]).register()
     await hand.rest()
     await at_rest(store)
@@ -183,7 +183,7 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     assert (await store.get("a")).number == 1
 
 
-@pytest.mark.parametrize("where", [f"{submitting.__name__}.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
+@pytest.mark.parametrize("where", [f"{submissions.__name__}.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
 async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     where: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

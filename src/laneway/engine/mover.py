@@ -29,9 +29,8 @@ from laneway.core.transfer.digests import Tally
 from laneway.core.transfer.move_state import Moving, Phase
 from laneway.core.transfer.pieces import FIRST, Mark, Piece, RunIn
 from laneway.engine.client.client import Client
-from laneway.engine.client.submissions import ready_made
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.services.takeover import Heir
+from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -92,7 +91,7 @@ class Mover:
     ) -> None:
         self._source, self._target, self._clock = source, target, clock
         self._wait, self._overwrite, self._tell = wait, overwrite, tell
-        self._calls = Client(source.store, clock, ready_made)
+        self._calls = Client(source.store, clock)
 
     async def move(self) -> Done:
         """Move everything, or go on with a move that was begun.
@@ -166,7 +165,7 @@ class Mover:
         Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
         known there changes nothing, so workers of a store that is refused do not even notice.
         """
-        async with Heir(self._source.store) as guest:
+        async with TakeoverWorker(self._source.store) as guest:
             is_same = await guest.is_known_to(self._target.store)
             # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
             was_there = await guest.is_known_to(self._source.store)
@@ -200,12 +199,12 @@ class Mover:
         if not busy:
             return
         deadline = self._clock.monotonic() + self._wait
-        async with Heir(self._source.store) as heir:
+        async with TakeoverWorker(self._source.store) as takeover:
             while busy:
                 self._tell(Progress(Stage.WAITING, 0, busy))
                 if self._clock.monotonic() >= deadline:
                     raise MoveUnfinished(self._source.place, busy)
-                await heir.take_over()
+                await takeover.take_over()
                 await self._clock.sleep(LOOK_EVERY)
                 busy = await self._again(freeze)
 

@@ -1,7 +1,7 @@
 """Every kind of handler x everything that can stop it x every store.
 
 The lane has one slot, so every handler that begins must find no other code running: neither another run's nor an
-earlier attempt's of its own. `kill -9` of the worker is in `tests/system/test_killed_handlers.py`.
+earlier attempt's of its own. `kill -9` of the worker is in `tests/system/crashes/test_handlers.py`.
 """
 
 from __future__ import annotations

@@ -466,9 +466,9 @@ async def test_who_leaves_before_the_end_leaves_nothing_behind(lossy: Scheduler)
         receipt = await lossy.submit("work")
         go_on.set()
         await soon(lossy.wait(receipt))
-        worker = lossy._working.worker
+        worker = lossy._lifecycle.worker
         assert worker is not None
-        assert not worker._telling.waiting
+        assert not worker._settlement_events.waiting
 
 
 @pytest.mark.parametrize(

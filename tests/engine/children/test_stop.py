@@ -15,7 +15,7 @@ import pytest
 from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.codec import RESULT_LIMIT
 from laneway.engine.children import process
-from laneway.engine.children.pool import Children
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.common.clock import SystemClock
 from laneway.testing import FakeClock
 from tests.engine import childtasks as tasks
@@ -90,7 +90,7 @@ async def test_sigterm_unwinds_an_async_handler_that_swallows_its_cancellation(s
 
 async def test_a_handler_that_ignores_sigterm_is_killed_when_its_time_is_up() -> None:
     clock = FakeClock()
-    story = Story(Children(clock, RESULT_LIMIT))
+    story = Story(ChildPool(clock, RESULT_LIMIT))
     pid = await story.value(tasks.pid)
     execution, ending = await story.ready(tasks.ignore_everything)
 
@@ -154,7 +154,7 @@ async def test_closing_leaves_no_process_no_thread_and_no_open_file() -> None:
     await turns(1)
     gc.collect()
     before, threads = open_files(), set(threading.enumerate())
-    story = Story(Children(SystemClock(), RESULT_LIMIT))
+    story = Story(ChildPool(SystemClock(), RESULT_LIMIT))
     pids = await asyncio.gather(*[story.value(tasks.pid) for _ in range(2)])
     _, ending = await story.ready(tasks.ignore_everything)
     await story.failure(tasks.kill_myself)

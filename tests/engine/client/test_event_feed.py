@@ -344,7 +344,7 @@ async def test_who_follows_a_log_that_loses_its_end_is_not_left_waiting(
         received.extend([one.seq async for one in feeds.follow("run", 0)])
 
     received: list[int] = []
-    feeds = event_feed.Following(store, clock, get, read)
+    feeds = event_feed.EventFeeds(store, clock, get, read)
     followers = [asyncio.create_task(follow()) for _ in range(2)]
     await until(lambda: [feed._head for feed in feeds._feeds.values()] == [3])
     log[:] = then

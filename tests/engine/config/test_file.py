@@ -405,10 +405,10 @@ async def test_an_edit_that_keeps_size_and_time_but_not_the_file_is_seen(
         assert (await jobs(store))["digest"].spec.rule.describe() == "at 07:00"
 
 
+@pytest.mark.checklist("W2-7")
 async def test_a_job_that_its_breaker_has_halted_stays_so_though_the_file_says_enabled(
     app: Scheduler, store: Store, file: Path, clock: FakeClock
 ) -> None:
-    """W2-7: synced again, such a job was enabled again within a minute."""
     text = DIGEST + "enabled = true\nbreaker = { failures = 1, disable = true }\n"
     write(file, text)
     async with app.running():

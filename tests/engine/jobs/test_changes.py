@@ -15,6 +15,7 @@ from laneway import (
     AnyOf,
     At,
     BadSetting,
+    Cron,
     DailyAt,
     Every,
     Job,
@@ -26,6 +27,7 @@ from laneway import (
     UnknownJob,
 )
 from laneway.core.jobs.record import JobRecord
+from laneway.core.records.run import Run
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
@@ -274,3 +276,49 @@ async def test_what_is_declared_keeps_its_name(clock: FakeClock) -> None:
     async with app:
         with pytest.raises(BadSetting, match="declared in code"):
             await app.jobs.update("digest", name="other")
+
+
+@pytest.mark.checklist("W4-13")
+async def test_a_job_can_be_tried_once_and_never_again(clock: FakeClock) -> None:
+    app = Scheduler("memory://", clock=clock)
+
+    @app.task(retry=5)
+    def fail() -> None:
+        raise ValueError("it is broken")
+
+    async with app:
+        await app.jobs.create("once", "@daily", fail, retry=1)
+        receipt = await app.jobs.run("once")
+        await app.drain()
+
+        run: Run = await app.get(receipt)
+
+        assert (run.state, run.attempt) == ("failed", 1)
+        with pytest.raises(BadSetting, match="retry is 0; it counts attempts: 1 is the first and no other"):
+            await app.jobs.update("once", retry=0)
+        # None is what leaves it to the task, and nothing else does.
+        assert (await app.jobs.update("once", retry=None)).spec.retry is None
+        assert (await app.jobs.update("once", backoff=0, max_staleness=0)).spec.max_staleness == 0
+
+
+@pytest.mark.checklist("W4-14")
+async def test_a_schedule_without_a_zone_keeps_the_jobs(jobs_app: Scheduler) -> None:
+    await jobs_app.jobs.create("digest", "0 9 * * *", "cleanup", tz="Asia/Tokyo")
+
+    changed = await jobs_app.jobs.update("digest", schedule="0 10 * * *")
+
+    assert changed.schedule == Cron("0 10 * * *", tz="Asia/Tokyo")
+    assert changed.next_fire_at == BEGIN + timedelta(hours=1)
+
+
+@pytest.mark.checklist("W4-14")
+@pytest.mark.parametrize(
+    "changes", [{"name": "new"}, {"priority": 3}, {"args": {}}, {"schedule": "every 1h"}, {"tz": "Asia/Tokyo"}], ids=str
+)
+async def test_no_patch_restarts_a_period(jobs_app: Scheduler, clock: FakeClock, changes: dict[str, Any]) -> None:
+    made = await jobs_app.jobs.create("often", Every(3600), "cleanup")
+    await clock.advance(3540)
+
+    changed = await jobs_app.jobs.update("often", **changes)
+
+    assert changed.next_fire_at == made.next_fire_at == BEGIN + timedelta(hours=1)

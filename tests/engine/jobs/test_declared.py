@@ -11,8 +11,6 @@ import pytest
 
 from laneway import At, BadSetting, DailyAt, Every, JobExists, Scheduler
 from laneway.core.jobs.record import Source
-from laneway.engine.jobs.specs import spec_of
-from laneway.engine.jobs.sync import sync
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, at, fire_due, with_tasks
@@ -201,38 +199,6 @@ async def test_a_condition_is_registered_by_its_name(clock: FakeClock) -> None:
 
 
 # What a file says goes the same way (`engine/config/job_tables.py` reads it).
-
-
-async def synced(app: Scheduler, origin: str, **jobs: dict[str, Any]) -> Any:
-    store = await app.open()
-    specs = [
-        spec_of(app.tasks.registry, name, job["schedule"], "cleanup", None, {}, source=Source.FILE, origin=origin)
-        for name, job in jobs.items()
-    ]
-    return await sync(store, app._client, specs, Source.FILE, origin, app._knowing)
-
-
-async def test_a_files_jobs_are_added_changed_and_removed(jobs_app: Scheduler) -> None:
-    await jobs_app.jobs.create("mine", "@daily", "cleanup")
-    await synced(jobs_app, "other.toml", theirs={"schedule": "@daily"})
-
-    first = await synced(jobs_app, "laneway.toml", a={"schedule": "@daily"}, b={"schedule": "@daily"})
-    second = await synced(jobs_app, "laneway.toml", b={"schedule": "@hourly"}, c={"schedule": "@daily"})
-
-    assert (first.added, first.changed, first.removed) == (["a", "b"], [], [])
-    assert (second.added, second.changed, second.removed) == (["c"], ["b"], ["a"])
-    assert [job.name for job in await jobs_app.jobs.list()] == ["b", "c", "mine", "theirs"]
-
-
-async def test_a_file_gets_no_name_that_code_or_a_call_has(jobs_app: Scheduler) -> None:
-    jobs_app.jobs.declare("coded", "@daily", "cleanup")
-    await jobs_app.jobs.create("called", "@daily", "cleanup")
-
-    done = await synced(jobs_app, "f", coded={"schedule": "@daily"}, called={"schedule": "@daily"})
-
-    assert "reserved" in done.problems["coded"]
-    assert "made before (by a call)" in done.problems["called"]
-    assert (done.added, done.changed) == ([], [])
 
 
 def test_a_declared_job_that_would_come_back_is_not_deleted_after_its_run() -> None:

@@ -21,13 +21,15 @@ from laneway import (
     UnknownJob,
     UnknownTask,
 )
-from laneway.core.jobs.record import FireKind
+from laneway.core.jobs.record import FireKind, Halt, Misfire
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, at, fire_due, with_tasks
-from tests.engine.support import WatchedStore, scheduler_on
+from tests.engine.desking import BEGIN, at, fire_due, in_file, with_tasks
+from tests.engine.jobbing import MINUTE, START
+from tests.engine.support import WatchedStore, add_job, fires_of, scheduler_on
+from tests.support.jobs import standing
 
 DOC = {"doc": "42"}
 
@@ -321,3 +323,63 @@ async def test_a_fire_by_hand_whose_answer_is_lost_says_that_it_fired(clock: Fak
 
         assert (receipt.outcome, receipt.reason) == (ReceiptOutcome.ACCEPTED, None)
         assert [fire.run_id for fire in await app.jobs.runs("often")] == [receipt.run_id]
+
+
+@pytest.mark.checklist("W2-6")
+async def test_one_invalid_rule_keeps_no_other_job_from_firing(jobs_app: Scheduler, clock: FakeClock) -> None:
+    await jobs_app.jobs.create("good", Every(60), "cleanup")
+
+    with pytest.raises(BadSetting, match="61"):
+        await jobs_app.jobs.create("bad", "61 9 * * *", "cleanup")
+    with pytest.raises(BadSetting, match="61"):
+        in_file(jobs_app, "bad", "61 9 * * *")
+
+    await clock.advance(60)
+    assert [job.name for job in await jobs_app.jobs.list()] == ["good"]
+    assert await fire_due(jobs_app) == 1
+
+
+@pytest.mark.checklist("W4-10")
+@pytest.mark.parametrize("rule", ["0 25 * * *", "0 9 32 * *", "0 9 * * 8", "*/0 * * * *", "0 9 * *", "0 9 31 2 *", ""])
+async def test_a_rule_that_never_fires_is_refused_and_not_stored(jobs_app: Scheduler, rule: str) -> None:
+    await jobs_app.jobs.create("good", "@daily", "cleanup")
+    before = await jobs_app.jobs.list()
+
+    with pytest.raises(BadSetting):
+        await jobs_app.jobs.create("bad", rule, "cleanup")
+    with pytest.raises(BadSetting):
+        await jobs_app.jobs.update("good", schedule=rule)
+
+    assert await jobs_app.jobs.list() == before
+
+
+@pytest.mark.checklist("W4-11")
+async def test_jobs_are_there_after_a_restart_as_they_were(url: str, clock: FakeClock) -> None:
+    if url == "memory://":
+        pytest.skip("it forgets everything, and says so")
+    async with with_tasks(Scheduler(url, clock=clock)) as app:
+        await app.jobs.create("digest", Cron("0 9 * * 1-5", tz="Asia/Tokyo"), "summarize", {"doc": "1"}, owner="ann")
+        await app.jobs.run("digest")
+        before, fires = await app.jobs.list(), await app.jobs.runs("digest")
+
+    async with with_tasks(Scheduler(url, clock=clock)) as app:
+        assert (await app.jobs.list(), await app.jobs.runs("digest")) == (before, fires)
+
+
+@pytest.mark.checklist("W4-7")
+async def test_a_one_shot_that_was_missed_or_failed_is_kept_and_says_so(app: Scheduler, clock: FakeClock) -> None:
+    @app.task(name="work", retry=None)
+    async def work() -> None:
+        raise ValueError("no")
+
+    await add_job(app, "late", At(START + 60 * MINUTE), delete_after_run=True, misfire=Misfire.SKIP)
+    await add_job(app, "fails", At(START + 60 * MINUTE), delete_after_run=True)
+
+    await clock.advance(61 * MINUTE)
+    await app.drain()
+
+    store = await app.open()
+    late, fails = (await standing(store, "late")).state, (await standing(store, "fails")).state
+    assert late.halted is Halt.MISSED
+    assert (fails.halted, fails.last_state, fails.last_error) == (Halt.FAILED, RunState.FAILED, "no")
+    assert [record.kind for record in await fires_of(app, "late")] == [FireKind.MISSED]

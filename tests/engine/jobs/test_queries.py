@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from laneway import At, BadSetting, Between, Cron, DailyAt, Every, LanewayError, Scheduler, UnknownJob
+from laneway.core.common.instants import micros
 from laneway.core.jobs.fires import output_of
-from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind
+from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind, JobRecord, JobSpec, JobState
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, fire_due, with_tasks
@@ -233,3 +234,26 @@ async def test_what_is_skipped_while_a_job_is_held_back_is_not_shown(jobs_app: S
     assert job.held_until is not None
     assert coming == [job.held_until, *preview] == sorted(coming)
     assert preview == [BEGIN + timedelta(minutes=4), BEGIN + timedelta(minutes=5)]
+
+
+@pytest.mark.checklist("W2-6")
+async def test_a_stored_rule_that_cannot_be_read_here_hides_no_other_job(jobs_app: Scheduler) -> None:
+    store, now = await jobs_app.open(), micros(BEGIN)
+    await jobs_app.jobs.create("good", Every(60), "cleanup")
+    for name, schedule in (
+        ("gone", '{"v":1,"kind":"daily","hour":9,"tz":"Mars/Olympus"}'),
+        ("newer", '{"v":99,"kind":"lunar"}'),
+    ):
+        spec = JobSpec(name=name, task="cleanup", schedule=schedule)
+        state = JobState(next_at=now + 1, fire_at=now + 1)
+        await store.add_job(JobRecord(id=name, spec=spec, state=state, created_at=now, changed_at=now))
+
+    jobs = await jobs_app.jobs.list()
+
+    assert [(job.name, job.reason) for job in jobs] == [("gone", "unreadable"), ("good", None), ("newer", "unreadable")]
+    assert "unknown time zone 'Mars/Olympus'" in jobs[0].schedule.describe()
+    assert {fire.job.name for fire in await jobs_app.jobs.upcoming()} == {"good"}
+    assert (await jobs_app.jobs.disable("newer")).reason == "disabled"
+    mended = await jobs_app.jobs.update("gone", tz="Asia/Tokyo")
+    assert (mended.schedule, mended.reason) == (DailyAt(9, tz="Asia/Tokyo"), None)
+    await jobs_app.jobs.remove("newer")

@@ -11,10 +11,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from laneway import At, Every, Scheduler
+from laneway import At, Cron, Every, Scheduler
 from laneway.core.common.instants import micros
 from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import Source
+from laneway.core.records.states import RunState
 from laneway.engine.jobs.firer import AT_ONCE
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
@@ -30,7 +31,7 @@ from tests.engine.jobbing import (
     planned_again,
     recorded,
 )
-from tests.engine.support import WatchedStore, add_job, passes, scheduler_on, turns, until
+from tests.engine.support import WatchedStore, add_job, passes, scheduler_on, soon, turns, until
 from tests.support.jobs import spec_of, standing
 
 
@@ -181,7 +182,7 @@ async def test_a_job_that_code_declares_is_fired_only_where_that_code_is(
         await passes(clock, 61)
         await until(lambda: started.of("other") == [START + MINUTE])
         assert started.of("declared") == []
-        worker._knowing.declared["declared"] = job.spec
+        worker._environment.declared["declared"] = job.spec
         await passes(clock, 2)
         await until(lambda: started.of("declared") == [START + MINUTE])
 
@@ -322,3 +323,118 @@ async def test_a_drain_fires_once_more_what_became_due_meanwhile_and_comes_to_an
     moves = await asyncio.wait_for(app.drain(), 30)
 
     assert dict(moves) == {"succeed": 2}
+
+
+@pytest.mark.checklist("celery#2856", "apscheduler#655", "taskiq#244")
+async def test_a_cron_rule_does_not_fire_twice_because_several_instances_know_it(
+    worker: Scheduler, url: str, clock: FakeClock, started: Started
+) -> None:
+    await add_job(worker, "job", Cron("* * * * *"), overlap="allow")
+
+    async with fleet(worker, url, clock, started, 3):
+        for nth in range(1, 11):
+            await clock.advance(60)
+            await until(lambda nth=nth: len(started) == nth)  # type: ignore[misc]
+            # A minute is longer than a lease: what has not ended by then is another worker's to execute again.
+            for run in await worker.runs(task="work"):
+                await soon(worker.wait(run.id))
+        await clock.advance(5)
+
+    assert started.of("job") == [START + MINUTE * nth for nth in range(1, 11)]
+    assert len(await worker.runs(task="work")) == 10
+
+
+@pytest.mark.checklist("W4-9")
+async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_nothing(
+    url: str, clock: FakeClock
+) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await release.wait()
+
+    # The lease is long, because time passes faster here than the renewer's thread can.
+    first = Scheduler(url, clock=clock, lease=3600)
+    second = Scheduler(url, clock=clock, lease=3600)
+    if url.startswith("memory"):
+        second = scheduler_on(first._store, clock, lease=3600)
+    async with first, second:
+        first.task(name="work")(work)
+        second.task(name="work")(work)
+        await add_job(first, "job", MINUTELY)
+        async with first.running():
+            await clock.advance(60)
+            await asyncio.wait_for(begun.wait(), 10)
+            async with second.running():
+                await passes(clock, 20)
+                [run] = await first.runs(task="work")
+                fires = await counted(first, "job")
+                release.set()
+
+    assert (run.state, run.fence, run.crashes, fires) == (RunState.RUNNING, 1, 0, {"fired": 1})
+
+
+@pytest.mark.checklist("W1-5", "W4-16")
+async def test_a_job_that_another_process_makes_or_changes_fires_at_its_time_and_not_a_minute_later(
+    worker: Scheduler, url: str, clock: FakeClock, started: Started
+) -> None:
+    other = scheduler_on(worker._store, clock) if url.startswith("memory") else Scheduler(url, clock=clock)
+
+    async with worker.running():
+        await passes(clock, 3)
+        job = await add_job(other, "job", At(START + timedelta(seconds=30)))
+        await passes(clock, 5)
+        sooner = msgspec.structs.replace(job.spec, schedule=spec_of(At(START + timedelta(seconds=10))).schedule)
+        await change_job(other, "job", lambda job: patched(job, sooner, clock.now(), "UTC"))
+        await passes(clock, 2.5, step=0.5)
+        await until(lambda: len(started) == 1)
+    await other.aclose()
+
+    assert started.of("job") == [START + timedelta(seconds=10)]
+
+
+@pytest.mark.checklist("W4-16")
+async def test_what_is_not_due_is_not_looked_at(watched: WatchedStore, clock: FakeClock, started: Started) -> None:
+    async with started.on(scheduler_on(watched, clock)) as app:
+        for nth in range(200):
+            await add_job(app, f"job-{nth}", Every(3600 * (nth + 2), anchor=START))
+        await add_job(app, "one", MINUTELY)
+        async with app.running():
+            await clock.advance(5)
+            before = watched.calls.copy()
+            await clock.advance(115)
+            asked = watched.calls - before
+
+    assert (asked["due_jobs"], asked["fire"], asked["jobs"]) == (4, 2, 0)
+
+
+@pytest.mark.checklist("W1-6")
+async def test_a_job_that_cannot_be_read_is_not_tried_in_a_busy_loop(
+    watched: WatchedStore, clock: FakeClock, started: Started
+) -> None:
+    async with started.on(scheduler_on(watched, clock)) as app:
+        await add_unreadable_job(app, "bad")
+        async with app.running():
+            await clock.advance(61)
+            before = watched.calls["due_jobs"]
+            await clock.advance(60)
+            looks = watched.calls["due_jobs"] - before
+            services = {one.name: (one.alive, one.restarts) for one in app.status().services}
+
+    assert looks <= 61
+    assert services["ticker"] == (True, 0)
+
+
+@pytest.mark.checklist("W1-13")
+async def test_what_is_due_is_driven_by_the_scheduler_and_what_is_overdue_is_reported(
+    worker: Scheduler, clock: FakeClock
+) -> None:
+    await add_unreadable_job(worker, "overdue")
+
+    async with worker.running():
+        await passes(clock, 62)
+        await until(lambda: "overdue" in worker.status().bad_jobs)
+        said = worker.status().bad_jobs["overdue"]
+
+    assert "version 99" in said

@@ -25,7 +25,7 @@ async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
     worker: Scheduler, clock: FakeClock, started: Started
 ) -> None:
     opened, store = [False], await worker.open()
-    worker._knowing.conditions["open"] = lambda: opened[0]
+    worker._environment.conditions["open"] = lambda: opened[0]
     await add_job(worker, "job", MINUTELY, enabled_when="open")
 
     async with worker.running():
@@ -48,7 +48,7 @@ async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
 async def test_a_condition_that_raises_forbids_and_is_told_from_one_that_says_no(
     worker: Scheduler, clock: FakeClock
 ) -> None:
-    worker._knowing.conditions["broken"] = lambda: 1 // 0
+    worker._environment.conditions["broken"] = lambda: 1 // 0
     await add_job(worker, "job", MINUTELY, enabled_when="broken")
 
     async with worker.running():
@@ -63,8 +63,8 @@ async def test_a_condition_that_hangs_makes_only_its_own_jobs_late(
     worker: Scheduler, clock: FakeClock, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "PATIENCE", 0.3)
-    worker._knowing.conditions["hangs"] = asyncio.Event().wait
-    worker._knowing.conditions["quick"] = lambda: True
+    worker._environment.conditions["hangs"] = asyncio.Event().wait
+    worker._environment.conditions["quick"] = lambda: True
     await add_job(worker, "a", MINUTELY, enabled_when="hangs")
     await add_job(worker, "b", MINUTELY)
     await add_job(worker, "c", MINUTELY, enabled_when="quick")
@@ -90,7 +90,7 @@ async def test_a_condition_is_asked_once_for_all_jobs_that_are_due(
         return True
 
     async with started.on(scheduler_on(watched, clock)) as app:
-        app._knowing.conditions["open"] = condition
+        app._environment.conditions["open"] = condition
         for nth in range(20):
             await add_job(app, f"job-{nth}", MINUTELY, enabled_when="open")
         async with app.running():
@@ -109,7 +109,7 @@ async def test_a_process_that_does_not_know_a_condition_leaves_the_job_to_those_
     async with worker.running():
         await passes(clock, 62)
         before = await counted(worker, "job")
-        worker._knowing.conditions["elsewhere"] = lambda: True
+        worker._environment.conditions["elsewhere"] = lambda: True
         await passes(clock, 2)
         await until(lambda: len(started) == 1)
 
@@ -117,7 +117,7 @@ async def test_a_process_that_does_not_know_a_condition_leaves_the_job_to_those_
 
 
 async def test_a_drain_asks_conditions_too(worker: Scheduler, clock: FakeClock, started: Started) -> None:
-    worker._knowing.conditions["open"] = lambda: True
+    worker._environment.conditions["open"] = lambda: True
     await add_job(worker, "job", MINUTELY, enabled_when="open")
     await clock.advance(60)
 
@@ -130,7 +130,7 @@ async def test_a_store_that_fails_while_a_condition_is_asked_is_asked_again(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
     async with started.on(scheduler_on(watched, clock)) as app:
-        app._knowing.conditions["open"] = lambda: True
+        app._environment.conditions["open"] = lambda: True
         await add_job(app, "job", MINUTELY, enabled_when="open")
         await clock.advance(60)
         watched.fail("fire", 2)
@@ -185,7 +185,7 @@ async def give_up() -> bool:
 async def test_a_condition_that_says_nothing_forbids_on_record_and_ends_no_worker(
     worker: Scheduler, clock: FakeClock, started: Started, condition: Callable[[], Any]
 ) -> None:
-    worker._knowing.conditions["odd"] = condition
+    worker._environment.conditions["odd"] = condition
     await add_job(worker, "gated", MINUTELY, enabled_when="odd")
     await add_job(worker, "plain", MINUTELY)
 
@@ -209,7 +209,7 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
         await read.wait()
         return False
 
-    worker._knowing.conditions["open"] = closed
+    worker._environment.conditions["open"] = closed
     for number in range(8):
         await add_job(worker, f"job-{number}", MINUTELY, enabled_when="open")
     await clock.advance(60)
@@ -224,7 +224,7 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
 
     monkeypatch.setattr(store, "due_jobs", counted_page)
 
-    won = await Firer(store, clock, worker._knowing).fire_all()
+    won = await Firer(store, clock, worker._environment).fire_all()
 
     assert (won, len(asked)) == (8, 1)
     assert pages == [2, 2, 2, 2, 0, 0]  # and nothing in the pass after they were fired
@@ -238,7 +238,7 @@ async def test_what_a_condition_said_before_a_job_was_due_is_not_said_of_that_jo
     for name, anchor in (("early", START), ("late", START + timedelta(seconds=61))):
         await add_job(worker, name, Every(60, anchor=anchor), enabled_when="open")
     opened = asyncio.Event()
-    worker._knowing.conditions["open"] = opened.wait
+    worker._environment.conditions["open"] = opened.wait
     await clock.advance(60)
     pages = store.due_jobs
 
@@ -248,7 +248,7 @@ async def test_what_a_condition_said_before_a_job_was_due_is_not_said_of_that_jo
         return found
 
     monkeypatch.setattr(store, "due_jobs", later)
-    firing = Firer(store, clock, worker._knowing)
+    firing = Firer(store, clock, worker._environment)
 
     await firing.fire()
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from laneway import Context, Scheduler
 from laneway.core.lifecycle.step import LentReply
 from laneway.core.records.states import RunState
-from laneway.engine.worker.idle_handle import Rest
+from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
 from tests.engine.support import WatchedStore, scheduler_on, soon, turns, until
@@ -162,15 +162,15 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
     sqlite_file: Path, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = list[tuple[Rest, LentReply]]()
+    given = list[tuple[IdleHandle, LentReply]]()
     async with Scheduler(f"sqlite:///{sqlite_file}", clock=clock) as app:
         worker = noting(app, begun)
         async with worker.running():
-            assert worker._working.worker is not None
-            rest = worker._working.worker._rest
+            assert worker._lifecycle.worker is not None
+            rest = worker._lifecycle.worker._idle_handle
             await until(lambda: rest.lends)
             with monkeypatch.context() as patched:
-                patched.setattr(Rest, "answer", lambda rest, lent: given.append((rest, lent)))
+                patched.setattr(IdleHandle, "answer", lambda rest, lent: given.append((rest, lent)))
                 receipt = await worker.submit("work")
                 await until(lambda: bool(given))
             await clock.advance(LEASE + 1)

@@ -16,7 +16,7 @@ from laneway import Context, Scheduler
 from laneway.core.lifecycle.step import RenewReply
 from laneway.core.records.liveness import ProcessMark
 from laneway.core.records.states import RunState
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.services.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
@@ -413,7 +413,7 @@ class Line:
 
 
 def renewer(line: Line, held: Set[tuple[int, int]], lost: list[Set[tuple[int, int]] | None]) -> Renewer:
-    return Renewer(line, "w", 0.001, Renewals(FakeClock(), LEASE), lambda: held, lost.append)  # type: ignore[arg-type]  # one verb is enough
+    return Renewer(line, "w", 0.001, LeaseClock(FakeClock(), LEASE), lambda: held, lost.append)  # type: ignore[arg-type]  # one verb is enough
 
 
 async def test_the_renewer_tells_of_leases_the_store_does_not_know() -> None:
@@ -558,9 +558,9 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
         [info] = await store.workers()
         thief = await Hand(memory, "thief").register()
         await thief.reclaim(info.incarnation.id)
-        assert app._working.worker is not None
+        assert app._lifecycle.worker is not None
         registering = store.hold_back("register")
-        app._working.worker._bell.ring()  # its step hears that the incarnation is lost
+        app._lifecycle.worker._wakeup.set()  # its step hears that the incarnation is lost
         await soon(registering.wait())
         answer.set()  # and now the renewer of the old one hears of it
         await asyncio.sleep(0.05)
@@ -576,7 +576,7 @@ async def test_a_renewal_that_failed_is_tried_again_before_a_short_lease_is_over
     watched = WatchedStore(memory)
     await Hand(watched, "hand").register()
     watched.fail("renew")
-    renewer = Renewer(watched, "hand", 0.05, Renewals(FakeClock(), LEASE), set, lambda lost: None)
+    renewer = Renewer(watched, "hand", 0.05, LeaseClock(FakeClock(), LEASE), set, lambda lost: None)
 
     renewer.start()
     await asyncio.sleep(0.4)

@@ -51,14 +51,14 @@ class Fleet:
         working = asyncio.create_task(doomed.work())
         await until(lambda: len(self.begun) >= before + begins)
         held = store.hold_back("step")
-        assert doomed._working.worker is not None
-        doomed._working.worker._bell.ring()
+        assert doomed._lifecycle.worker is not None
+        doomed._lifecycle.worker._wakeup.set()
         await soon(held.wait())
-        await self.memory.leave(doomed._working.worker._incarnation)  # as if its process were seen to be gone
+        await self.memory.leave(doomed._lifecycle.worker._incarnation)  # as if its process were seen to be gone
         await soon(self._settled())
         working.cancel()
-        for execution in list(doomed._working.worker._executions._running.values()):
-            doomed._working.worker._executions.lose(execution.run.number, execution.run.fence)
+        for execution in list(doomed._lifecycle.worker._attempts._running.values()):
+            doomed._lifecycle.worker._attempts.lose(execution.run.number, execution.run.fence)
         store.let_go("step")
         await soon(asyncio.gather(working, return_exceptions=True))
 
@@ -122,7 +122,7 @@ async def test_what_is_put_off_for_another_on_its_last_chance_says_for_which(fle
         await done.wait()
 
     async with healthy.running():
-        worker = healthy._working.worker
+        worker = healthy._lifecycle.worker
         assert worker is not None
         [held] = await healthy.runs(state="running")
         waits = second if held.id == first.run_id else first

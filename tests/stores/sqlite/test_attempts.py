@@ -16,8 +16,8 @@ from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import liveness, stepping, submitting
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.verbs import steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.waits import step_memo, waits
@@ -309,14 +309,14 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
     db: sqlite3.Connection,
     database: SQLiteDatabase,
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     effects, policy = Effects(), TaskPolicy()
 
     with traced(db) as texts:
-        submitting.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
-        reply = stepping.take_step(database, effects, Step("hand", 1, room=100), 1)
+        submissions.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
+        reply = steps.take_step(database, effects, Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
-        stepping.take_step(database, effects, Step("hand", 2, results, room=100), 1)
+        steps.take_step(database, effects, Step("hand", 2, results, room=100), 1)
 
     assert not [
         text for text in texts if re.match(r"(INSERT INTO|UPDATE|DELETE FROM|SELECT body FROM) (memo|wait)\b", text)
@@ -326,15 +326,15 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
 def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
     db: sqlite3.Connection, database: SQLiteDatabase
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     policy = TaskPolicy()
     asked = []
     for call, ties in ((1, None), (3, Ties(parent="p", depth=1, trace={"id": "x"}))):
-        submitting.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
-        reply = stepping.take_step(database, Effects(), Step("hand", call, room=100), 1)
+        submissions.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
+        reply = steps.take_step(database, Effects(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
         with traced(db) as texts:
-            stepping.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
+            steps.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
         asked.append(len(texts))
 
     assert asked[0] == asked[1]

@@ -18,7 +18,7 @@ from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.lanebooks import lane_of
+from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import OLD, as_layout
 from tests.stores.sqlite.raw_file import edit, rows

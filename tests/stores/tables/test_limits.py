@@ -13,12 +13,14 @@ from laneway.core.records.run import NewRun
 from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables import rosters, stepping
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
+from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import FRONT, Key, Order, Paged, Shelf
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.step_cache import Memory
-from laneway.stores.tables.statements import as_json
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import as_json
+from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_drains, check_invariants
 
@@ -46,15 +48,15 @@ def compare(db: Database, memory: Memory) -> None:
         rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     books = memory.sessions.values
-    stored = {row[0]: tuple(row) for row in db.execute("ledgers.sessions", (as_json(books),))}
-    known = {name: rosters.row_of(name, book) for name, book in books.items()}
+    stored = {row[0]: tuple(row) for row in db.execute("counts.sessions", (as_json(books),))}
+    known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
     for lane, seats in memory.seats.items():
-        counts = {user: tuple(row) for user, *row in db.execute("ledgers.seats", (lane, as_json(seats.values)))}
+        counts = {user: tuple(row) for user, *row in db.execute("counts.seats", (lane, as_json(seats.values)))}
         assert counts == {u: (s.active, s.parked, s.out) for u, s in seats.values.items() if not s.idle}
     for lane, turns in memory.turns.items():
         users = as_json({user or "" for user, _ in turns.values})
-        rows = db.execute("ledgers.turns", (lane, users)).fetchall()
+        rows = db.execute("counts.turns", (lane, users)).fetchall()
         # The turn of those without a user may stay where none waits.
         waiting = {(user or None, priority): counts for user, priority, *counts in rows if counts[1]}
         assert {key: counts for key, counts in waiting.items() if key in turns.values} == {
@@ -66,7 +68,7 @@ def compare(db: Database, memory: Memory) -> None:
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Compare after each step; collects how many shelves were compared."""
     shelves: list[int] = []
-    take_step = stepping.take_step
+    take_step = steps.take_step
 
     def step(db: Database, effects: Effects, step: Step, now: int) -> object:
         reply = take_step(db, effects, step, now)
@@ -75,7 +77,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             shelves.append(len(effects.memory.parked) + len(effects.memory.held))
         return reply
 
-    monkeypatch.setattr(stepping, "take_step", step)
+    monkeypatch.setattr(steps, "take_step", step)
     return shelves
 
 

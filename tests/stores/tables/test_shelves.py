@@ -11,8 +11,9 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables.lines import Key, Line, Paged, Reader, Shelf
-from laneway.stores.tables.statements import Row
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Key, Paged, Reader, Shelf
+from laneway.stores.tables.sql.statements import Row
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_invariants
 

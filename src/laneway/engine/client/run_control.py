@@ -19,7 +19,7 @@ from laneway.ports.control import Swept
 from laneway.ports.store import Store
 
 
-class Control:
+class RunControl:
     """The control verbs of an open store, each call with an id of its own, so that it can be repeated."""
 
     def __init__(self, store: Store, client: Client) -> None:

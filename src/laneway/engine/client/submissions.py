@@ -28,9 +28,6 @@ _TYING = frozenset({"then", "on_failure", "trace"})
 TRACE_LIMIT = 4 * 1024  # bytes of JSON
 _NO_OPTIONS: Mapping[str, Any] = {}
 
-Plain = tuple[Task[..., Any], dict[str, Any]]  # all there is to say of a submission that is like many others
-Asked = NewRun | Plain
-
 
 class Submission(msgspec.Struct, frozen=True):
     """One item for `submit_many`: a task, its arguments, and the options of `submit`."""
@@ -68,12 +65,7 @@ def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, 
     return len(set(map(id, map(itemgetter(0), items)))) == 1 and set(map(type, map(itemgetter(1), items))) == {dict}
 
 
-def ready_made(asked: Sequence[Any], _: Task[..., Any] | None) -> list[NewRun]:
-    """Return submissions of which there is nothing left to make."""
-    return [each for each in asked if isinstance(each, NewRun)]
-
-
-class Checking:
+class SubmissionChecker:
     """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
     def __init__(self, registry: Registry, loads: Callable[[str], bool | None], bounds: Bounds) -> None:
@@ -84,16 +76,6 @@ class Checking:
         """Return a submission. Raises UnknownTask, BadArguments or BadSetting."""
         new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
         return self._finished(new, options) if options or carried.get() else new
-
-    def made(self, asked: Sequence[Any], task: Task[..., Any] | None) -> Sequence[NewRun]:
-        """Return submissions of a task by their arguments or, if none is given, of what is `Asked`.
-
-        Raises BadArguments.
-        """
-        if task is not None:
-            return self._alike(task, asked)
-        # Not by `one`: what is carried is the callers' own, and they are not here.
-        return [each if isinstance(each, NewRun) else self._alike(each[0], [each[1]])[0] for each in asked]
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""

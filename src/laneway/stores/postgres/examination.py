@@ -16,7 +16,8 @@ from laneway.stores.postgres.server.errors import meant
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.server.settings import begin_to_read, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables import checking, reading
+from laneway.stores.tables.reads import runs
+from laneway.stores.tables.upkeep import check
 
 OLD = 300  # seconds that a transaction may be open
 MANY = 500_000  # rows that may be dead in a table that moves
@@ -60,13 +61,13 @@ def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Exami
 def _looked_into(link: Link, examination: Examination, *, deep: bool) -> Examination:
     with Pipe(link) as pipe:
         db = PostgresDatabase(pipe)
-        newest = db.execute("examining.newest").fetchall()
-        [[back]] = db.execute("examining.set_back").fetchall()
+        newest = db.execute("examination.newest").fetchall()
+        [[back]] = db.execute("examination.set_back").fetchall()
         return msgspec.structs.replace(
             examination,
-            findings=checking.look(db) if deep else None,
-            runs=reading.count(db),
-            workers=reading.workers(db),
+            findings=check.look(db) if deep else None,
+            runs=runs.count(db),
+            workers=runs.workers(db),
             newest_at=max((at for (at,) in newest if at), default=None),
             set_back=max(0, back or 0),
         )

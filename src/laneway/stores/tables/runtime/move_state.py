@@ -7,10 +7,10 @@ import msgspec
 from laneway.core.transfer import move_state as core
 from laneway.core.transfer.move_state import Moving, Phase
 from laneway.core.transfer.pieces import Mark
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import sql_names
 
-_STANDING = sql_names("moving")["standing"]
+_STANDING = sql_names("phases")["standing"]
 _mark = msgspec.json.Decoder(Mark).decode
 
 

@@ -1,0 +1,66 @@
+"""Add and change jobs. What a job does is decided in `core.jobs`.
+
+*Race*: two callers that change one job, or decide on one fire, have read the same version. The first to commit wins;
+the other finds another version in the table.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.jobs.record import JobRecord
+from laneway.errors import JobExists
+from laneway.stores.tables.rows.jobs import as_text, find, soonest
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_fire
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import sql_names
+
+_SQL = sql_names("jobs")
+
+
+def add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
+    """Keep a new job; see `JobStore.add_job`."""
+    known = find(db, job.id)
+    if known is not None:
+        return known
+    _put(db, effects, job, now)
+    return job
+
+
+def change(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord | None:
+    """Write a changed job; see `JobStore.change_job`."""
+    known = find(db, job.id)
+    if known is None or (known.call == job.call and job.call):
+        return known
+    if known.version != job.version:
+        return None
+    job = msgspec.structs.replace(job, version=job.version + 1)
+    _put(db, effects, job, now)
+    return job
+
+
+def restart_time(db: Database, now: int) -> None:
+    """Take this for the latest time; see `JobStore.restart_time`."""
+    db.execute(_SQL["set_time"], (now,))
+
+
+def _put(db: Database, effects: Effects, job: JobRecord, now: int) -> None:
+    _refuse_doubled(db, job)
+    before = soonest(db)
+    spec, fire_at = job.spec, job.state.fire_at
+    found_by = (job.id, spec.owner, spec.name, spec.task, spec.source.value, job.is_on, fire_at)
+    facts = (job.version, job.call, job.created_at, job.changed_at)
+    db.execute(_SQL["put"], (*found_by, *facts, as_text(spec), as_text(job.state)))
+    db.execute(_SQL["note_time"], (now,))
+    wake_for_fire(db, effects, fire_at, before)
+
+
+def _refuse_doubled(db: Database, job: JobRecord) -> None:
+    name, owner = job.spec.name, job.spec.owner
+    if owner is None:
+        found = db.execute(_SQL["nobodys_own"], (name,)).fetchone()
+    else:
+        found = db.execute(_SQL["owners_own"], (owner, name)).fetchone()
+    if found is not None and found[0] != job.id:
+        raise JobExists(name, found[0])
