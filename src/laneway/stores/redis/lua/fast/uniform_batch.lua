@@ -47,8 +47,8 @@ local function write(group, number)
   end)
 end
 
--- Accept a batch that is all groups; return of each how many runs of its lane were before its first. Returns nil, and has
--- done nothing, if one of them has to go the other way. What it accepts cannot be read in this call.
+-- Accept a batch that is all groups; return a receipt for each. Returns nil, and has done nothing, if one of them has to
+-- go the other way. What it accepts cannot be read in this call.
 function uniform_batch.accept(groups)
   for i = 1, #groups do
     local ids = groups[i][1]
@@ -57,12 +57,12 @@ function uniform_batch.accept(groups)
       return nil
     end
   end
-  local ahead = {}
+  local receipts = {}
   for i = 1, #groups do
     local book, count = lanes.get(groups[i][4]), #groups[i][1]
     write(groups[i], new_runs.count_in(count) + 1)
-    ahead[i] = book.pending
+    receipts[i] = {'accepted', groups[i][1][1], false, book.pending > 0 and book.pending, false, count}
     book.pending = book.pending + count
   end
-  return ahead
+  return receipts
 end

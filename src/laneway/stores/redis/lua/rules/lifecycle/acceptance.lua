@@ -3,7 +3,8 @@
 -- needs: rules/lifecycle/arrivals
 -- What becomes of a submission: accepted, merged, steered, existing or refused; restates core/lifecycle/acceptance.py.
 --
--- A receipt is {outcome, run_id, reason, position, state}; what there is not is false.
+-- A receipt is {outcome, run_id, reason, position, state, count}; what there is not is false. Only one of new plain runs
+-- stands for more than one submission: their positions follow each other (fast/uniform_batch.lua).
 -- Sorted set `fresh:<lane>`: runs of a lane that drops the oldest when it is full, by number; those that were started
 -- or have ended meanwhile are cleared away when somebody comes across them.
 
@@ -31,7 +32,7 @@ local function note(lane, new)
 end
 
 local function receipt(outcome, run_id, reason, position, state)
-  return {outcome, run_id, reason or false, position or false, state or false}
+  return {outcome, run_id, reason or false, position or false, state or false, 1}
 end
 
 local function refused(new, lane, why)
