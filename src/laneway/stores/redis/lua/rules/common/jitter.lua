@@ -1,6 +1,6 @@
 -- needs: runtime/base
--- Jitter: how much later than its nominal time a fire is due; restates core/common/jitter.py. Only fires that are counted
--- from the end of a run are planned here, the others come planned.
+-- Jitter: how much later than its nominal time a fire is due; restates core/common/jitter.py. Only fires that are
+-- counted from the end of a run are planned here, the others come planned.
 
 local jitter = {}
 

@@ -12,7 +12,7 @@ local function passed()
   local high = call('ZCOUNT', key, '-inf', base.digits(at))
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if not job_records.is_before(id, call('ZRANGE', key, middle, middle)[1]) then
+    if not base.comes_before(id, call('ZRANGE', key, middle, middle)[1]) then
       low = middle + 1
     else
       high = middle

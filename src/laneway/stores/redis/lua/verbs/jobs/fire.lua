@@ -21,7 +21,7 @@ local function fire(job, firing)
   end
   -- Taking a run may have ended others of the job: it is to be looked at again.
   local taken = {state = firing[3], runs = asked, records = firing[5], by_hand = not firing[2]}
-  job_after.apply(job_records.find(job.id) or job, taken, receipts)
+  job_after.applied(job_records.find(job.id) or job, taken, receipts)
   return {true, receipts}
 end
 

@@ -18,11 +18,11 @@ local after = job_records.place(args[1], args[2])
 local first, last, rows = '(' .. after, '+', {}
 if asked then
   local job = job_records.find(asked)
-  if job and job.name ~= asked and job_records.is_before(after, job_records.place(job.name, job.id)) and fits(job) then
+  if job and job.name ~= asked and base.comes_before(after, job_records.place(job.name, job.id)) and fits(job) then
     rows[1] = job_records.shown(job)
   end
   last = '(' .. asked .. '\1'
-  if job_records.is_before(after, asked .. '\0') then
+  if base.comes_before(after, asked .. '\0') then
     first = '[' .. asked .. '\0'
   end
 end

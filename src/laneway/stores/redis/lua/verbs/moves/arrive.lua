@@ -6,7 +6,7 @@ local found = move_part.standing()
 if found[2] == move or found[1] == 'shut' then
   return pack(found)
 end
-move_part.stand('arriving', move, place)
+move_part.set('arriving', move, place)
 call_later('HSET', 'move', 'clearing', '1')
 base.flush()
 return pack({'arriving', move, place, false, '1'})

@@ -12,7 +12,7 @@ for _, worker in ipairs(workers.all()) do
   busy = busy + call('SCARD', PREFIX .. 'leases:' .. worker.id)
 end
 if busy == 0 then
-  move_part.stand('frozen', move, found[3])
+  move_part.set('frozen', move, found[3])
 end
 base.flush()
 return pack(busy)

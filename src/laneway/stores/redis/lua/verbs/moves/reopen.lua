@@ -19,7 +19,7 @@ elseif found[1] == 'arriving' and not is_empty then
 end
 call_later('DEL', 'move')
 for _, worker in ipairs(workers.all()) do
-  wakeups.nudge(worker.id)
+  wakeups.send(worker.id, '')
 end
 base.flush()
 return pack('open')

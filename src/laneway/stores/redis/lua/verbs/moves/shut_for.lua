@@ -7,9 +7,9 @@ local found = move_part.standing()
 if found[1] and found[1] ~= 'arrived' then
   return pack(found)
 end
-move_part.stand('shut', move, place)
+move_part.set('shut', move, place)
 for _, worker in ipairs(workers.all()) do
-  wakeups.nudge(worker.id)
+  wakeups.send(worker.id, '')
 end
 base.flush()
 return pack({'shut', move, place, false, false})

@@ -17,7 +17,7 @@ local function question_for(questions, name)
   return nil, base.refusal('several_questions', unpack(names))
 end
 
-return control_call.steer(function(run, args)
+return control_call.make(function(run, args)
   local questions = run.state == 'waiting' and run.wait and run.wait.questions or {}
   if #questions == 0 then
     return base.refusal('not_waiting', run.state)
@@ -28,7 +28,7 @@ return control_call.steer(function(run, args)
   end
   if runs.deadline(run) <= NOW then
     control.expire(run)
-    control_call.answer(run)
+    control_call.finish(run)
     return base.refusal('not_waiting', run.state)
   end
   control.answer(run, question, args[3])

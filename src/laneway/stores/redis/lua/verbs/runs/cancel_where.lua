@@ -42,7 +42,7 @@ for _, number in ipairs(numbers) do
     changed, newest = changed + 1, number
   end
 end
-base.said = true
+base.wrote_events = true
 wakeups.wake()
 base.flush()
 return pack({changed, newest, changed < limit and last < till and last})

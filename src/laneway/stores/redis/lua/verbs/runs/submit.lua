@@ -1,6 +1,6 @@
 -- needs: rules/lifecycle/acceptance, state/new_runs, fast/uniform_batch, rules/wakeups, rules/rollback
--- Accept a batch of submissions, each as rules/lifecycle/acceptance.lua reads it, or groups of plain ones (fast/uniform_batch.lua). Returns
--- their receipts, or, if all of them are groups that went straight in, by group how many runs were before its first.
+-- Accept a batch: submissions in the form of rules/lifecycle/acceptance.lua, or groups of plain ones in that of
+-- fast/uniform_batch.lua. Returns their receipts.
 
 base.refuse_full()
 local batch, before = unpacked(ARGV[2]), new_runs.last()

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/cached_zset, state/run_records
--- Bring a store of layout 5 to layout 6, in one piece. Returns the layout that is there then; any other store is left as
--- it is.
+-- Bring a store of layout 5 to layout 6, in one piece. Returns the layout that is there then; any other store is left
+-- as it is.
 --
 -- In layout 5 the first runs that a session holds stood in its book, and the first that are parked behind a user in the
 -- user's seat; places had a code of the priority behind them; a book might name a run as not started that had started,

@@ -5,8 +5,8 @@ base.allow_full()
 local worker = workers.find(unpacked(ARGV[2])[1])
 if worker then
   worker.left = true
-  wakeups.rest(worker, false)
-  workers.forget_if_done(worker)
+  wakeups.set_idle(worker, false)
+  workers.delete_if_done(worker)
 end
 wakeups.wake()
 base.flush()

@@ -37,7 +37,7 @@ local room, more = limit - #lapsed_of(heir.id), false
 for _, worker in ipairs(workers.all()) do
   if worker.id ~= heir.id and (gone[worker.id] or workers.is_dead(worker)) then
     worker.left = true
-    wakeups.rest(worker, false)
+    wakeups.set_idle(worker, false)
     for _, number in ipairs(sorted_leases(worker.id)) do
       if room <= 0 then
         more = true
@@ -47,7 +47,7 @@ for _, worker in ipairs(workers.all()) do
       workers.hand(run, heir.id, true)
       room = room - 1
     end
-    workers.forget_if_done(worker)
+    workers.delete_if_done(worker)
   end
 end
 

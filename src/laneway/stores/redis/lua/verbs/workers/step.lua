@@ -17,8 +17,8 @@ to = to or false
 -- One that is frozen knows none of the steps since.
 if asked[2] > worker.call + 1 and phase ~= 'frozen' then
   worker.left = true
-  wakeups.rest(worker, false)
-  workers.forget_if_done(worker)
+  wakeups.set_idle(worker, false)
+  workers.delete_if_done(worker)
   wakeups.wake()
   base.flush()
   return base.refusal('lease_lost')
@@ -29,7 +29,7 @@ end
 -- had brought nothing.
 if asked[2] <= worker.call then
   local fields, fences, refused, due_in, more, now, messages = step.kept(worker)
-  if worker.lent and asked[2] < worker.call then
+  if worker.made_ahead and asked[2] < worker.call then
     return step.answer(worker, to, {}, {}, {}, due_in, false, now)
   end
   local kept, held = {}, {}
