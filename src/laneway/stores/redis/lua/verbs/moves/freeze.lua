@@ -1,6 +1,6 @@
 -- needs: state/move_part, state/workers
--- Let nothing change any more: {move}. Return how many leases are left, 0 once it is frozen; false if the store is not
--- the source of this move.
+-- Freeze the source of a move, if no lease is left: {move}. Returns how many leases are left, 0 once the store is
+-- frozen; false if the store is not the source of this move.
 
 base.allow_full()
 local move = unpacked(ARGV[2])[1]

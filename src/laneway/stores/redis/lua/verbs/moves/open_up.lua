@@ -1,5 +1,5 @@
 -- needs: state/move_part
--- Be an ordinary store: {move}. Return whether it is the target of this move.
+-- Make the target of a move an ordinary store: {move}. Returns whether the store is the target of this move.
 
 local move = unpacked(ARGV[2])[1]
 local found = move_part.standing()

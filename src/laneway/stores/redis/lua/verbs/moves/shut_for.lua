@@ -1,5 +1,5 @@
 -- needs: state/move_part, rules/wakeups
--- Be the source of a move: {move, place}. Return how the store stands then.
+-- Become the source of a move: {move, place}. Returns the store's part in a move.
 
 base.allow_full()
 local move, place = unpack(unpacked(ARGV[2]), 1, 2)

@@ -2,7 +2,7 @@
 -- Answer a question: {call, id, answer, name}. Returns the run; refuses with `not_waiting`, `several_questions` or
 -- `other_question`.
 
--- Return the question that an answer is for, of those that a run waits for; else nil and what to answer.
+-- Return the question of a run that an answer is for; else nil and the refusal.
 local function question_for(questions, name)
   local names = {}
   for i, question in ipairs(questions) do

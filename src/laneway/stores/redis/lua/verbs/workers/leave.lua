@@ -1,5 +1,5 @@
 -- needs: state/workers, rules/lifecycle/acceptance, rules/wakeups
--- Say good-bye: {incarnation}. What it still holds can be reclaimed at once.
+-- Note that an incarnation has left: {incarnation}. Its leases can be reclaimed at once.
 
 base.allow_full()
 local worker = workers.find(unpacked(ARGV[2])[1])
