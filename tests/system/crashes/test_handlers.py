@@ -6,8 +6,8 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.records.states import RunState
-from tests.engine.kinds import KINDS, Kind, Notes
-from tests.engine.support import kinds_of
+from tests.support.run_logs import kinds_of
+from tests.support.stoppable_handlers import KINDS, Kind, Notes
 from tests.system.harness.stage import Process, Stage, time_limit, until
 from tests.system.load.kinds_app import LANES
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from laneway.core.records.states import RunState
-from tests.engine.kinds import Notes
+from tests.support.stoppable_handlers import Notes
 from tests.system.harness.stage import Stage, say, time_limit, until
 from tests.system.load.kinds_app import app
 

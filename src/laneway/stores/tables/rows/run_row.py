@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from laneway.core.common.structs import written_often
-from laneway.core.records.run import NewRun, Ties
+from laneway.core.records.run import NewRun, RunLinks
 from laneway.stores.tables.sql.statements import Row
 
-decode_ties = msgspec.json.Decoder(Ties).decode
+decode_ties = msgspec.json.Decoder(RunLinks).decode
 
 
 def encode_ties(new: NewRun) -> str | None:
@@ -48,7 +48,7 @@ class Line(msgspec.Struct, eq=False, gc=False):
     kept: int = 0
 
     @property
-    def ties(self) -> Ties | None:
+    def ties(self) -> RunLinks | None:
         """What ties it to other runs."""
         return None if self.tied is None else decode_ties(self.tied)
 

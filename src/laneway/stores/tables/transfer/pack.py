@@ -20,7 +20,7 @@ from laneway.core.transfer.pieces import (
     LaneIn,
     Mark,
     Page,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     SeatIn,
@@ -56,7 +56,7 @@ def _settings(db: Database, _: list[Any], __: int) -> Found:
     [row] = db.execute(_SQL["counters"]).fetchall()
     found: list[Piece] = [Counters(accepted=row[0], jobs_at=row[1]), *_lanes(db)]
     found += [Cap(user=user, lane=lane, cap=cap) for user, lane, cap in db.execute(_SQL["caps"])]
-    found += [Paused(what=what, name=name) for what, name in db.execute(_SQL["paused"])]
+    found += [PausedIn(what=what, name=name) for what, name in db.execute(_SQL["paused"])]
     found += [Disabled(task=task) for (task,) in db.execute(_SQL["disabled"])]
     found += [SessionRule(name=name, rule=_rule(rule)) for name, rule in db.execute(_SQL["rules"])]
     circuits = db.execute(_SQL["circuits"])

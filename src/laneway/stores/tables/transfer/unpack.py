@@ -20,7 +20,7 @@ from laneway.core.transfer.pieces import (
     KeyIn,
     LaneIn,
     Mark,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -99,7 +99,7 @@ def _place(piece: Place) -> Written:
 _WRITERS: dict[type, Callable[[Any], Written]] = {
     LaneIn: _lane,
     Cap: lambda piece: [("put_cap", (piece.user, piece.lane, piece.cap))],
-    Paused: lambda piece: [("put_paused", (piece.what, piece.name))],
+    PausedIn: lambda piece: [("put_paused", (piece.what, piece.name))],
     Disabled: lambda piece: [("put_disabled", (piece.task,))],
     SessionRule: lambda piece: [("put_session_rule", (piece.name, _text(piece.rule)))],
     CircuitIn: lambda piece: [("put_circuit", (piece.key, named(piece.key)[0], piece.failures, piece.until))],

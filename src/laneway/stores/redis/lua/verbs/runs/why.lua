@@ -13,8 +13,8 @@ local function is_on_last_chance(run)
   return run.crashes > 0 and run.reason == 'last_chance'  -- a checkpoint resets the crashes
 end
 
--- The runs that are running in its lane: number, id, user; and, if it is on its last chance, those that are on theirs
--- and are executed: number, id, worker.
+-- Return the running runs of its lane: {number, id, user}; and, if it is on its last chance, the running runs that are on
+-- theirs: {number, id, worker}.
 local function active()
   local found, risks = {}, {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do

@@ -1,10 +1,10 @@
 -- needs: runtime/base, runtime/cached_zset, state/run_records
--- Bring a store of layout 5 to layout 6, in one piece. Returns the layout that is there then; any other store is left
--- as it is.
+-- Migrate a store from layout 5 to layout 6 in one script. Returns the layout that the store has then; a store of another
+-- layout is left as it is.
 --
--- In layout 5 the first runs that a session holds stood in its book, and the first that are parked behind a user in the
--- user's seat; places had a code of the priority behind them; a book might name a run as not started that had started,
--- and the record of a run that was parked right after its admission still said `held`.
+-- In layout 5 the first runs that a session holds stood in its book, and the first runs parked behind a user in the
+-- user's seat; a place was followed by a code of the priority; a book could name a run as not started that had started;
+-- and the record of a run that was parked right after its admission still had the shelf `held`.
 
 local FROM, TO = 5, 6
 local SCALE = 256  -- a score of layout 5 was this times the place, plus the code
