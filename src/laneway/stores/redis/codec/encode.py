@@ -55,7 +55,7 @@ def batch(news: Sequence[NewRun]) -> list[list[Any]]:
 
 def ids(news: Sequence[NewRun]) -> Sequence[str]:
     """Return the ids of submissions."""
-    return news.ids if isinstance(news, Alike) else [new.id for new in news]
+    return news.ids if isinstance(news, UniformBatch) else [new.id for new in news]
 
 
 def submission(new: NewRun) -> list[Any]:
