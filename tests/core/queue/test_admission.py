@@ -63,7 +63,7 @@ def end_in_full(entering: Entering[Item], run: Item) -> None:
     book = entering.sessions["s"]
     book.end(run.number)
     book.close(run.number)
-    entering._admit("s", book)
+    entering._admit("s", book)  # noqa: SLF001 - what the short way stands for
     if book.idle:
         entering.sessions.emptied("s")
 
