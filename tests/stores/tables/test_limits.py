@@ -15,7 +15,7 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.rows import session_row
 from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.rows.shelf import FRONT, Key, Order, Paged, Shelf
+from laneway.stores.tables.rows.shelf import FRONT, Key, Shelf
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.step_cache import Memory
 from laneway.stores.tables.sql.database import Database
@@ -190,7 +190,7 @@ class Table:
     def __init__(self, keys: list[Key]) -> None:
         self.keys = sorted(keys)
 
-    def read(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3
 
@@ -204,7 +204,7 @@ def line(rank: int, number: int) -> Line:
 def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -> None:
     random = Random(seed)
     table = Table([(random.randrange(20), number) for number in range(known)])
-    order, there, last = Order("ready", ("main",)), table.keys.copy(), known
+    order, there, last = Shelf("ready", ("main",)), table.keys.copy(), known
     if not known and seed % 2:
         order.know_empty()
     for _ in range(80):
@@ -222,4 +222,4 @@ def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -
 
     taken = [key for key in table.keys if order.taken and key <= order.taken[-1]]
     assert taken == order.taken
-    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.left())]) == there
+    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.fresh.values())]) == there

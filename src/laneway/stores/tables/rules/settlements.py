@@ -81,20 +81,7 @@ class Settling:
                 continue
             del self._leases[number]
             self._transaction.memory.leases.pop(number, None)
-            settlement = result.settlement
-            if (
-                settlement.move is _SUCCEED
-                and settlement.leaves is None
-                and settlement.charge is None
-                and result.throttled is None
-                and run.request is None
-                and run.tied is None
-                and run.waited is None
-                and not (settlement.own or self._guarded or self._taken)
-            ):
-                self._succeed(run, settlement)
-            else:
-                self._end_attempt(run, result)
+            self._end_attempt(run, result)
 
     def _save(self, saved: Saved) -> None:
         if saved.state is not None:
@@ -157,17 +144,6 @@ class Settling:
             self.refused.append((number, fence))
             return None
         return run
-
-    def _succeed(self, run: Leased, settlement: Settlement) -> None:
-        """End a run that has nothing to do with others: as `_end_attempt` would, in fewer calls."""
-        flow, now = self._transaction.flow, self._transaction.now
-        flow.free(run)
-        log = logged(run, settlement.drafts, now)
-        self._successes.append(
-            (run.number, settlement.attempt, run.fence, run.events, run.started_at, now, settlement.result, log)
-        )
-        if run.session is not None:
-            flow.end(run)
 
     def _end_attempt(self, run: Leased, result: Result) -> None:
         settlement, flow = result.settlement, self._transaction.flow
