@@ -1,27 +1,26 @@
-"""A SQLite store that keeps what its workers lend, and can lose the answers to the steps that they have lent."""
+"""A PostgreSQL store that keeps what its workers lend, and can lose the answers to the steps that they have lent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from laneway.core.lifecycle.step import LentReply, Step, StepReply
 from laneway.core.records.liveness import Incarnation
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
-from laneway.stores.sqlite.store import SQLiteStore
+from laneway.stores.postgres.store import PostgresStore
 from tests.support.waits import until
 
 
-class IdleStore(SQLiteStore):
+class IdleStore(PostgresStore):
     """Keeps the handles of its workers, the steps that they make themselves, and the answers that it hands over.
 
     While `loses_answers`, an answer to a step that a worker has lent is kept in `answers` and goes nowhere.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        super().__init__(path, clock)
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        super().__init__(url, clock)
         self.handles: list[IdleHandle] = []
         self.steps: list[Step] = []
         self.answers: list[tuple[IdleHandle, LentReply]] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import pytest_asyncio
 
@@ -160,9 +158,9 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 
 
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
-    sqlite_file: Path, clock: FakeClock, begun: list[int]
+    postgres_url: str, clock: FakeClock, begun: list[int]
 ) -> None:
-    store = IdleStore(sqlite_file, clock)
+    store = IdleStore(postgres_url, clock)
     worker = noting(Scheduler(store=store, clock=clock), begun)
     async with worker.running():
         lender = await store.lender()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from laneway import Scheduler, Submission
 from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
-from laneway.engine.common.clock import SystemClock
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
-from laneway.stores.tables import lending
+from laneway.stores.postgres.transactions import claim_ahead
 from laneway.testing import FakeClock
 from tests.support.idle_store import IdleStore
 from tests.support.waits import as_time_passes, passes, soon, turns, until
@@ -32,8 +30,8 @@ async def rest(wakeup: Wakeup) -> IdleHandle:
 
 
 @pytest_asyncio.fixture
-async def store(sqlite_file: Path) -> AsyncIterator[IdleStore]:
-    store = IdleStore(sqlite_file, SystemClock())
+async def store(postgres_url: str) -> AsyncIterator[IdleStore]:
+    store = IdleStore(postgres_url)
     yield store
     await store.close()
 
@@ -256,7 +254,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
     app: Scheduler, store: IdleStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     noted = started(app)
-    monkeypatch.setattr(lending, "take_lent_step", failing)
+    monkeypatch.setattr(claim_ahead, "take_step_ahead", failing)
     async with app.running():
         await store.lender()
         # One of a user is not started at once, but by a step.
@@ -264,7 +262,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
 
     assert noted == [1]
     assert (store.steps[1].call, store.steps[1].results) == (2, [])
-    assert "a step that was lent could not be done" in caplog.text
+    assert "a claim could not be made ahead" in caplog.text
 
 
 async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, store: IdleStore) -> None:
@@ -300,9 +298,9 @@ async def test_a_worker_that_was_cancelled_is_given_nothing(app: Scheduler, stor
     assert (await app.get(receipt)).state.value == "pending"
 
 
-async def test_a_due_time_that_comes_with_an_answer_is_kept(sqlite_file: Path, clock: FakeClock) -> None:
+async def test_a_due_time_that_comes_with_an_answer_is_kept(postgres_url: str, clock: FakeClock) -> None:
     """However long the answer was on its way: the clocks of store and worker tell."""
-    store = IdleStore(sqlite_file, clock)
+    store = IdleStore(postgres_url, clock)
     app = Scheduler(store=store, clock=clock)
     noted = started(app)
     store.loses_answers = True
