@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.runs import run_table
 from laneway.cli.shell import formats
 from laneway.cli.shell.options import seconds
 from laneway.cli.shell.output import STATES, one_line
@@ -183,25 +182,3 @@ def test_ids_are_shortened_to_what_tells_them_apart() -> None:
     short = formats.short_ids(ids)
     assert len(set(short)) == 200
     assert {len(each) for each in short} <= set(range(12, 21))
-
-
-@pytest.mark.parametrize("wants_note", [True, False])
-@pytest.mark.parametrize("room", range(0, 130, 7))
-def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, wants_note: bool) -> None:
-    cells = {column: ["12345678901"] for column in run_table.COLUMNS}
-
-    widths = run_table.fitting(cells, room, wants_note=wants_note)
-
-    shown = {column.head for column in widths}
-    assert {"task", "state"} <= shown
-    assert sum(widths.values()) + 2 * len(widths) <= max(room, 24)
-    if "lane" in shown:
-        assert len(shown) == len(run_table.COLUMNS)
-
-
-def test_a_column_that_says_nothing_is_left_out() -> None:
-    cells = {column: [""] if column.head in ("user", "session") else ["x"] for column in run_table.COLUMNS}
-
-    shown = {column.head for column in run_table.fitting(cells, 1000, wants_note=False)}
-
-    assert not {"user", "session"} & shown

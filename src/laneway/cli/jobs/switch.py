@@ -63,7 +63,7 @@ DONE = {"enable": "enabled", "disable": "disabled", "remove": "removed", "get": 
 async def _each(
     verb: str, names: tuple[str, ...], owner: str | None, app: str | None, store: str | None, *, as_json: bool
 ) -> int:
-    from laneway.cli.jobs import diagnose, records, render
+    from laneway.cli.jobs import diagnose, view
     from laneway.cli.shell.batch_results import each, told
 
     async with jobs_of(app, store) as scheduler:
@@ -78,8 +78,8 @@ async def _each(
         answers = await each(names, ask)
     return told(
         answers,
-        line=lambda job: f"{job.name}  {render.done(job, DONE[verb])}",
-        record=records.job_record,
+        line=lambda job: f"{job.name}  {view.done(job, DONE[verb])}",
+        record=view.job_record,
         as_json=as_json,
         name="job",
     )

@@ -79,3 +79,11 @@ def instant(text: str) -> datetime:
         raise click.BadParameter(
             f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
         ) from None
+
+
+def limit_option(what: str, default: int = 100, most: int = 10_000) -> Callable[[F], F]:
+    """Return the `--limit` option of a command that lists `what`."""
+    number = click.IntRange(1, most)
+    return click.option(
+        "--limit", type=number, default=default, show_default=True, metavar="N", help=f"At most N {what}."
+    )

@@ -16,7 +16,7 @@ from laneway.cli.shell.target import read_store, store_option
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
-Doubt = Callable[["Scheduler", str], Awaitable[str | None]]
+Doubt = Callable[["Scheduler", str], Awaitable[str]]
 
 
 class Switch(NamedTuple):
