@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import NOT_FOUND, Problem
 from laneway.cli.shell.options import NONE, count, count_or_none, json_option
@@ -103,7 +103,7 @@ def lanes() -> None:
     """See and change lanes, for all processes at once: list, show, set, unset, pause, resume."""
 
 
-@lanes.command("list", cls=Command, examples=("laneway lanes list", "laneway lanes list --json"))
+@lanes.command("list", examples=("laneway lanes list", "laneway lanes list --json"))
 @json_option("an array of lanes")
 @store_option
 def list_(store: str | None, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def list_(store: str | None, as_json: bool) -> None:
     LANE.show_all(call(read_store(store), lambda app: app.lanes.list()), as_json=as_json)
 
 
-@lanes.command("show", cls=Command, examples=("laneway lanes show main", "laneway lanes show main --json"))
+@lanes.command("show", examples=("laneway lanes show main", "laneway lanes show main --json"))
 @name_argument("lane")
 @json_option("the lane")
 @store_option
@@ -127,7 +127,6 @@ def show(name: str, store: str | None, as_json: bool) -> None:
 
 @lanes.command(
     "set",
-    cls=Command,
     examples=(
         "laneway lanes set main --limit 40 --per-user 4",
         "laneway lanes set foreground --per-user none",
@@ -174,7 +173,7 @@ def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any
     _show_change(*call(read_store(store), changed), as_json=as_json)
 
 
-@lanes.command("unset", cls=Command, examples=("laneway lanes unset main",))
+@lanes.command("unset", examples=("laneway lanes unset main",))
 @name_argument("lane")
 @json_option("what it was and what it is")
 @store_option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from laneway.cli.admin.session_stop import reset, stop, stop_all
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem
 from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, json_option, limit_option
@@ -104,7 +104,6 @@ def sessions() -> None:
 
 @sessions.command(
     "list",
-    cls=Command,
     examples=(
         "laneway sessions list",
         "laneway sessions list --prefix chat- --limit 500",
@@ -127,7 +126,7 @@ def list_(prefix: str, limit: int, after: str, store: str | None, as_json: bool)
     SESSION.show_all(found, as_json=as_json, none=none, limit=limit, resume=lambda state: f"--after {state.name!r}")
 
 
-@sessions.command("show", cls=Command, examples=("laneway sessions show chat-7", "laneway sessions show chat-7 --json"))
+@sessions.command("show", examples=("laneway sessions show chat-7", "laneway sessions show chat-7 --json"))
 @name_argument("session")
 @json_option("the session and the ids of its runs")
 @store_option
@@ -144,7 +143,6 @@ def show(name: str, store: str | None, as_json: bool) -> None:
 
 @sessions.command(
     "set",
-    cls=Command,
     examples=(
         "laneway sessions set chat-7 --cap 3 --drop new",
         "laneway sessions set chat-7 --max-concurrent 2 --pass-on-retry",
@@ -192,7 +190,7 @@ def set_(name: str, load: float | None, as_json: bool, store: str | None, **give
     _change(store, name, policy, load, as_json=as_json)
 
 
-@sessions.command("unset", cls=Command, examples=("laneway sessions unset chat-7",))
+@sessions.command("unset", examples=("laneway sessions unset chat-7",))
 @name_argument("session")
 @json_option("the rule that it had and has")
 @store_option

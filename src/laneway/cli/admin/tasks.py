@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem, say
 from laneway.cli.shell.formats import span
@@ -164,7 +164,6 @@ def tasks() -> None:
 
 @tasks.command(
     "list",
-    cls=Command,
     examples=(
         "laneway tasks list app:app",
         "laneway tasks list app:app --json",
@@ -225,7 +224,6 @@ def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
 
 @tasks.command(
     "close",
-    cls=Command,
     examples=("laneway tasks close summarize", "laneway tasks close summarize --user ann"),
 )
 @name_argument("task")

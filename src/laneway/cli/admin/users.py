@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.options import NONE, count_or_none, json_option, limit_option
 from laneway.cli.shell.switches import switch
@@ -58,7 +58,6 @@ def users() -> None:
 
 @users.command(
     "list",
-    cls=Command,
     examples=("laneway users list", "laneway users list --limit 500 --after ann main", "laneway users list --json"),
 )
 @limit_option("lines")
@@ -81,7 +80,7 @@ def list_(limit: int, after: tuple[str, str], store: str | None, as_json: bool) 
     USER.show_all(call(read_store(store), read), as_json=as_json, none="no users", limit=limit, resume=resume)
 
 
-@users.command("show", cls=Command, examples=("laneway users show ann", "laneway users show ann --json"))
+@users.command("show", examples=("laneway users show ann", "laneway users show ann --json"))
 @name_argument("user")
 @json_option("an array of the user's lanes")
 @store_option
@@ -102,7 +101,6 @@ async def _in_lanes(app: Scheduler, found: Sequence[UserState]) -> list[UserInLa
 
 @users.command(
     "set",
-    cls=Command,
     examples=("laneway users set ann --cap 5", "laneway users set ann --lane background --cap none"),
 )
 @name_argument("user")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.formats import age, now
 from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import call, read_store, store_option
@@ -62,9 +62,7 @@ def workers() -> None:
     """See who executes runs: list."""
 
 
-@workers.command(
-    "list", cls=Command, examples=("laneway workers list", "laneway workers list --json --store sqlite:///laneway.db")
-)
+@workers.command("list", examples=("laneway workers list", "laneway workers list --json --store sqlite:///laneway.db"))
 @json_option("an array of workers")
 @store_option
 def list_(store: str | None, as_json: bool) -> None:

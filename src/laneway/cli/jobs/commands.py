@@ -10,7 +10,7 @@ from laneway.cli.jobs.edit import add, edit
 from laneway.cli.jobs.fires import calendar, preview, run, runs
 from laneway.cli.jobs.switch import disable, enable, remove
 from laneway.cli.jobs.target import jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import say
 from laneway.cli.shell.options import json_option, limit_option
@@ -43,7 +43,6 @@ def jobs() -> None:
 
 @jobs.command(
     "list",
-    cls=Command,
     examples=(
         "laneway jobs list",
         "laneway jobs list --task summarize --enabled",
@@ -94,7 +93,7 @@ async def _by_next(scheduler: Scheduler, **wanted: Any) -> list[Job]:
     return sorted(found, key=lambda job: (job.next_fire_at is None, job.next_fire_at or job.created_at))
 
 
-@jobs.command("show", cls=Command, examples=("laneway jobs show digest", "laneway jobs show digest --json"))
+@jobs.command("show", examples=("laneway jobs show digest", "laneway jobs show digest --json"))
 @name_argument("job")
 @owner_option
 @json_option("the job, its next and its last fires")

@@ -12,7 +12,7 @@ from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where
 from laneway.cli.shell.commands import Command
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem, say
-from laneway.cli.shell.options import NONE, count_or_none, json_option, seconds
+from laneway.cli.shell.options import NONE, count_or_none, json_object, json_option, seconds
 from laneway.cli.shell.target import call
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     elif open_for is not None or disable:
         raise Problem("--open-for and --auto-disable say what a breaker does; give --breaker N, too")
     if text is not None:
-        options["args"] = _arguments(text)
+        options["args"] = json_object(text, "--args")
     return options
 
 
@@ -207,15 +207,3 @@ def _breaker(failures: int, open_for: float | None, *, disable: bool) -> object:
     from laneway.core.records.breakers import Breaker
 
     return Breaker(failures, disable=disable) if open_for is None else Breaker(failures, open_for, disable)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    import msgspec
-
-    try:
-        found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Problem(f"--args is not JSON: {error}", hint="""write it as in --args '{"doc": "42"}'""") from None
-    if not isinstance(found, dict):
-        raise Problem("--args must be a JSON object of names and values", hint="""as in --args '{"doc": "42"}'""")
-    return found

@@ -8,7 +8,7 @@ import click
 
 from laneway.cli.runs.answer import answer
 from laneway.cli.runs.control import cancel, pause, resume, retry
-from laneway.cli.shell.commands import Command, Group
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.options import filter_options, json_option, limit_option, seconds
 from laneway.cli.shell.target import call, read_store, store_option
@@ -29,7 +29,6 @@ def runs() -> None:
 
 @runs.command(
     "list",
-    cls=Command,
     examples=(
         "laneway runs list",
         "laneway runs list --state failed --task summarize --limit 100",
@@ -63,7 +62,7 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
     )
 
 
-@runs.command("show", cls=Command, examples=("laneway runs show 0197f0c2a1b3", "laneway runs show 0197f0c2a1b3 --json"))
+@runs.command("show", examples=("laneway runs show 0197f0c2a1b3", "laneway runs show 0197f0c2a1b3 --json"))
 @run_argument
 @json_option("the run")
 @store_option
@@ -80,7 +79,6 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
 
 @runs.command(
     "events",
-    cls=Command,
     examples=(
         "laneway runs events 0197f0c2a1b3",
         "laneway runs events 0197f0c2a1b3 --follow",
@@ -106,7 +104,6 @@ def events(run_id: str, follow: bool, after: int, store: str | None, as_json: bo
 
 @runs.command(
     "wait",
-    cls=Command,
     examples=(
         "laneway runs wait 0197f0c2a1b3",
         "laneway runs wait 0197f0c2a1b3 --timeout 30s",
