@@ -1,4 +1,4 @@
-"""The Scheduler: what users hold. It turns a URL into a store and settings into an engine."""
+"""The `Scheduler` that users hold. It makes a store from a URL and an engine from settings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.admin import Lanes, Sessions, Tasks, Users
 from laneway.engine.client.client import Client
-from laneway.engine.client.load import Load, Loads
-from laneway.engine.client.run_control import Control, Workers
-from laneway.engine.client.submissions import Checking, Submission
+from laneway.engine.client.load import Load, SessionLoads
+from laneway.engine.client.run_control import RunControl, Workers
+from laneway.engine.client.submissions import Submission, SubmissionChecker
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.config.apply import FileSync
 from laneway.engine.config.lane_declarations import declared
 from laneway.engine.config.tomlfile import FILE
 from laneway.engine.config.watcher import FileWatch
-from laneway.engine.facade.decorators import Registering
-from laneway.engine.facade.runs_api import Runs
-from laneway.engine.handlers.context import carried
+from laneway.engine.facade.decorators import TaskDecorators
+from laneway.engine.facade.runs_api import RunsApi
 from laneway.engine.handlers.replay import Bounds
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.jobs.declared import CodeJobs
-from laneway.engine.jobs.environment import Knowing, OwnerZone
+from laneway.engine.jobs.environment import JobEnvironment, OwnerZone
 from laneway.engine.jobs.jobs import Jobs
-from laneway.engine.worker.lifecycle import Working
+from laneway.engine.worker.lifecycle import WorkerLifecycle
 from laneway.errors import BadSetting, BadURL, KeyConflict, StoreMoved
 from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter
@@ -44,22 +43,23 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.sync import Sync
 
 AnyTask = Task[..., Any]
-REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # what an address on a Redis store begins with
+REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # the schemes of a Redis URL
 POSTGRES = ("postgresql", "postgres")
 SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 
 
-class Scheduler(Registering, Runs):
+class Scheduler(TaskDecorators, RunsApi):
     """Accepts runs now and executes them later.
 
-    `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
-    tests. The store is opened by the first call, on whatever loop that comes from. `store` is a store that you have
-    made, instead of an address: the scheduler opens it in the same way, but never closes it. `lanes` declares lanes,
-    which `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; None declares nothing, whatever those say. `load` tells
-    how full a session's window is: called with its name, it returns a share or (used, window), and from 60 % on the
-    session gets one run at a time. `owner_zone`, called with a job's owner, names their time zone, for schedules that
-    name none. The other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
+    `url` is the address of the store: `sqlite:///laneway.db` by default, or the value of `LANEWAY_STORE`; `memory://`
+    is for tests. The first call opens the store, on the event loop of its caller. `store` is a store object instead of
+    an address: the scheduler opens it in the same way, but never closes it. `lanes` declares lanes, which
+    `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; with None nothing is declared, and both are ignored. `load`
+    returns how full a session's context window is: called with the session's name, it returns a share or (used,
+    window); from 60 % on the session gets one run at a time. `owner_zone` is called with a job's owner and returns the
+    owner's time zone, for schedules that name none. The other settings are those of `laneway.settings.Settings`. `sync`
+    has every call in a blocking form.
     """
 
     def __init__(
@@ -77,32 +77,32 @@ class Scheduler(Registering, Runs):
             raise BadSetting("give the address of a store or store=, not both")
         self.settings = Settings.of(settings)
         self._registry = Registry()
-        self._knowing = Knowing(self.settings.tz, owner_zone)
+        self._environment = JobEnvironment(self.settings.tz, owner_zone)
         self._clock = clock or SystemClock()
         code = () if lanes is None else tuple(lanes)
         file = Path(FILE).absolute()
         self._declared = () if lanes is None else declared(code, os.environ, file)
-        loads = Loads(load)
-        self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
+        loads = SessionLoads(load)
+        self._checker = SubmissionChecker(self._registry, loads, Bounds.of(self.settings))
         self._owns_store = store is None
         if store is None:
             self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
             self._store = store_at(self.url, self._clock, self.settings)
         else:
-            self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
-        self._client = Client(self._store, self._clock, self._checking.made)
-        self._control = Control(self._store, self._client)
+            self.url, self._store = type(store).__name__, store  # for messages: its address is not known here
+        self._client = Client(self._store, self._clock)
+        self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
         self.sessions = Sessions(self.open, self._client, self._control)
         self.tasks = Tasks(self.open, self._client, self._registry)
         self.workers = Workers(self.open, self._client)
-        limit, knowing = self.settings.args_limit, self._knowing
+        limit, environment = self.settings.args_limit, self._environment
         self._code_jobs = CodeJobs(
-            *(self._client, self._registry, knowing, limit), lambda: self._working.worker is not None
+            *(self._client, self._registry, environment, limit), lambda: self._lifecycle.worker is not None
         )
         self.jobs = Jobs(
-            *(self.open, self._client, self._registry, knowing),
+            *(self.open, self._client, self._registry, environment),
             limit=limit,
             refuse_new=self._refuse_if_shut,
             code=self._code_jobs,
@@ -111,7 +111,7 @@ class Scheduler(Registering, Runs):
         self._subscribers = Subscribers()
         self._shut = False
         self._opened = False
-        self._working = Working(
+        self._lifecycle = WorkerLifecycle(
             self.open,
             lambda: self._opened,
             tasks=self._registry,
@@ -120,15 +120,15 @@ class Scheduler(Registering, Runs):
             settings=self.settings,
             load=None if load is None else loads,
             subscribers=self._subscribers,
-            knowing=self._knowing,
+            environment=self._environment,
             file=None if lanes is None else self._watch(file, code),
         )
-        # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
-        self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
+        # Made here, not on first use: threads that use it at the same moment must get the same loop.
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._lifecycle.forget)
 
     def _watch(self, file: Path, lanes: Sequence[Lane]) -> FileWatch:
         limit = self.settings.args_limit
-        sync = FileSync(file, self.open, self._client, self._registry, self._knowing, lanes=lanes, args_limit=limit)
+        sync = FileSync(file, self.open, self._client, self._registry, self._environment, lanes=lanes, args_limit=limit)
         return FileWatch(file, self._clock, sync.apply)
 
     # Submitting
@@ -136,68 +136,57 @@ class Scheduler(Registering, Runs):
     async def submit(
         self, task: AnyTask | str, args: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
     ) -> Receipt:
-        """Accept a run of `task` with these arguments; return its receipt once it is stored.
+        """Submit a run of `task` with these arguments; return its receipt once it is stored.
 
         Options: `user`, `session`, `priority` (-100 to 100), `delay` (seconds or timedelta) or `at` (aware datetime),
-        `lane` (instead of the task's), `session_policy`, `key` (the same key of a task and user returns what it made).
-        `connection`, on PostgreSQL, is one of your own: the run exists if and only if its transaction commits.
-        A full lane may make the caller wait, for `submit_timeout`. The receipt says what became of it. Raises
-        UnknownTask, BadArguments, BadSetting or KeyConflict, and then nothing is stored; StoreUnavailable says by
-        `maybe_done` whether the run may have been stored all the same.
+        `lane` (instead of the task's), `session_policy`, `key` (idempotency: the same key of a task and user returns
+        the first run). `connection`, on PostgreSQL, is a connection of yours: the run exists if and only if its
+        transaction commits. If the lane is full, the call may wait for up to `submit_timeout`. The receipt says whether
+        the run was accepted. Raises UnknownTask, BadArguments, BadSetting or KeyConflict; nothing is stored then.
+        Raises StoreUnavailable, whose `maybe_done` says whether the run may have been stored.
         """
         if connection is not None:
             return await (await self.letter(task, args, **options)).send(connection)
-        if self._shut:
-            raise BadSetting(SHUT)
-        args, known = args or {}, None
-        asked: NewRun | dict[str, Any] | None = None
-        # Looked up here and not by a call more: it is the way of most submissions.
-        if not options and type(args) is dict and not carried.get():
-            known = self._registry.get(task) if type(task) is str else self._registry.known(task)
-            if known.parameters.flat:
-                # Made later, together with others: until then they may change theirs, but not a number or text in it.
-                asked = args.copy()
-        if asked is None:
-            known, asked = None, self._checking.one(task, args, options)
+        self._refuse_if_shut()
+        new = self._checker.one(task, args or {}, options)
         if not self._opened:
             await self.open()
-        receipt = await self._client.submit(asked, known)
+        receipt = await self._client.submit(new)
         if receipt.outcome is _REFUSED:
-            return await self._not_accepted(asked, known, receipt)
+            return await self._not_accepted(new, receipt)
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
-        """Return a checked submission that can be put into a transaction of your own; `submit(connection=)` does both.
+        """Return a checked submission to send inside a transaction of yours; `submit(connection=)` does both.
 
-        Raises as `submit`, and BadSetting if the store shares no database with anybody.
+        Raises the errors of `submit`, and BadSetting if the store is not PostgreSQL.
         """
         self._refuse_if_shut()
-        new = self._checking.one(task, args or {}, options)
+        new = self._checker.one(task, args or {}, options)
         if not isinstance(self._store, InboxStore):
             raise BadSetting("connection= needs a PostgreSQL store: only there can a run be part of your transaction")
         await self.open()
         return self._store.letter(new)
 
-    async def _not_accepted(self, asked: NewRun | dict[str, Any], task: AnyTask | None, receipt: Receipt) -> Receipt:
+    async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            batch = self._checking.made([asked], task)
-            [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
-        if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
-            raise KeyConflict(asked.key or "", receipt.run_id)
+            [receipt] = await self._client.submit_and_wait([new], self.settings.submit_timeout)
+        if receipt.reason == Why.KEY_CONFLICT:
+            raise KeyConflict(new.key or "", receipt.run_id)
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
-        """Accept many runs; return a receipt for each, in order. All are checked before any is stored.
+        """Submit many runs; return a receipt for each, in order. All are checked before any is stored.
 
-        A key that was used with other arguments is no error here: its receipt says `refused`, `key_conflict`.
+        A key that was used with other arguments raises nothing here: the receipt says `refused`, `key_conflict`.
         """
         self._refuse_if_shut()
-        batch = self._checking.many(items)
+        batch = self._checker.many(items)
         await self.open()
         return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
 
     def shut(self) -> None:
-        """Refuse new runs from here on in this process; what was accepted goes on. Closing ends it."""
+        """Refuse new runs in this process from now on. Accepted runs continue. `aclose` undoes it."""
         self._shut = True
 
     def _refuse_if_shut(self) -> None:
@@ -216,58 +205,59 @@ class Scheduler(Registering, Runs):
     ) -> None:
         """Execute runs in this process until `stop` is called or this call is cancelled.
 
-        With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
-        is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
+        With `attempts`, the worker also stops after that many attempts, and waits for the last of them. `ready` is
+        called once the worker is registered in the store. `stuck` is called when a handler was told to stop and has not
+        in time.
         """
-        await self._working.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
+        await self._lifecycle.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
-        """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
-        return await self._working.work(self._store, until_drained=True, concurrency=concurrency)
+        """Execute everything that is due; return how attempts were settled: `{"succeed": 12, "retry": 1}`."""
+        return await self._lifecycle.work(self._store, until_drained=True, concurrency=concurrency)
 
     @asynccontextmanager
     async def running(self, concurrency: int | None = None) -> AsyncIterator[Scheduler]:
         """Work inside the `async with` block: `async with app.running(concurrency=10): ...`."""
-        async with self._working.running(self._store, concurrency):
+        async with self._lifecycle.running(self._store, concurrency):
             yield self
 
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
 
-        Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
-        another loop. From inside a handler it only begins the stop, and returns at once.
+        Returns the ids of the runs left behind: their handlers have not ended, and they keep their leases. Any event
+        loop may call this. Called from inside a handler, it begins the stop and returns at once.
         """
-        return await self._working.stop(timeout)
+        return await self._lifecycle.stop(timeout)
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
-        return self._working.executing
+        """The ids of the runs that this scheduler is executing now; any thread may read it."""
+        return self._lifecycle.executing
 
     def status(self) -> Status:
-        """Return how this scheduler is doing in this process; may be asked from any thread."""
-        return self._working.status()
+        """Return the status of this scheduler in this process; any thread may call it."""
+        return self._lifecycle.status()
 
     # Opening and closing
 
     async def open(self) -> Store:
-        """Open the store now instead of with the first call; return it."""
+        """Open the store now, instead of on the first call; return it."""
         if not self._opened:
             await self._store.open()
-            # One that has moved can still be read; whoever submits, or works, is told.
+            # A store that has moved can still be read. Submitting to it, and working on it, raises StoreMoved.
             with contextlib.suppress(StoreMoved):
                 if self._declared:
                     await self._store.declare_lanes(self._declared)
                 await self._code_jobs.tell(self._store, anew=True)
             self._opened = True
-        elif self._knowing.declared:
+        elif self._environment.declared:
             await self._code_jobs.tell(self._store)
         return self._store
 
     async def aclose(self) -> None:
-        """Stop working and let go of the store. The scheduler can be used again: the next call opens it.
+        """Stop working and close the store. The scheduler can be used again: the next call opens the store.
 
-        A store that was given by `store=` stays open: whoever made it closes it.
+        A store that was given by `store=` stays open: its owner closes it.
         """
         await self.stop()
         self._opened = self._shut = False
@@ -285,7 +275,7 @@ class Scheduler(Registering, Runs):
 
 
 def store_at(url: str, clock: Clock, settings: Settings) -> Store:
-    """Return the store at that address, not opened yet; raise BadURL for one laneway does not know."""
+    """Return the store at that address, not opened yet. Raises BadURL."""
     scheme, separator, rest = url.partition("://")
     if scheme == "memory" and separator:
         return MemoryStore(clock)
@@ -314,7 +304,7 @@ def _redis_store(url: str, clock: Clock) -> Store:
         if error.name != "hiredis":
             raise
         raise BadURL(f"{url.partition(':')[0]}:// needs a package more: pip install 'laneway[redis]'") from None
-    # The server's clock is everybody's; a clock of one's own is for tests.
+    # The server's clock counts. Tests give a clock of their own.
     return RedisStore(url, None if isinstance(clock, SystemClock) else clock)
 
 
@@ -322,7 +312,7 @@ def _postgres_store(url: str, clock: Clock) -> Store:
     try:
         from laneway.stores.postgres.store import PostgresStore
     except ImportError as error:
-        # Without its compiled part, and without libpq, it is there and cannot be imported.
+        # psycopg may be installed without its compiled part, or without libpq: then it cannot be imported.
         if "psycopg" not in f"{error.name} {error}":
             raise
         raise BadURL("postgresql:// needs a package more: pip install 'laneway[postgres]'") from None
@@ -330,7 +320,7 @@ def _postgres_store(url: str, clock: Clock) -> Store:
 
 
 def place_of(url: str) -> str:
-    """Return the address as others are told it: as it may be shown, and a file's as it is found from everywhere."""
+    """Return the address that is shown to others: without its password, and a file's as an absolute path."""
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" and len(rest) > 1:
         return f"{scheme}{separator}/{Path(rest[1:]).absolute()}"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from laneway.core.common.structs import written_often
-from laneway.engine.attempts.running_attempt import Execution
+from laneway.engine.attempts.running_attempt import RunningAttempt
 from laneway.stores.memory.state.records import RunRecord
 
 
@@ -56,6 +56,6 @@ def test_one_that_the_garbage_collector_must_know_is_refused() -> None:
         written_often(Tracked)
 
 
-@pytest.mark.parametrize("struct", [RunRecord, Execution])
+@pytest.mark.parametrize("struct", [RunRecord, RunningAttempt])
 def test_what_every_run_writes_is_written_as_python_writes(struct: type[msgspec.Struct]) -> None:
     assert struct.__setattr__ is object.__setattr__

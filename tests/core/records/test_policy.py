@@ -1,5 +1,6 @@
 """What a task, a lane and a session may be told."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,11 @@ from laneway.core.records.policy import (
     MAIN,
     NO_RULE,
     PLAIN,
-    Arrival,
     Drop,
     Lane,
     Mode,
     Rule,
+    SessionIntent,
     SessionPolicy,
     TaskPolicy,
     WhenFull,
@@ -107,7 +108,7 @@ def test_a_session_policy_takes_what_a_user_writes() -> None:
     policy = SessionPolicy(mode="steer", drop="new", while_waiting="answer", debounce=timedelta(seconds=2))
 
     assert (policy.mode, policy.drop, policy.while_waiting) == (Mode.STEER, Drop.NEW, WhileWaiting.ANSWER)
-    assert policy.arrival() == Arrival(
+    assert policy.arrival() == SessionIntent(
         mode=Mode.STEER,
         debounce=2 * SECOND,
         max_wait=10 * SECOND,
@@ -172,3 +173,20 @@ def test_a_task_policy_takes_what_a_user_writes() -> None:
 def test_a_task_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(BadSetting, match=message):
         policy(**wrong)
+
+
+HUGE = 10**30
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Lane("main", limit=HUGE),
+        lambda: Lane("main", per_user=HUGE),
+        lambda: SessionPolicy(cap=HUGE),
+        lambda: SessionPolicy(max_concurrent=HUGE),
+    ],
+)
+def test_a_number_that_no_store_can_keep_is_refused_when_it_is_given(make: Callable[[], object]) -> None:
+    with pytest.raises(BadSetting, match="at most"):
+        make()

@@ -13,7 +13,7 @@ from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.engine.handlers.start_hooks import join, last
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, until
+from tests.support.waits import as_time_passes, until
 
 QUICK = SessionPolicy(debounce=0.8)
 
@@ -49,8 +49,9 @@ async def test_rapid_messages_collapse_into_one_run(app: Scheduler, clock: FakeC
     assert (run.state, run.messages) == (RunState.SUCCEEDED, 2)
 
 
+@pytest.mark.checklist("W4-4")
 async def test_the_window_is_never_open_longer_than_max_wait(app: Scheduler, clock: FakeClock) -> None:
-    # W4-4: a stream of messages must not put the answer off for ever.
+    # A stream of messages must not put the answer off for ever.
     answers = Answers(app)
 
     for _ in range(12):
@@ -62,8 +63,9 @@ async def test_the_window_is_never_open_longer_than_max_wait(app: Scheduler, clo
     assert (await app.runs())[-1].due_at.timestamp() == pytest.approx(clock.now() / 1e6 - 6 + 4)
 
 
+@pytest.mark.checklist("W4-4")
 async def test_debounce_is_paid_once_and_not_again_before_each_queued_run(app: Scheduler, clock: FakeClock) -> None:
-    # W4-4: what waited for its window and then for its turn starts when it is its turn.
+    # What waited for its window and then for its turn starts when it is its turn.
     answers = Answers(app)
     others = [answers.task.using(session="chat", user=user, session_policy=QUICK) for user in ("ann", "ben", "cat")]
 
@@ -217,3 +219,31 @@ async def test_what_comes_while_a_debounced_run_is_executed_opens_a_new_window(
 
     assert outcome is ReceiptOutcome.ACCEPTED
     assert [seen["text"] for seen in answers.seen] == ["one", "two"]
+
+
+DEBOUNCED = SessionPolicy(debounce=1)
+
+
+async def test_a_run_tried_again_by_hand_has_all_that_was_merged_into_it(app: Scheduler, clock: FakeClock) -> None:
+    failing = True
+
+    @app.task(retry=None)
+    async def answer(text: str) -> str:
+        if failing:
+            raise ValueError("no")
+        return text
+
+    chat = answer.using(user="ann", session="chat", session_policy=DEBOUNCED)
+    [first, *_] = [await chat.submit(text=text) for text in ("wait", "I meant", "cats")]
+    await clock.advance(2)
+    await app.drain()
+    assert (await app.get(first)).state is RunState.FAILED
+    failing = False
+
+    again = await app.retry(first)
+    twice = await app.retry(first)
+    await app.drain()
+
+    assert await app.result(again, timeout=1) == "wait\nI meant\ncats"
+    assert await app.result(twice, timeout=1) == "wait\nI meant\ncats"
+    assert await (await app.open()).check() == []

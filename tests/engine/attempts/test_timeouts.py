@@ -12,11 +12,12 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.engine.attempts.deadlines import Deadlines
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.task import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon, turns
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 ONCE = Retry(attempts=1)
 
@@ -143,14 +144,16 @@ class Stopwatch:
         self.clock, self.deadlines = clock, Deadlines(clock)
         self.stopped: dict[int, tuple[float, Stop | None]] = {}
 
-    def add(self, number: int, seconds: float) -> Execution:
+    def add(self, number: int, seconds: float) -> RunningAttempt:
         run = Claimed(number, str(number), "endless", "{}", 1, 1, 0, "main", None, None, 0, "w")
-        execution = Execution(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
+        policy = TaskPolicy()
+        task = Task("endless", endless, policy, lambda *_, **__: asyncio.sleep(0))  # type: ignore[arg-type]  # nobody submits
+        execution = RunningAttempt(run, task, policy)
         execution.handle = asyncio.get_running_loop().create_task(self._watched(execution))
         self.deadlines.add(execution, seconds, lambda late: late.stop(Stop.TIMED_OUT))
         return execution
 
-    async def _watched(self, execution: Execution) -> None:
+    async def _watched(self, execution: RunningAttempt) -> None:
         try:
             await endless()
         finally:
@@ -247,11 +250,11 @@ async def test_a_handler_that_is_stopped_before_its_first_turn_is_settled_too(me
 
         def time_out(self) -> None:
             # As the sweep does when another handler blocked the loop for longer than this one's time-out.
-            assert app._working.worker is not None
-            for execution in app._working.worker._executions._running.values():
+            assert app._lifecycle.worker is not None
+            for execution in app._lifecycle.worker._attempts._running.values():
                 execution.stop(Stop.TIMED_OUT)
 
-    app = scheduler_on(StopsAfterClaim(memory), clock)
+    app = Scheduler(store=StopsAfterClaim(memory), clock=clock)
 
     @app.task(timeout=1, retry=None)
     async def work() -> None: ...
@@ -288,7 +291,7 @@ async def test_executions_that_have_ended_are_not_kept_until_their_deadline(loss
     async with lossy.running():
         receipts = await lossy.submit_many([("work", {}) for _ in range(500)])
         await soon(asyncio.gather(*map(lossy.wait, receipts)))
-        assert lossy._working.worker is not None
-        kept = len(lossy._working.worker._executions._deadlines._heap)
+        assert lossy._lifecycle.worker is not None
+        kept = len(lossy._lifecycle.worker._attempts._deadlines._heap)
 
     assert kept < 100

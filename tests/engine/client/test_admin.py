@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from laneway import BadSetting, Lane, Scheduler, SessionPolicy, UnknownLane
 from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
-from tests.engine.support import soon, turns, until
+from tests.support.waits import soon, turns, until
 
 
 async def test_a_raised_limit_takes_effect_at_once(app: Scheduler) -> None:
@@ -166,3 +166,24 @@ async def test_an_unknown_lane_is_said_with_what_was_meant(app: Scheduler, verb:
         await getattr(app.lanes, verb)("mian")
     with pytest.raises(UnknownLane):
         await app.users.set("ann", cap=1, lane="mian")
+
+
+BAD_NAMES = ["\ud800", 5, None, "two\nlines"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+async def test_a_name_that_is_none_is_refused_wherever_it_is_given(app: Scheduler, name: Any) -> None:
+    asked: list[Callable[[], Awaitable[object]]] = [
+        lambda: app.lanes.get(name),
+        lambda: app.lanes.unset(name),
+        lambda: app.users.get(name),
+        lambda: app.users.set("ann", cap=1, lane=name),
+        lambda: app.users.list(after=name),
+        lambda: app.users.list(after=("ann", name)),
+        lambda: app.sessions.get(name),
+        lambda: app.sessions.list(prefix=name),
+        lambda: app.sessions.list(after=name),
+    ]
+    for ask in asked:
+        with pytest.raises(BadSetting):
+            await ask()

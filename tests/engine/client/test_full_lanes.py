@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from laneway import BadSetting, Lane, Scheduler, Submission
+from laneway import BadSetting, Lane, Scheduler, SessionPolicy, Submission
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, turns, until
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 
@@ -113,3 +114,49 @@ async def test_retries_are_not_refused_by_a_full_lane(app: Scheduler, clock: Fak
 
     assert run.attempt == 2
     assert len(attempts) >= 2
+
+
+async def test_an_interrupt_is_not_kept_out_by_what_it_drops(app: Scheduler) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def answer(text: str) -> str:
+        if text == "a":
+            begun.set()
+            await asyncio.Event().wait()
+        return text
+
+    await app.lanes.set(Lane("main", limit=5, max_pending=2, when_full="refuse"))
+    chat = answer.using(session="chat")
+    async with app.running():
+        await chat.submit(text="a")
+        await soon(begun.wait())
+        queued = [await chat.submit(text=text) for text in "bc"]
+        assert (await chat.submit(text="d")).reason == "lane_full"
+
+        receipt = await answer.using(session="chat", session_policy=SessionPolicy(mode="interrupt")).submit(text="e")
+
+        assert receipt.outcome == "accepted"
+        assert await app.result(receipt, timeout=10) == "e"
+    assert [(await app.get(run)).reason for run in queued] == ["interrupted"] * 2
+
+
+async def test_callers_that_wait_for_a_full_lane_come_back_together(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock
+) -> None:
+    work = lossy.task(name="work")(lambda n: n)
+    await lossy.lanes.set(Lane("main", max_pending=1))
+    await work.submit(n=0)
+    waiting = [asyncio.ensure_future(work.submit(n=n)) for n in range(100)]
+    await turns()
+    before = watched.calls["submit"]
+
+    # It takes no one in, and it wakes all of them.
+    await lossy.lanes.set(Lane("main", max_pending=1, per_user=7))
+    await turns()
+
+    assert watched.calls["submit"] - before <= 2
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert await watched.count() == {"pending": 1}

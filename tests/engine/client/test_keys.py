@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from laneway import KeyConflict, Scheduler, Submission
+from laneway import Context, KeyConflict, Scheduler, SessionPolicy, Submission
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
+from tests.support.waits import soon, until
 
 
 async def test_the_same_key_returns_what_it_made_and_how_that_stands(app: Scheduler) -> None:
@@ -61,3 +64,75 @@ async def test_one_bad_item_of_many_does_not_fail_its_neighbours(app: Scheduler)
         ("refused", "key_conflict"),
     ]
     assert len(await app.runs()) == 2
+
+
+STEER = SessionPolicy(mode="steer")
+
+
+async def test_a_message_that_was_dropped_unread_frees_its_key(app: Scheduler) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def answer(text: str, *, ctx: Context) -> str:
+        begun.set()
+        if text == "a":
+            await asyncio.Event().wait()
+        return text
+
+    chat = answer.using(session="chat", session_policy=STEER)
+    async with app.running():
+        first = await chat.submit(text="a")
+        await soon(begun.wait())
+        assert (await chat.using(key="k").submit(text="b")).outcome == "steered"
+        await app.sessions.stop_all("chat")
+        await soon(app.wait(first))  # until then the handler may still read it
+
+        again = await chat.using(key="k").submit(text="b")
+
+        assert again.outcome == "accepted"
+
+
+async def test_the_key_of_a_message_left_unread_stands_for_the_run_it_became(app: Scheduler) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def answer(text: str, *, ctx: Context) -> str:
+        begun.set()
+        await may_end.wait()
+        return text
+
+    chat = answer.using(session="chat", session_policy=STEER)
+    async with app.running():
+        await chat.submit(text="a")
+        await soon(begun.wait())
+        await chat.using(key="k").submit(text="b")
+        may_end.set()
+        await soon(app.stop(timeout=5))
+
+    again = await chat.using(key="k").submit(text="b")
+    await app.drain()
+
+    assert again.outcome == "existing"
+    assert await soon(app.result(again)) == "b"
+
+
+@pytest.mark.checklist("W4-6")
+async def test_two_runs_of_one_task_with_the_same_arguments_are_told_apart(app: Scheduler) -> None:
+    may_end, begun = asyncio.Event(), []
+
+    @app.task
+    async def digest(day: str, *, ctx: Context) -> str:
+        begun.append(ctx.run_id)
+        await may_end.wait()
+        return ctx.run_id
+
+    async with app.running():
+        one, other = [await app.submit(digest, {"day": "today"}) for _ in range(2)]
+        await until(lambda: len(begun) == 2)
+        await app.cancel(one)
+        cancelled = await soon(app.wait(one))
+        may_end.set()
+
+        assert await soon(app.result(other)) == other.run_id
+    assert cancelled.state is RunState.CANCELLED
+    assert sorted(begun) == sorted([one.run_id, other.run_id])

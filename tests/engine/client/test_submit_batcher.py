@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -16,12 +14,12 @@ import pytest
 from laneway import Receipt, Scheduler, SessionPolicy, Submission
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.engine.client.submit_batcher import BATCH
-from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried
 from laneway.errors import BadArguments, BadSetting, UnknownTask
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns
+from tests.support.waits import soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 @pytest.fixture
@@ -157,7 +155,7 @@ async def test_a_plain_handler_can_submit_with_a_loop_of_its_own(app: Scheduler)
 def make_app() -> tuple[Scheduler, WatchedStore]:
     clock = FakeClock()
     watched = WatchedStore(MemoryStore(clock))
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     app.task(name="work")(lambda n=0: n)
     return app, watched
 
@@ -225,48 +223,6 @@ async def test_two_loops_may_submit_at_the_same_time(lossy: Scheduler) -> None:
     assert (await lossy.get(receipt)).args == {"n": 1}
 
 
-@contextmanager
-def hooks(hook: Any) -> Iterator[None]:
-    """Let this hook stand where the running loop has set its own."""
-    before = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(hook, hook)
-    try:
-        yield
-    finally:
-        sys.set_asyncgen_hooks(*before)
-
-
-async def test_callers_of_a_loop_without_hooks_of_its_own_make_one_call(
-    lossy: Scheduler, watched: WatchedStore
-) -> None:
-    await lossy.open()
-
-    with hooks(None):
-        await asyncio.gather(*(lossy.submit("work", {"n": n}) for n in range(3)))
-
-    assert watched.batches == [3]
-
-
-async def test_two_loops_with_the_same_hooks_may_submit_at_the_same_time(lossy: Scheduler) -> None:
-    receipts: list[Receipt] = []
-
-    def hook(_: object) -> None: ...
-
-    async def submit(n: int) -> None:
-        with hooks(hook):
-            receipts.append(await lossy.submit("work", {"n": n}))
-
-    await lossy.open()
-    mine = asyncio.create_task(submit(1))
-    await asyncio.sleep(0)  # it has asked, and its batch goes out with the loop's next turn
-    other = threading.Thread(target=lambda: asyncio.run(submit(2)))
-    other.start()
-    other.join(5)
-    await soon(mine)
-
-    assert [(await lossy.get(receipt)).args for receipt in receipts] == [{"n": 2}, {"n": 1}]
-
-
 async def test_a_process_forked_in_the_middle_of_a_tick_submits_on_a_loop_of_its_own(lossy: Scheduler) -> None:
     await lossy.open()
     mine = asyncio.create_task(lossy.submit("work", {"n": 1}))
@@ -292,19 +248,6 @@ async def test_a_store_that_fails_in_an_unforeseen_way_is_heard_by_the_submitter
 
     with pytest.raises(RuntimeError, match="disk full"):
         await soon(lossy.submit("work"))
-
-
-async def test_what_fails_in_an_unforeseen_way_while_submissions_are_made_is_heard_by_all(
-    lossy: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_: object) -> str:
-        raise RuntimeError("no more ids")
-
-    monkeypatch.setattr(new_run_id, "many", fails)
-
-    answers = await soon(asyncio.gather(*(lossy.submit("work") for _ in range(3)), return_exceptions=True))
-
-    assert [str(answer) for answer in answers] == ["no more ids"] * 3
 
 
 async def test_what_becomes_of_its_arguments_after_the_call_is_nothing_to_a_submission(lossy: Scheduler) -> None:
@@ -454,3 +397,15 @@ async def test_policies_hold_while_runs_that_are_due_are_still_being_lined_up(
         ("accepted", None),
     ]
     assert watched.batches == [4, 3, 3]  # those whose session waits come again, and each call lines up some more
+
+
+async def test_a_caller_that_stops_waiting_before_its_run_is_sent_leaves_none_behind(app: Scheduler) -> None:
+    work = app.task(name="work")(lambda n: n)
+    await app.open()
+    first, second = (asyncio.ensure_future(work.submit(n=n)) for n in range(2))
+    await asyncio.sleep(0)
+
+    first.cancel()
+    receipt = await soon(second)
+
+    assert [run.id for run in await app.runs()] == [receipt.run_id]

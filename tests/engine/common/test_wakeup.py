@@ -1,4 +1,4 @@
-"""The bell: anybody rings, one waits, many rings before the wait are one."""
+"""The wake-up event: anybody sets it, one waits, several before the wait are one."""
 
 from __future__ import annotations
 
@@ -7,99 +7,99 @@ import threading
 
 import pytest
 
-from laneway.engine.common.wakeup import Bell
-from tests.engine.support import soon, turns
+from laneway.engine.common.wakeup import Wakeup
+from tests.support.waits import soon, turns
 
 
-async def test_a_ring_wakes_the_waiter() -> None:
-    bell = Bell()
-    waiting = asyncio.create_task(bell.wait())
+async def test_setting_wakes_the_waiter() -> None:
+    wakeup = Wakeup()
+    waiting = asyncio.create_task(wakeup.wait_and_clear())
     await turns()
     early = waiting.done()
 
-    bell.ring()
+    wakeup.set()
 
     await soon(waiting)
     assert not early
 
 
-async def test_many_rings_before_the_wait_are_one() -> None:
-    bell = Bell()
+async def test_setting_many_times_before_the_wait_counts_once() -> None:
+    wakeup = Wakeup()
     for _ in range(3):
-        bell.ring()
+        wakeup.set()
 
-    await soon(bell.wait())
-    second = asyncio.create_task(bell.wait())
+    await soon(wakeup.wait_and_clear())
+    second = asyncio.create_task(wakeup.wait_and_clear())
     await turns()
 
     assert not second.done()
-    bell.ring()
+    wakeup.set()
     await soon(second)
 
 
-async def test_a_ring_between_two_waits_is_not_lost() -> None:
-    bell = Bell()
+async def test_setting_between_two_waits_is_not_lost() -> None:
+    wakeup = Wakeup()
     rounds = 0
 
     async def listener() -> None:
         nonlocal rounds
         while rounds < 10:
-            await bell.wait()
+            await wakeup.wait_and_clear()
             rounds += 1
             await asyncio.sleep(0)
 
     listening = asyncio.create_task(listener())
     while rounds < 10:
-        bell.ring()
+        wakeup.set()
         await asyncio.sleep(0)
 
     await soon(listening)
 
 
-async def test_a_thread_can_ring() -> None:
-    bell = Bell()
-    waiting = asyncio.create_task(bell.wait())
+async def test_a_thread_can_set_it() -> None:
+    wakeup = Wakeup()
+    waiting = asyncio.create_task(wakeup.wait_and_clear())
 
-    threading.Thread(target=bell.ring_from_thread).start()
+    threading.Thread(target=wakeup.set_from_thread).start()
 
     await soon(waiting)
 
 
-async def test_hush_forgets_the_rings_so_far() -> None:
-    bell = Bell()
-    bell.ring()
-    bell.hush()
+async def test_clear_forgets_what_was_set_so_far() -> None:
+    wakeup = Wakeup()
+    wakeup.set()
+    wakeup.clear()
 
-    waiting = asyncio.create_task(bell.wait())
+    waiting = asyncio.create_task(wakeup.wait_and_clear())
     await turns()
 
     assert not waiting.done()
-    bell.ring()
+    wakeup.set()
     await soon(waiting)
 
 
-async def test_a_waiter_that_is_cancelled_leaves_the_bell_usable() -> None:
-    bell = Bell()
-    first = asyncio.create_task(bell.wait())
+async def test_a_waiter_that_is_cancelled_leaves_the_wakeup_usable() -> None:
+    wakeup = Wakeup()
+    first = asyncio.create_task(wakeup.wait_and_clear())
     await turns()
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
 
-    bell.ring()
+    wakeup.set()
 
-    await soon(bell.wait())
-
-
-def test_ringing_after_the_loop_has_closed_is_harmless() -> None:
-    async def make() -> Bell:
-        return Bell()
-
-    bell = asyncio.run(make())
-
-    bell.ring_from_thread()
+    await soon(wakeup.wait_and_clear())
 
 
-def test_a_bell_belongs_to_a_running_loop() -> None:
+def test_setting_after_the_loop_has_closed_is_harmless() -> None:
+    async def make() -> Wakeup:
+        return Wakeup()
+
+    wakeup = asyncio.run(make())
+
+    wakeup.set_from_thread()
+
+
+def test_a_wakeup_belongs_to_a_running_loop() -> None:
     with pytest.raises(RuntimeError):
-        Bell()
+        Wakeup()

@@ -11,6 +11,8 @@ import pytest
 
 from laneway import BadSetting, Context, Retry, Scheduler, UnknownTask
 from laneway.core.records.run import ReceiptOutcome
+from laneway.core.records.states import RunState
+from tests.support.waits import soon
 
 
 @pytest.fixture
@@ -268,3 +270,15 @@ def test_a_positional_only_context_is_refused(app: Scheduler) -> None:
         app.task(work)
 
     assert str(caught.value) == "task 'work': parameter 'ctx' is positional-only; arguments have names"
+
+
+async def test_a_task_made_in_a_function_may_refer_to_itself(app: Scheduler) -> None:
+    @app.task
+    async def count_down(n: int) -> None:
+        if n:
+            await count_down.submit(n=n - 1)
+
+    await count_down.submit(n=3)
+    await soon(app.drain())
+
+    assert [run.state for run in await app.runs()] == [RunState.SUCCEEDED] * 4

@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from laneway import BadSetting, Context, Event, RunCancelled, RunDropped, RunFailed, Scheduler
+from laneway import BadSetting, Context, Event, RunCancelled, RunDropped, RunFailed, Scheduler, StoreUnavailable
 from laneway.core.records.states import RunState
 from laneway.errors import RunEnded
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, log_of, soon, turns
+from tests.support.run_logs import log_of
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 # Results
 
@@ -367,3 +369,17 @@ async def test_a_wrong_timeout_is_refused_and_leaves_no_coroutine_behind(app: Sc
     for ask in (app.result, app.wait):
         with pytest.raises(BadSetting, match=r"^timeout is -1"):
             await ask(receipt, timeout=-1)
+
+
+@pytest.mark.parametrize("ask", ["result", "wait"])
+async def test_waiting_ends_in_time_also_when_the_store_is_out_of_reach(
+    lossy: Scheduler, watched: WatchedStore, clock: FakeClock, ask: str
+) -> None:
+    lossy.task(name="work")(lambda: None)
+    receipt = await lossy.submit("work")
+    watched.fail("get", times=10)
+
+    with pytest.raises((TimeoutError, StoreUnavailable)):
+        await as_time_passes(clock, getattr(lossy, ask)(receipt, timeout=2))
+
+    assert clock.monotonic() < 4

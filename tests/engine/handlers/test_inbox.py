@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 from laneway import Context, Retry, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import soon, until
 from tests.support.invariants import all_runs
+from tests.support.waits import as_time_passes, soon, until
 
 STEER = SessionPolicy(mode="steer")
 
@@ -209,3 +210,38 @@ def load_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
         return __import__(name)
 
     return load
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
+async def test_each_quick_try_reads_the_inbox_from_the_start(app: Scheduler, clock: FakeClock, plain: bool) -> None:
+    begun, steered = threading.Event(), threading.Event()
+    tries: list[list[str]] = []
+
+    def read(ctx: Context) -> None:
+        tries.append([message["text"] for message in ctx.inbox])
+        if len(tries) == 1:
+            raise ConnectionError("busy")
+
+    async def on_loop(text: str, *, ctx: Context) -> None:
+        begun.set()
+        await until(lambda: steered.is_set() and (bool(tries) or len(ctx.inbox) > 0))
+        read(ctx)
+
+    def in_thread(text: str, *, ctx: Context) -> None:
+        begun.set()
+        assert steered.wait(10)
+        while not tries and not len(ctx.inbox):
+            pass
+        read(ctx)
+
+    handler: Callable[..., Any] = in_thread if plain else on_loop
+    answer = app.task(name="answer", transient=ConnectionError, retry=None)(handler)
+    chat = answer.using(session="chat", session_policy=STEER)
+    async with app.running():
+        first = await chat.submit(text="a poem")
+        await until(begun.is_set)
+        assert (await chat.submit(text="about cats")).outcome == "steered"
+        steered.set()
+        await as_time_passes(clock, app.result(first))
+
+    assert tries == [["about cats"], ["about cats"]]

@@ -25,3 +25,26 @@ def test_the_context_of_another_library_is_not_taken_for_ours() -> None:
 
     assert task.parameters.context is None
     assert task.parameters.names == ["rounding"]
+
+
+LINTED_CONTEXT = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from laneway import Context
+
+async def work(n: int, *, ctx: Context) -> str:
+    return ctx.task
+"""
+
+
+async def test_a_context_imported_for_type_checkers_only_is_given_too(app: Scheduler) -> None:
+    # What a linter makes of an import that only annotations use.
+    module: dict[str, Any] = {}
+    exec(LINTED_CONTEXT, module)
+
+    task = app.task(retry=None)(module["work"])
+    receipt = await app.submit(task, {"n": 1})
+    await app.drain()
+
+    assert await app.result(receipt) == "work"

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from laneway import Context, GiveUp, Retry, Scheduler
+from laneway import Context, GiveUp, Retry, Scheduler, SessionPolicy
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
-from laneway.engine.attempts.prepare import Preparing
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.prepare import Preparer
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, kinds_of, soon
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon, until
 
 
 async def test_it_may_change_the_arguments(app: Scheduler) -> None:
@@ -261,8 +263,8 @@ async def test_a_run_whose_time_is_over_before_it_has_begun_does_not_meet_the_ho
     called: list[int] = []
     task = app.task(name="answer", before_start=lambda *_: called.append(1))(lambda: None)
     run = Claimed(1, "a", "answer", "{}", 1, 1, 0, "main", None, None, 0, "w")
-    execution = Execution(run, task, stopped=Stop.TIMED_OUT)
-    preparing = Preparing(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
+    execution = RunningAttempt(run, task, task.policy, stopped=Stop.TIMED_OUT)
+    preparing = Preparer(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
 
     with pytest.raises(asyncio.CancelledError):
         await preparing.prepare(execution)
@@ -272,3 +274,78 @@ async def test_a_run_whose_time_is_over_before_it_has_begun_does_not_meet_the_ho
 
 def _nobody(*_: object) -> Any:
     raise AssertionError("nobody is asked")
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("where", ["merge", "async before_start", "plain before_start"])
+async def test_an_exit_in_what_comes_before_the_handler_does_not_end_the_worker(app: Scheduler, where: str) -> None:
+    async def leave(*_: object) -> None:
+        _leave()
+
+    options: dict[str, dict[str, Any]] = {
+        "merge": {"merge": _leave},
+        "async before_start": {"before_start": leave},
+        "plain before_start": {"before_start": _leave},
+    }
+
+    @app.task(**options[where])
+    async def answer(text: str) -> str:
+        return text
+
+    @app.task
+    async def other() -> str:
+        return "done"
+
+    policy = SessionPolicy(mode="collect")
+    first = await answer.using(session="chat", session_policy=policy).submit(text="a")
+    await answer.using(session="chat", session_policy=policy).submit(text="b")
+    await soon(app.drain())
+    second = await other.using(session="chat").submit()
+    await soon(app.drain())
+
+    run = await app.get(first)
+    assert (run.state, run.reason) == (RunState.FAILED, "bad_merge" if where == "merge" else "refused")
+    assert await app.result(second, timeout=1) == "done"
+
+
+async def test_a_plain_before_start_may_raise_anything(app: Scheduler) -> None:
+    def nothing_left(args: dict[str, Any], ctx: Context) -> None:
+        next(iter(()))
+
+    @app.task(before_start=nothing_left)
+    async def answer(text: str) -> str:
+        return text
+
+    receipt = await answer.submit(text="a")
+    await soon(app.drain())
+
+    run = await app.get(receipt)
+    assert (run.state, run.reason) == (RunState.FAILED, "refused")
+
+
+async def test_a_run_has_not_stopped_before_its_plain_before_start_has(app: Scheduler) -> None:
+    begun, may_end, over = threading.Event(), threading.Event(), threading.Event()
+
+    def load(args: dict[str, Any], ctx: Context) -> None:
+        begun.set()
+        may_end.wait(10)
+        over.set()
+
+    @app.task(before_start=load)
+    async def answer(text: str) -> str:
+        return text
+
+    async with app.running():
+        receipt = await answer.using(session="chat").submit(text="a")
+        await until(begun.is_set)
+        await app.sessions.stop("chat")
+        await asyncio.sleep(0.2)
+        before = (await app.get(receipt)).state
+        may_end.set()
+        after = await app.wait(receipt, timeout=10)
+
+    assert over.is_set()
+    assert (before, after.state) == (RunState.RUNNING, RunState.CANCELLED)

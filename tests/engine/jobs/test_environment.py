@@ -13,7 +13,7 @@ import pytest
 from laneway.core.jobs.record import Verdict
 from laneway.core.schedules import Every
 from laneway.engine.jobs import environment
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from tests.support.jobs import spec_of
 
 GATED = spec_of(Every(60), enabled_when="condition")
@@ -25,7 +25,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_condition_may_be_plain_or_async_and_says_yes_or_no() -> None:
-    known = Knowing()
+    known = JobEnvironment()
 
     async def said() -> bool:
         return False
@@ -41,7 +41,7 @@ async def test_a_condition_may_be_plain_or_async_and_says_yes_or_no() -> None:
 
 
 async def test_a_condition_that_raises_says_no_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    known = Knowing()
+    known = JobEnvironment()
     known.conditions["condition"] = lambda: 1 // 0
 
     with caplog.at_level(logging.WARNING, "laneway.jobs"):
@@ -55,7 +55,7 @@ async def test_a_condition_that_raises_says_no_and_is_reported_once(caplog: pyte
 
 @pytest.mark.usefixtures("quickly")
 async def test_a_plain_condition_that_hangs_says_no_and_takes_one_thread_however_often_it_is_asked() -> None:
-    known, begun, release = Knowing(), [0], threading.Event()
+    known, begun, release = JobEnvironment(), [0], threading.Event()
 
     def hangs() -> bool:
         begun[0] += 1
@@ -74,14 +74,14 @@ async def test_a_plain_condition_that_hangs_says_no_and_takes_one_thread_however
 
 @pytest.mark.usefixtures("quickly")
 async def test_an_async_condition_that_hangs_says_no() -> None:
-    known = Knowing()
+    known = JobEnvironment()
     known.conditions["condition"] = asyncio.Event().wait
 
     assert await known.verdict(GATED) is Verdict.GATING_ERROR
 
 
 async def test_what_a_condition_raises_is_remembered_once_however_differently_it_says_it() -> None:
-    known, asked = Knowing(), [0]
+    known, asked = JobEnvironment(), [0]
 
     def fails() -> bool:
         asked[0] += 1

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import UTC, datetime
 
 import pytest
 
 from laneway import Context, Every, Retry, Run, Scheduler
 from laneway.core.common.instants import SECOND
 from laneway.core.records.job_tie import JobTie
-from laneway.core.records.run import Claimed, Ties
+from laneway.core.records.run import Claimed, RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.records.status import StuckRun
 from laneway.testing import FakeClock
-from tests.engine.stories import jobs as story
-from tests.engine.support import add_job, as_time_passes, fires_of, kinds_of, lingerers, passes, until
-from tests.engine.telling import Teller, named
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-MINUTELY = Every(60, anchor=START)
+from tests.engine.conftest import address
+from tests.support.jobs import standing
+from tests.support.run_logs import kinds_of
+from tests.support.scheduler_jobs import MINUTELY, START, add_job, fires_of, recorded
+from tests.support.scripts import jobs as scripts
+from tests.support.scripts.runner import ScriptRunner, named
+from tests.support.waits import as_time_passes, lingerers, passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def first_run(app: Scheduler, clock: FakeClock, job: str = "job") -> Run:
@@ -36,17 +37,17 @@ async def first_run(app: Scheduler, clock: FakeClock, job: str = "job") -> Run:
         return await as_time_passes(clock, ended(), step=1)
 
 
-async def test_a_handler_knows_which_job_started_it_and_for_what_time(teller: Teller) -> None:
-    args = f'{{"name": "{named(story.whose)}", "folder": "{teller.folder}"}}'
-    await add_job(teller.app, "digest", MINUTELY, args=args)
-    await teller.clock.advance(61)
+async def test_a_handler_knows_which_job_started_it_and_for_what_time(runner: ScriptRunner) -> None:
+    args = f'{{"name": "{named(scripts.whose)}", "folder": "{runner.folder}"}}'
+    await add_job(runner.app, "digest", MINUTELY, args=args)
+    await runner.clock.advance(61)
 
-    await teller.drain()
-    by_hand = await teller.run(story.whose)
+    await runner.drain()
+    by_hand = await runner.run(scripts.whose)
 
-    [run] = [run for run in await teller.app.runs(task="work") if run.job is not None]
+    [run] = [run for run in await runner.app.runs(task="work") if run.job is not None]
     assert run.result == ["digest", "digest", "2026-01-01T00:01:00+00:00"]
-    assert await teller.app.result(by_hand) is None
+    assert await runner.app.result(by_hand) is None
 
 
 async def test_the_time_out_of_a_job_holds_instead_of_its_tasks(app: Scheduler, clock: FakeClock) -> None:
@@ -122,11 +123,11 @@ async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_ter
     app.task(name="work", timeout=3600, retry=Retry(attempts=5))(print)
     tie = JobTie(id="j", name="job", at=0, timeout=SECOND, retry=Retry(attempts=1))
     lease = (1, "run", "work", "{}", 1, 1, 0, "main", None, None, 0, "dead")
-    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=Ties(job=tie))
+    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=RunLinks(job=tie))
 
     async with app.running():
-        assert app._working.worker is not None
-        executions = app._working.worker._executions
+        assert app._lifecycle.worker is not None
+        executions = app._lifecycle.worker._attempts
         executions.take_over([lapsed])
         [result] = executions.take_results()
 
@@ -145,3 +146,120 @@ async def test_a_context_without_a_job_says_so(app: Scheduler, ties: bool) -> No
     await app.drain()
 
     assert await app.result(receipt) is True
+
+
+@pytest.mark.checklist("W1-1")
+async def test_failures_are_still_counted_after_a_restart(tmp_path, clock: FakeClock) -> None:  # type: ignore[no-untyped-def]
+    failures = 0
+    for _ in range(3):
+        async with Scheduler(address("sqlite", tmp_path), clock=clock) as app:
+
+            @app.task(name="work", retry=None)
+            async def work() -> None:
+                raise ValueError("no")
+
+            if clock.monotonic() == 0:
+                await add_job(app, "job", MINUTELY)
+            await clock.advance(60)
+            await app.drain()
+            failures = (await standing(await app.open(), "job")).state.failures
+
+    assert failures == 3
+
+
+@pytest.mark.checklist("W4-8")
+async def test_a_run_that_a_crash_interrupted_is_executed_again(clock: FakeClock, watched: WatchedStore) -> None:
+    dead, heir = Scheduler(store=watched, clock=clock), Scheduler(store=watched, clock=clock)
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @dead.task(name="work")
+    async def hangs() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    @heir.task(name="work")
+    async def works() -> None:
+        ended.set()
+
+    await add_job(dead, "job", MINUTELY)
+    working = asyncio.create_task(dead.work())
+    await as_time_passes(clock, begun.wait())
+    worker = dead._lifecycle.worker
+    assert worker is not None
+    await watched.leave(worker._incarnation)  # as when its process is seen to be gone
+    async with heir.running():
+        await as_time_passes(clock, ended.wait())
+        [record] = await recorded(heir, "job", 1)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    assert record.run_id is not None
+    run = await heir.get(record.run_id)
+    assert (run.state, run.fence) == (RunState.SUCCEEDED, 2)
+
+
+@pytest.mark.checklist("W4-12")
+async def test_a_time_out_is_tried_again_only_if_the_job_says_so(app: Scheduler, clock: FakeClock) -> None:
+    starts = []
+
+    @app.task(name="work", retry=Retry(attempts=4))
+    async def work() -> None:
+        starts.append(clock.monotonic())
+        await asyncio.Event().wait()
+
+    once = Retry(attempts=4, on_timeout=False)
+    await add_job(app, "job", Every(3600, anchor=START), timeout=10 * SECOND, retry=once)
+    await clock.advance(3600)
+
+    await as_time_passes(clock, app.drain(), step=1)
+
+    [record] = await fires_of(app, "job")
+    assert record.run_id is not None
+    assert (await app.get(record.run_id)).reason == "timed_out"
+    assert len(starts) == 1
+
+
+@pytest.mark.checklist("W4-12")
+async def test_a_stop_waits_for_a_fire_that_is_executed(app: Scheduler, clock: FakeClock) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> None:
+        begun.set()
+        await release.wait()
+
+    await add_job(app, "job", MINUTELY)
+    async with app.running():
+        await clock.advance(60)
+        await soon(begun.wait())
+
+        stop = asyncio.create_task(app.stop())
+        await turns()
+        waits = not stop.done()
+        release.set()
+        await soon(stop)
+
+    [record] = await fires_of(app, "job")
+    assert waits
+    assert record.run_id is not None
+    assert (await app.get(record.run_id)).state is RunState.SUCCEEDED
+
+
+@pytest.mark.checklist("W4-12")
+async def test_a_stop_does_not_sit_out_a_retry(app: Scheduler, clock: FakeClock) -> None:
+    @app.task(name="work", retry=Retry.delays(3600))
+    async def work() -> None:
+        raise ValueError("no")
+
+    await add_job(app, "job", MINUTELY)
+    async with app.running():
+        await clock.advance(60)
+        [record] = await recorded(app, "job", 1)
+        assert record.run_id is not None
+        async for event in app.events(record.run_id):
+            if event.kind == "retrying":
+                break
+
+        await soon(app.stop())
+
+    assert (await app.get(record.run_id)).state is RunState.PENDING

@@ -234,3 +234,13 @@ def test_an_instant_keeps_its_zone_too() -> None:
     changed = patched(spec, schedule="at 2126-01-02T09:00")
 
     assert changed.rule == At(datetime.fromisoformat("2126-01-02T09:00"), tz="Asia/Tokyo")
+
+
+@pytest.mark.checklist("W1-6")
+@pytest.mark.parametrize(
+    "bad",
+    [lambda: DailyAt(25), lambda: Every(0), lambda: Cron("61 * * * *"), lambda: At("soon")],  # type: ignore[arg-type]
+)
+async def test_a_bad_schedule_is_refused_when_it_is_made(bad) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(BadSetting):
+        bad()

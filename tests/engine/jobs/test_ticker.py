@@ -11,27 +11,31 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from laneway import At, Every, Scheduler
+from laneway import At, Cron, Every, Scheduler
 from laneway.core.common.instants import micros
 from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import Source
+from laneway.core.records.states import RunState
 from laneway.engine.jobs.firer import AT_ONCE
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.jobbing import (
+from tests.support.jobs import spec_of, standing
+from tests.support.scheduler_jobs import (
     MINUTE,
     MINUTELY,
     START,
     Started,
+    add_job,
     add_unreadable_job,
+    another,
     change_job,
     counted,
     fleet,
     planned_again,
     recorded,
 )
-from tests.engine.support import WatchedStore, add_job, passes, scheduler_on, turns, until
-from tests.support.jobs import spec_of, standing
+from tests.support.waits import passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def test_a_job_fires_at_its_times_and_not_a_microsecond_later(
@@ -56,7 +60,7 @@ async def test_a_job_fires_once_per_time_whatever_the_number_of_processes(
     await add_job(worker, "one", Every(tenth, anchor=START), overlap="queue")
     await add_job(worker, "other", Every(2 * tenth, anchor=START), overlap="allow")
 
-    async with fleet(worker, url, clock, started, size):
+    async with fleet(worker, clock, started, size):
         for nth in range(1, 101):
             await clock.advance(tenth)
             await until(lambda nth=nth: len(started.of("one")) >= nth and len(started.of("other")) >= nth // 2)  # type: ignore[misc]
@@ -174,22 +178,23 @@ async def test_the_ticker_is_a_service_and_a_drain_has_none(worker: Scheduler) -
 async def test_a_job_that_code_declares_is_fired_only_where_that_code_is(
     worker: Scheduler, url: str, clock: FakeClock, started: Started
 ) -> None:
-    job = await add_job(worker, "declared", MINUTELY, source=Source.CODE)
+    await add_job(worker, "declared", MINUTELY, source=Source.CODE)
     await add_job(worker, "other", MINUTELY)
+    declaring = started.on(Scheduler(store=await worker.open(), clock=clock))
+    declaring.jobs.declare("declared", MINUTELY, "work")
 
     async with worker.running():
         await passes(clock, 61)
         await until(lambda: started.of("other") == [START + MINUTE])
         assert started.of("declared") == []
-        worker._knowing.declared["declared"] = job.spec
-        await passes(clock, 2)
-        await until(lambda: started.of("declared") == [START + MINUTE])
+        async with declaring.running():
+            await until(lambda: started.of("declared") == [START + MINUTE])
 
 
 async def test_what_is_left_aside_neither_holds_up_others_nor_keeps_the_ticker_busy(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         await add_job(app, "orphan", MINUTELY, source=Source.CODE)
         async with app.running():
             await clock.advance(61)
@@ -242,7 +247,7 @@ async def test_a_firing_that_the_store_cannot_write_does_not_keep_the_others_fro
                 raise ValueError("cannot write b")
             return await super().fire(firings)
 
-    async with started.on(scheduler_on(Choosy(memory), clock)) as app:
+    async with started.on(Scheduler(store=Choosy(memory), clock=clock)) as app:
         for name in "abc":
             await add_job(app, name, MINUTELY)
         async with app.running():
@@ -258,7 +263,7 @@ async def test_a_firing_that_the_store_cannot_write_does_not_keep_the_others_fro
 
 
 async def test_a_thousand_jobs_of_the_same_second_are_one_batch(watched: WatchedStore, clock: FakeClock) -> None:
-    async with scheduler_on(watched, clock) as app:
+    async with Scheduler(store=watched, clock=clock) as app:
         app.task(name="work")(asyncio.Event)  # nobody claims: it is about the fires
         for nth in range(1000):
             await add_job(app, f"job-{nth}", Every(5, anchor=START))
@@ -282,7 +287,7 @@ async def test_handlers_that_hold_all_threads_of_the_loop_keep_no_job_from_firin
     release = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     held = asyncio.create_task(asyncio.to_thread(release.wait, 30))
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         for nth in range(AT_ONCE + 1):
             await add_job(app, f"job-{nth}", MINUTELY)
         async with app.running():
@@ -322,3 +327,116 @@ async def test_a_drain_fires_once_more_what_became_due_meanwhile_and_comes_to_an
     moves = await asyncio.wait_for(app.drain(), 30)
 
     assert dict(moves) == {"succeed": 2}
+
+
+@pytest.mark.checklist("celery#2856", "apscheduler#655", "taskiq#244")
+async def test_a_cron_rule_does_not_fire_twice_because_several_instances_know_it(
+    worker: Scheduler, url: str, clock: FakeClock, started: Started
+) -> None:
+    await add_job(worker, "job", Cron("* * * * *"), overlap="allow")
+
+    async with fleet(worker, clock, started, 3):
+        for nth in range(1, 11):
+            await clock.advance(60)
+            await until(lambda nth=nth: len(started) == nth)  # type: ignore[misc]
+            # A minute is longer than a lease: what has not ended by then is another worker's to execute again.
+            for run in await worker.runs(task="work"):
+                await soon(worker.wait(run.id))
+        await clock.advance(5)
+
+    assert started.of("job") == [START + MINUTE * nth for nth in range(1, 11)]
+    assert len(await worker.runs(task="work")) == 10
+
+
+@pytest.mark.checklist("W4-9")
+async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_nothing(
+    url: str, clock: FakeClock
+) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await release.wait()
+
+    # The lease is long, because time passes faster here than the renewer's thread can.
+    first = Scheduler(url, clock=clock, lease=3600)
+    second = await another(first, clock, lease=3600)
+    async with first, second:
+        first.task(name="work")(work)
+        second.task(name="work")(work)
+        await add_job(first, "job", MINUTELY)
+        async with first.running():
+            await clock.advance(60)
+            await asyncio.wait_for(begun.wait(), 10)
+            async with second.running():
+                await passes(clock, 20)
+                [run] = await first.runs(task="work")
+                fires = await counted(first, "job")
+                release.set()
+
+    assert (run.state, run.fence, run.crashes, fires) == (RunState.RUNNING, 1, 0, {"fired": 1})
+
+
+@pytest.mark.checklist("W1-5", "W4-16")
+async def test_a_job_that_another_process_makes_or_changes_fires_at_its_time_and_not_a_minute_later(
+    worker: Scheduler, url: str, clock: FakeClock, started: Started
+) -> None:
+    other = await another(worker, clock)
+
+    async with worker.running():
+        await passes(clock, 3)
+        job = await add_job(other, "job", At(START + timedelta(seconds=30)))
+        await passes(clock, 5)
+        sooner = msgspec.structs.replace(job.spec, schedule=spec_of(At(START + timedelta(seconds=10))).schedule)
+        await change_job(other, "job", lambda job: patched(job, sooner, clock.now(), "UTC"))
+        await passes(clock, 2.5, step=0.5)
+        await until(lambda: len(started) == 1)
+    await other.aclose()
+
+    assert started.of("job") == [START + timedelta(seconds=10)]
+
+
+@pytest.mark.checklist("W4-16")
+async def test_what_is_not_due_is_not_looked_at(watched: WatchedStore, clock: FakeClock, started: Started) -> None:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
+        for nth in range(200):
+            await add_job(app, f"job-{nth}", Every(3600 * (nth + 2), anchor=START))
+        await add_job(app, "one", MINUTELY)
+        async with app.running():
+            await clock.advance(5)
+            before = watched.calls.copy()
+            await clock.advance(115)
+            asked = watched.calls - before
+
+    assert (asked["due_jobs"], asked["fire"], asked["jobs"]) == (4, 2, 0)
+
+
+@pytest.mark.checklist("W1-6")
+async def test_a_job_that_cannot_be_read_is_not_tried_in_a_busy_loop(
+    watched: WatchedStore, clock: FakeClock, started: Started
+) -> None:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
+        await add_unreadable_job(app, "bad")
+        async with app.running():
+            await clock.advance(61)
+            before = watched.calls["due_jobs"]
+            await clock.advance(60)
+            looks = watched.calls["due_jobs"] - before
+            services = {one.name: (one.alive, one.restarts) for one in app.status().services}
+
+    assert looks <= 61
+    assert services["ticker"] == (True, 0)
+
+
+@pytest.mark.checklist("W1-13")
+async def test_what_is_due_is_driven_by_the_scheduler_and_what_is_overdue_is_reported(
+    worker: Scheduler, clock: FakeClock
+) -> None:
+    await add_unreadable_job(worker, "overdue")
+
+    async with worker.running():
+        await passes(clock, 62)
+        await until(lambda: "overdue" in worker.status().bad_jobs)
+        said = worker.status().bad_jobs["overdue"]
+
+    assert "version 99" in said

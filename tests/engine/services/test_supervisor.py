@@ -16,14 +16,15 @@ from laneway.core.records.liveness import Incarnation
 from laneway.core.records.status import LoopLag, ServiceHealth, Status, StuckRun
 from laneway.engine.common.processes import mark
 from laneway.engine.common.threads import on_thread
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.services.reclaimer import Reclaimer
 from laneway.engine.services.renewer import Renewer
 from laneway.engine.services.supervisor import Supervisor
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, soon, turns, until
+from tests.support.waits import soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def forever() -> None:
@@ -227,7 +228,7 @@ async def test_the_renewer_and_the_reclaimer_live_through_crashes(watched: Watch
             raise held.pop()
         return set()
 
-    renewals = Renewals(clock, 15)
+    renewals = LeaseClock(clock, 15)
     renewer = Renewer(watched, "a", 0.01, renewals, hold, lost.append)
     reclaimer = Reclaimer(watched, clock, "a", renewals, lambda _: None, lambda: None)
     supervisor.add("renewer", renewer.run)

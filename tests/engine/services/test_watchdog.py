@@ -18,7 +18,7 @@ from laneway.engine.common.clock import SystemClock
 from laneway.engine.services import watchdog
 from laneway.engine.services.supervisor import Supervisor
 from laneway.engine.services.watchdog import Stall, Watchdog
-from tests.engine.support import IN_TIME, until
+from tests.support.waits import IN_TIME, until
 
 STALL_AFTER = 0.1
 
@@ -96,8 +96,8 @@ async def test_the_run_whose_handler_blocks_a_real_worker_is_named(app: Schedule
         alarm.block_until_heard()
 
     def run_of(task: asyncio.Task[Any]) -> str | None:
-        assert app._working.worker is not None
-        running = list(app._working.worker._executions._running.values())
+        assert app._lifecycle.worker is not None
+        running = list(app._lifecycle.worker._attempts._running.values())
         return next((execution.run.id for execution in running if execution.handle is task), None)
 
     async with watching(Watchdog(STALL_AFTER, run_of, alarm.hear)):

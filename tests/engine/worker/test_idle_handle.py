@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from laneway import Scheduler, Submission
 from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
-from laneway.engine.common.wakeup import Bell
-from laneway.engine.worker.idle_handle import Rest
+from laneway.engine.common.wakeup import Wakeup
+from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
-from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import lending
-from tests.engine.support import soon, turns, until
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions import claim_ahead
+from tests.support.waits import soon, turns, until
 
 
 @pytest.fixture
-async def bell() -> Bell:
-    return Bell()
+async def wakeup() -> Wakeup:
+    return Wakeup()
 
 
 @pytest.fixture
-async def rest(bell: Bell) -> Rest:
-    return Rest(bell)
+async def rest(wakeup: Wakeup) -> IdleHandle:
+    return IdleHandle(wakeup)
 
 
 @pytest.fixture
-async def app(sqlite_file: Path) -> Scheduler:
-    return Scheduler(f"sqlite:///{sqlite_file}")
+async def app(postgres_url: str) -> Scheduler:
+    return Scheduler(postgres_url)
 
 
-async def test_an_answer_wakes_who_lent_its_step(rest: Rest, bell: Bell) -> None:
+async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, wakeup: Wakeup) -> None:
     rest.lend(2)
-    lingers = asyncio.create_task(bell.linger())
+    waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
     await asyncio.to_thread(rest.answer, LentReply(2, StepReply(now=7)))
 
-    await soon(lingers)
+    await soon(waiting)
     assert rest.take_back() == StepReply(now=7)
     assert not rest.lends
     assert rest.take_back() is None
 
 
-async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: Rest) -> None:
+async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: IdleHandle) -> None:
     rest.lend(2)
 
     rest.answer(LentReply(2, StepReply(now=7)))
@@ -53,7 +52,7 @@ async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: Rest) -> 
     assert rest.is_answered
 
 
-async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: Rest) -> None:
+async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: IdleHandle) -> None:
     rest.answer(LentReply(2, StepReply(now=7)))
     await turns()
 
@@ -63,7 +62,7 @@ async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kep
     assert rest.take_back() == StepReply(now=7)
 
 
-async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: Rest) -> None:
+async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: IdleHandle) -> None:
     rest.lend(2)
     assert rest.take_back() is None
     rest.answer(LentReply(2, StepReply(now=7)))
@@ -75,21 +74,21 @@ async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: Rest) -> None
     assert rest.take_back() is None
 
 
-async def test_a_ring_beside_the_answer_is_not_lost(rest: Rest, bell: Bell) -> None:
+async def test_a_ring_beside_the_answer_is_not_lost(rest: IdleHandle, wakeup: Wakeup) -> None:
     rest.lend(2)
-    lingers = asyncio.create_task(bell.linger())
+    waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
     rest.answer(LentReply(2, StepReply()))
-    bell.ring()
+    wakeup.set()
 
-    await soon(lingers)
-    await soon(bell.linger())
+    await soon(waiting)
+    await soon(wakeup.wait())
     await turns()
     assert rest.is_answered
 
 
-async def test_who_has_ended_is_not_there(rest: Rest) -> None:
+async def test_who_has_ended_is_not_there(rest: IdleHandle) -> None:
     assert rest.is_there
 
     rest.end()
@@ -109,17 +108,17 @@ async def started(app: Scheduler) -> list[int]:
     return noted
 
 
-def store_of(app: Scheduler) -> SQLiteStore:
+def store_of(app: Scheduler) -> PostgresStore:
     store = app._store
-    assert isinstance(store, SQLiteStore)
+    assert isinstance(store, PostgresStore)
     return store
 
 
-async def at_rest(app: Scheduler) -> Rest:
+async def at_rest(app: Scheduler) -> IdleHandle:
     """Wait until a worker has lent its step."""
-    wakes = store_of(app)._presence._wakes
-    await until(lambda: any(isinstance(wake, Rest) and wake.lends for wake in wakes.values()))
-    return next(wake for wake in wakes.values() if isinstance(wake, Rest) and wake.lends)
+    wakes = store_of(app)._runtime._workers
+    await until(lambda: any(isinstance(wake, IdleHandle) and wake.lends for wake in wakes.values()))
+    return next(wake for wake in wakes.values() if isinstance(wake, IdleHandle) and wake.lends)
 
 
 def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
@@ -137,7 +136,7 @@ def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 
 def deafen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose every wake-up that brings an answer."""
-    monkeypatch.setattr(Rest, "answer", lambda *_: None)
+    monkeypatch.setattr(IdleHandle, "answer", lambda *_: None)
 
 
 async def test_a_submission_starts_the_run_of_a_resting_worker_without_asking_it(
@@ -289,7 +288,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
     app: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     noted = await started(app)
-    monkeypatch.setattr(lending, "take_lent_step", failing)
+    monkeypatch.setattr(claim_ahead, "take_step_ahead", failing)
     sent = steps_of(app, monkeypatch)
     async with app.running():
         await at_rest(app)
@@ -299,7 +298,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
 
     assert noted == [1]
     assert (sent[1].call, sent[1].results) == (2, [])
-    assert "a step that was lent could not be done" in caplog.text
+    assert "a claim could not be made ahead" in caplog.text
 
 
 async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from laneway import Context, Lane, Scheduler, SessionPolicy
+from laneway import Context, Lane, Scheduler, Submission
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns
 from tests.support.invariants import check_invariants
+from tests.support.waits import soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 class Crowd:
@@ -68,7 +69,7 @@ async def test_a_worker_never_executes_more_than_its_concurrency(
 async def test_a_full_worker_asks_for_nothing_until_a_handler_ends(
     watched: WatchedStore, clock: FakeClock, crowd: Crowd
 ) -> None:
-    async with crowded(scheduler_on(watched, clock, concurrency=2), crowd) as app:
+    async with crowded(Scheduler(store=watched, clock=clock, concurrency=2), crowd) as app:
         await app.submit_many([("visit", {"n": n}) for n in range(4)])
         async with app.running():
             await turns()
@@ -83,7 +84,7 @@ async def test_a_full_worker_asks_for_nothing_until_a_handler_ends(
 
 
 async def test_a_lanes_limit_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    apps = [crowded(Scheduler(store=memory, clock=clock), crowd) for _ in range(2)]
     await memory.declare_lanes([Lane("main", limit=3)])
     receipts = await apps[0].submit_many([("visit", {"n": n}) for n in range(20)])
 
@@ -103,7 +104,7 @@ async def test_a_lanes_limit_holds_across_two_workers(memory: Store, clock: Fake
 async def test_a_users_limit_holds_across_two_workers_and_holds_up_nobody_else(
     memory: Store, clock: FakeClock, crowd: Crowd
 ) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    apps = [crowded(Scheduler(store=memory, clock=clock), crowd) for _ in range(2)]
     await memory.declare_lanes([Lane("main", limit=10, per_user=2)])
     visit = apps[0].tasks.get("visit")
     receipts = [await visit.using(user="ann").submit(n=n) for n in range(10)]
@@ -132,45 +133,31 @@ async def test_lanes_given_to_the_scheduler_are_set_when_it_opens(url: str, cloc
     assert crowd.most["all"] == 2
 
 
-async def test_a_sessions_runs_start_one_after_the_other_in_the_order_they_were_accepted(
-    app: Scheduler, crowd: Crowd
-) -> None:
-    crowded(app, crowd)
-    visit = app.tasks.get("visit").using(session="chat", user="ann")
-    receipts = [await visit.using(priority=n % 3).submit(n=n) for n in range(10)]
-    crowd.open.set()
+@pytest.mark.checklist("W0-16")
+async def test_a_noisy_task_leaves_slots_to_others_and_can_be_listed_and_cancelled(url: str, clock: FakeClock) -> None:
+    may_end, inside, quiet_ran = asyncio.Event(), Counter[str | None](), asyncio.Event()
+    lanes = [Lane("noise", limit=2, per_user=1)]
+    async with Scheduler(url, clock=clock, lanes=lanes, concurrency=4) as app:
 
-    async with app.running():
-        await soon(asyncio.gather(*(app.wait(receipt) for receipt in receipts)))
+        @app.task(lane="noise")
+        async def noisy(*, ctx: Context) -> None:
+            inside[ctx.user] += 1
+            await may_end.wait()
 
-    assert crowd.started == list(range(10))
-    assert crowd.most["all"] == 1
-    assert [receipt.position for receipt in receipts] == [None, *range(1, 10)]
+        @app.task
+        async def quiet() -> None:
+            quiet_ran.set()
 
+        await app.submit_many([Submission(noisy, user="loud") for _ in range(50)])
+        await app.submit(noisy, user="shy")
+        async with app.running():
+            await until(lambda: inside.total() == 2)
+            await app.submit(quiet)
+            await soon(quiet_ran.wait())
 
-async def test_a_sessions_order_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
-    visit = apps[0].tasks.get("visit").using(session="chat", session_policy=SessionPolicy(cap=30))
-    crowd.open.set()
+            assert inside == {"loud": 1, "shy": 1}
+            assert len(await app.runs(task="noisy", state="pending")) == 49
+            assert await app.cancel_where(task="noisy", state="pending") == 49
+            may_end.set()
 
-    async with AsyncExitStack() as stack:
-        for app in apps:
-            await stack.enter_async_context(app.running(concurrency=3))
-        receipts = [await visit.submit(n=n) for n in range(30)]
-        await soon(asyncio.gather(*(apps[1].wait(receipt) for receipt in receipts)))
-
-    assert crowd.started == list(range(30))
-    assert crowd.most["all"] == 1
-
-
-async def test_a_session_of_two_starts_in_order_and_never_more_than_two(app: Scheduler, crowd: Crowd) -> None:
-    crowded(app, crowd)
-    visit = app.tasks.get("visit").using(session="chat", session_policy=SessionPolicy(max_concurrent=2))
-    receipts = [await visit.submit(n=n) for n in range(8)]
-
-    async with app.running():
-        crowd.open.set()
-        await soon(asyncio.gather(*(app.wait(receipt) for receipt in receipts)))
-
-    assert crowd.started == list(range(8))
-    assert crowd.most["all"] == 2
+    assert inside.total() == 2

@@ -14,8 +14,8 @@ import pytest_asyncio
 from laneway import Context, Scheduler
 from laneway.core.records.states import RunState
 from laneway.errors import LanewayError, WrongThread
-from tests.engine.kinds import KINDS, Notes
-from tests.engine.support import lingerers, soon, until
+from tests.support.stoppable_handlers import KINDS, Notes
+from tests.support.waits import lingerers, soon, until
 
 GRACE = 0.2
 SLACK = 2.0
@@ -220,7 +220,7 @@ async def test_a_cancelled_start_leaves_a_scheduler_that_can_start(app: Schedule
         starting.cancel()
         await soon(asyncio.gather(starting, return_exceptions=True))
         await soon(app.stop(0))
-        await until(lambda: app._working._loop is None)
+        await until(lambda: app._lifecycle._loop is None)
 
     async with app.running():
         assert await soon(app.result(await work.submit())) == "done"

@@ -35,7 +35,7 @@ def _record(found: AppTask) -> dict[str, Any]:
 
     from laneway.core.common.instants import SECOND
 
-    task, policy, manner = found.task, found.task.policy, found.task.manner
+    task, policy, options = found.task, found.task.policy, found.task.call_options
     standing = dict.fromkeys(("paused", "disabled", "workers", "circuits"))
     if found.state is not None:
         standing = {name: msgspec.to_builtins(getattr(found.state, name)) for name in standing}
@@ -48,9 +48,9 @@ def _record(found: AppTask) -> dict[str, Any]:
         "retry": msgspec.to_builtins(policy.retry),
         "max_crashes": policy.max_crashes,
         "breaker": _breaker(policy.breaker),
-        "transient": [error.__name__ for error in manner.transient],
-        "transient_tries": manner.tries,
-        "transient_wait": manner.wait,
+        "transient": [error.__name__ for error in options.transient],
+        "transient_tries": options.tries,
+        "transient_wait": options.wait,
         "validate": _validate(task),
         "parameters": _parameters(task),
         **standing,
@@ -64,7 +64,7 @@ def _state_record(state: TaskState) -> dict[str, Any]:
 
 
 def _kind(task: Task[..., Any]) -> str:
-    return "process" if task.manner.process else "async" if task.is_async else "plain"
+    return "process" if task.call_options.process else "async" if task.is_async else "plain"
 
 
 def _timeout(task: Task[..., Any]) -> str:
@@ -83,7 +83,7 @@ def _breaker(breaker: Breaker | None) -> dict[str, Any] | None:
 
 
 def _validate(task: Task[..., Any]) -> str | None:
-    function = task.manner.validate
+    function = task.call_options.validate
     return None if function is None else str(getattr(function, "__qualname__", type(function).__name__))
 
 
@@ -130,7 +130,7 @@ APP_TASK: View[AppTask] = View(
     Column("lane", lambda found: found.task.policy.lane),
     Column("timeout", lambda found: _timeout(found.task)),
     Column("attempts", lambda found: found.task.policy.retry.attempts),
-    Column("transient", lambda found: ",".join(e.__name__ for e in found.task.manner.transient), optional=True),
+    Column("transient", lambda found: ",".join(e.__name__ for e in found.task.call_options.transient), optional=True),
     Column("validate", lambda found: _validate(found.task), optional=True),
     Column("state", lambda found: _state(found.state), optional=True),
     Column("breaker", lambda found: _circuits(found.state), optional=True),

@@ -91,9 +91,9 @@ def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
 
 
 def _newest(db: SQLiteDatabase) -> int | None:
-    return max((at for (at,) in db.execute("examining.newest") if at), default=None)
+    return max((at for (at,) in db.execute("examination.newest") if at), default=None)
 
 
 def _set_back(db: SQLiteDatabase) -> int:
-    [[most]] = db.execute("examining.set_back")
+    [[most]] = db.execute("examination.set_back")
     return max(0, most or 0)

@@ -7,40 +7,42 @@ from collections.abc import Sequence
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.tables.runtime.access import Asking, P
+from laneway.stores.tables.reads import jobs as job_reads
+from laneway.stores.tables.rows.jobs import remove
+from laneway.stores.tables.runtime.access import R, StoreAccess
 from laneway.stores.tables.verbs import fires, jobs
 
 
-class Jobkeeping(Asking[P]):
+class Jobkeeping(StoreAccess[R]):
     """Keeps and fires jobs; see `JobStore`."""
 
     async def add_job(self, job: JobRecord) -> JobRecord:
         """Keep a new job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.add(db, effects, job, db.now()))
+        return await self._write(lambda db, after_commit: jobs.add(db, after_commit, job, db.now()))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
-        return await self._read(lambda db: jobs.listed(db, wanted, limit, after))
+        return await self._read(lambda db: job_reads.listed(db, wanted, limit, after))
 
     async def change_job(self, job: JobRecord) -> JobRecord | None:
         """Write a changed job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.change(db, effects, job, db.now()))
+        return await self._write(lambda db, after_commit: jobs.change(db, after_commit, job, db.now()))
 
     async def remove_job(self, job_id: str) -> bool:
         """Forget a job; see `JobStore`."""
-        return await self._write(lambda db, _: jobs.remove(db, job_id))
+        return await self._write(lambda db, _: remove(db, job_id))
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""
-        return await self._read(lambda db: jobs.due(db, limit, after, db.now()))
+        return await self._read(lambda db: job_reads.due(db, limit, after, db.now()))
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
         """Write firings; see `JobStore`."""
-        return await self._write(lambda db, effects: fires.fire(db, effects, firings, db.now()), gated=False)
+        return await self._write(lambda db, after_commit: fires.fire(db, after_commit, firings, db.now()), gated=False)
 
     async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
         """Return a job's records, newest first; see `JobStore`."""
-        return await self._read(lambda db: jobs.fires(db, job_id, limit, before))
+        return await self._read(lambda db: job_reads.fires(db, job_id, limit, before))
 
     async def restart_time(self) -> None:
         """Take the time as it is; see `JobStore`."""

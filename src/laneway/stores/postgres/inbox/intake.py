@@ -17,9 +17,8 @@ from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.leased_run import Leased, logged
-from laneway.stores.tables.rows.run_row import encode_ties
-from laneway.stores.tables.rules.inboxes import run_row
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.rows.run_row import encode_ties, row_of
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
@@ -27,15 +26,15 @@ from laneway.stores.tables.verbs.submissions import submit
 
 MOST = 500  # submissions that one transaction takes in
 
-_SQL = sql_names("inbox")
+_SQL = sql_names("intake")
 _NOT_YET = Why.SESSION_WAIT
-_INSERT, _SETTLE = sql_names("submitting")["insert"], sql_names("settling")["settle"]
+_INSERT, _SETTLE = sql_names("submissions")["insert"], sql_names("settlements")["settle"]
 _new_run = msgspec.json.Decoder(NewRun).decode
 
 log = logging.getLogger("laneway.postgres")
 
 
-def take_in(db: Database, effects: Effects, now: int) -> None:
+def take_in(db: Database, after_commit: AfterCommit, now: int) -> None:
     """Accept what has come, in the order in which it was posted."""
     batch, unread = list[NewRun](), list[str]()
     for letter, at, body in db.execute(_SQL["posted"], (MOST,)).fetchall():
@@ -47,13 +46,13 @@ def take_in(db: Database, effects: Effects, now: int) -> None:
     if unread:
         db.execute(_SQL["set_aside"], (as_json(unread),))
     if batch:
-        receipts = submit(db, effects, batch, now, posted=True)
+        receipts = submit(db, after_commit, batch, now, posted=True)
         # Those whose session is not lined up yet stay where they are: the next look finds them again, in their order.
         judged = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if receipt.reason != _NOT_YET]
         for new, receipt in judged:
             if not _stands(new, receipt):
                 _drop(db, new, receipt, now)
-                effects.events = True
+                after_commit.events = True
         db.execute(_SQL["taken"], (as_json(new.id for new, _ in judged),))
 
 
@@ -77,7 +76,7 @@ def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
     told = {"reason": why} if receipt.run_id == new.id else {"reason": why, "run": receipt.run_id}
     drafts = (draft(DROPPED, told), draft(DONE, {"state": RunState.DROPPED.value}))
     text = logged(run, drafts, now)
-    db.insert_new(_INSERT, [run_row(run, None, now, now)])
+    db.insert_new(_INSERT, [row_of(run, None, now, now)])
     outcome = (run.number, RunState.DROPPED.value, run.attempt, run.crashes, run.fence, run.events)
     db.execute(_SETTLE, (*outcome, None, None, now, why, None, None, text))
     submission_counts.count(db, lane, f"dropped {why}")

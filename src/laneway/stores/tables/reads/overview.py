@@ -21,8 +21,8 @@ from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.lane_counts import lane_of
 
-_SQL = sql_names("explaining")
-_HEARTBEAT = sql_names("liveness")["heartbeat"]
+_SQL = sql_names("overview")
+_HEARTBEAT = sql_names("workers")["heartbeat"]
 _LAST = chr(0x10FFFF)  # behind every name
 _lane = msgspec.json.Decoder(Lane).decode
 

@@ -29,7 +29,7 @@ from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.session_counts import SessionBooks
 
-_SQL = sql_names("reading")
+_SQL = sql_names("runs")
 _LAST = 2**62  # behind every acceptance number
 
 _failure = msgspec.json.Decoder(Failure).decode

@@ -21,7 +21,7 @@ from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state import circuits
 from laneway.stores.tables.state.counts import Books
 
-_SQL = sql_names("explaining")
+_SQL = sql_names("overview")
 _FIND = sql_names("shelves")["find"]
 _BEHIND_ALL = (2**62, 0)
 

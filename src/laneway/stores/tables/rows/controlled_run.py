@@ -9,7 +9,7 @@ from laneway.stores.tables.rows.leased_run import Leased
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
-_SQL = sql_names("steering")
+_SQL = sql_names("run_control")
 
 
 class Steered(Leased, gc=False):

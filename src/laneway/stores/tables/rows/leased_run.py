@@ -19,8 +19,8 @@ from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 
 _APPEND, _NOTE, _KEEP_LOG = (
-    sql_names("settling")["append"],
-    sql_names("settling")["note"],
+    sql_names("settlements")["append"],
+    sql_names("settlements")["note"],
     sql_names("inboxes")["keep_log"],
 )
 

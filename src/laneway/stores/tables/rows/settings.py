@@ -11,7 +11,7 @@ from laneway.ports.gates import Held
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
-_SQL = sql_names("ruling")
+_SQL = sql_names("settings")
 _rule = msgspec.json.Decoder(Rule).decode
 
 

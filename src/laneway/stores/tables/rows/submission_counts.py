@@ -5,7 +5,7 @@ from __future__ import annotations
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("counts")
+_SQL = sql_names("submission_counts")
 
 
 def count(db: Database, lane: str, what: str, n: int = 1) -> None:

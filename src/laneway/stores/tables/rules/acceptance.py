@@ -13,22 +13,23 @@ import msgspec
 from laneway.core.common.keys import KeyEntry
 from laneway.core.lifecycle.acceptance import Acceptance, note
 from laneway.core.queue.turns import FRESH
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.keys import Keys
-from laneway.stores.tables.rows.run_row import Line, encode_ties
+from laneway.stores.tables.rows.messages import takers
+from laneway.stores.tables.rows.run_row import Line, encode_ties, row_of
 from laneway.stores.tables.rows.settings import disabled_tasks
-from laneway.stores.tables.rules.inboxes import Inboxes, run_row, takers
+from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.run_control import Steering
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
-_SQL = sql_names("arriving")
-_INSERT, _SET_RETRY = sql_names("submitting")["insert"], sql_names("submitting")["set_retry"]
+_SQL = sql_names("acceptance")
+_INSERT, _SET_RETRY = sql_names("submissions")["insert"], sql_names("submissions")["set_retry"]
 
 
 def known(db: Database, batch: Sequence[NewRun]) -> dict[str, Receipt]:
@@ -92,7 +93,7 @@ class Arriving:
 
     def write(self) -> None:
         """Write the runs that were made, and the keys that stand for them."""
-        self._db.insert_new(_INSERT, [run_row(run.line, run.arrival, self._now, run.due_at) for run in self.made])
+        self._db.insert_new(_INSERT, [row_of(run.line, run.arrival, self._now, run.due_at) for run in self.made])
         self._db.each(_SET_RETRY, [(run.retry_of, run.line.number) for run in self.made if run.retry_of is not None])
         self.keys.write()
         self.made.clear()
@@ -147,7 +148,7 @@ class Arriving:
         self.made.append(Made(line, due_at, new.retry_of))
         return line
 
-    def keep(self, run: Line, due_at: int, arrival: Arrival | None) -> None:
+    def keep(self, run: Line, due_at: int, arrival: SessionIntent | None) -> None:
         """Put a run on the due shelf; see `Intake`."""
         self._transaction.shelves.put_due(run, due_at)
         if arrival is not None:

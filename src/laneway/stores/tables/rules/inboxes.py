@@ -17,33 +17,17 @@ from laneway.core.queue.turns import FRESH
 from laneway.core.records import events
 from laneway.core.records.events import draft
 from laneway.core.records.run import Message, MessageKind, NewRun
-from laneway.errors import UnknownRun
 from laneway.stores.tables.rows import keys, submission_counts
 from laneway.stores.tables.rows.leased_run import Leased, log_on
-from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.sql.statements import Row, as_json, sql_names
+from laneway.stores.tables.rows.messages import as_message, message_row
+from laneway.stores.tables.rows.run_row import Line, row_of
+from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("inboxes")
-_INSERT = sql_names("submitting")["insert"]
-_NUMBER = sql_names("control")["number"]
+_INSERT = sql_names("submissions")["insert"]
 # One that is an answer is told of as that.
 _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED}
-
-
-def messages(db: Database, run_id: str, after: int, limit: int) -> list[Message]:
-    """Return the messages that the run took; see `RunStore.messages`."""
-    row = db.execute(_NUMBER, (run_id,)).fetchone()
-    if row is None:
-        raise UnknownRun(run_id)
-    return [_message(*found) for found in db.execute(_SQL["messages"], (row[0], limit, after))]
-
-
-def takers(db: Database, ids: Iterable[str]) -> dict[str, tuple[MessageKind, str, str]]:
-    """Return which of these ids are messages: their kinds, their lanes, and the runs that took them."""
-    rows = db.execute(_SQL["takers"], (as_json(ids),))
-    return {message_id: (MessageKind(kind), lane, taker) for message_id, kind, lane, taker in rows}
 
 
 class Inboxes:
@@ -55,7 +39,7 @@ class Inboxes:
     def append(self, run: Leased, new: NewRun, lane: str, kind: MessageKind, *, leased: bool) -> None:
         """Let the run take a message."""
         [[last]] = self._db.execute(_SQL["last"], (run.number, kind.value)).fetchall()
-        message = _message(new.id, kind, last + 1, new.task, new.args, lane, new.user, new.priority, new.key)
+        message = as_message(new.id, kind, last + 1, new.task, new.args, lane, new.user, new.priority, new.key)
         self._put(run, [message], moved=False, leased=leased)
 
     def put_off(self, run: Leased, due_at: int) -> None:
@@ -74,7 +58,7 @@ class Inboxes:
 
     def close(self, run: Line, *, cleared: bool) -> None:
         """Hear that the run has ended: what is unread in its inbox becomes runs, or is dropped with it."""
-        unread = [_message(*row) for row in self._db.execute(_SQL["unread"], (run.number,))]
+        unread = [as_message(*row) for row in self._db.execute(_SQL["unread"], (run.number,))]
         self._db.execute(_SQL["close"], (run.number,))
         if cleared:
             for message in unread:
@@ -88,7 +72,7 @@ class Inboxes:
 
     def inherit(self, run: Line, from_id: str) -> None:
         """Merge into a run what was merged into the one that it tries again, if that is still known."""
-        merged = [_message(*row) for row in self._db.execute(_SQL["merged"], (from_id,))]
+        merged = [as_message(*row) for row in self._db.execute(_SQL["merged"], (from_id,))]
         if merged:
             facts = (run.id, run.task, run.args, run.lane, run.user, run.session, run.priority)
             self._put(Leased(FRESH, 0, run.number, *facts, noted=True), merged, moved=True, leased=False)
@@ -101,11 +85,11 @@ class Inboxes:
             self._put(run, [_moved(message, nth) for nth, message in enumerate(rest, 1)], moved=True, leased=False)
         transaction.books.lanes[run.lane].pending += 1
         transaction.flow.join(run)
-        self._db.insert_new(_INSERT, [run_row(run, None, now, now)])
+        self._db.insert_new(_INSERT, [row_of(run, None, now, now)])
         return run
 
     def _put(self, run: Leased, taken: list[Message], *, moved: bool, leased: bool) -> None:
-        self._db.insert(_SQL["put"], [_row(run, message, moved=moved) for message in taken])
+        self._db.insert(_SQL["put"], [message_row(run, message, moved=moved) for message in taken])
         told = [message for message in taken if message.kind in _KINDS]
         if told:
             drafts = tuple(draft(_KINDS[message.kind], {"message": message.id, "nth": message.nth}) for message in told)
@@ -113,40 +97,5 @@ class Inboxes:
         self._transaction.inboxes = True
 
 
-def run_row(run: Line, arrival: str | None, accepted_at: int, due_at: int) -> Row:
-    """Return a run as it is inserted. Its rank is the key by which it is looked for first."""
-    facts = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority)
-    return *facts, arrival, accepted_at, due_at, run.rank, run.args, run.tied
-
-
-def _row(run: Line, message: Message, *, moved: bool) -> Row:
-    facts = (message.id, message.task, message.lane, message.user, message.priority, message.key)
-    return run.number, message.kind.value, message.nth, *facts, moved, message.args
-
-
 def _moved(message: Message, nth: int) -> Message:
     return msgspec.structs.replace(message, kind=MessageKind.MERGED, nth=nth)
-
-
-def _message(
-    id_: str,
-    kind: str,
-    nth: int,
-    task: str,
-    args: str,
-    lane: str,
-    user: str | None,
-    priority: int,
-    key: str | None,
-) -> Message:
-    return Message(
-        id=id_,
-        kind=MessageKind(kind),
-        nth=nth,
-        task=task,
-        args=args,
-        lane=lane,
-        user=user,
-        priority=priority,
-        key=key,
-    )

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from laneway.core.queue.shelves import Shelf
 from laneway.core.records.states import RunState
-from laneway.stores.tables.rows import waits
+from laneway.stores.tables.rows import leases, waits
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.verbs import workers
 
 
 class Placing:
@@ -36,7 +35,7 @@ class Placing:
         elif run.holder is not None:
             flow.free(run)
             self._transaction.circuits.end(run, None, self._now)
-            workers.lose(self._db, run.holder, run.number)
+            leases.lose(self._db, run.holder, run.number)
 
     def move(self, run: Steered, state: RunState) -> None:
         """Move a run that is not leased to where it is in that state: pending, paused, or waiting as before."""
@@ -46,7 +45,7 @@ class Placing:
             waits.take_back(self._db, run.number)
         else:
             self._wait_no_more(run)
-            self._transaction.flow.hear(run)
+            self._transaction.flow.stop_asking(run)
             run.due_at = self._now
             if state is RunState.PENDING:
                 self._put_back(run)

@@ -22,20 +22,19 @@ from laneway.core.records.events import Draft
 from laneway.core.records.memos import Memo, MemoKind, Question, Wait
 from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.records.states import TERMINAL, RunState
-from laneway.stores.tables.rows import controlled_run, keys, memos, submission_counts
+from laneway.stores.tables.rows import controlled_run, keys, leases, memos, submission_counts
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.leased_run import append, log_on, logged
 from laneway.stores.tables.rules.endings import Endings
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.placement import Placing
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
-from laneway.stores.tables.verbs import workers
 
-_SQL = sql_names("steering")
-_SETTLE = sql_names("settling")["settle"]
+_SQL = sql_names("run_control")
+_SETTLE = sql_names("settlements")["settle"]
 _failure = msgspec.json.Decoder(Failure).decode
 
 
@@ -50,13 +49,13 @@ class Steering:
     """
 
     def __init__(
-        self, transaction: Transaction, effects: Effects, call: str = "", flush: Callable[[], None] = _at_once
+        self, transaction: Transaction, after_commit: AfterCommit, call: str = "", flush: Callable[[], None] = _at_once
     ) -> None:
-        self._transaction, self._effects, self._call, self._flush = transaction, effects, call, flush
+        self._transaction, self._after_commit, self._call, self._flush = transaction, after_commit, call, flush
         self._db, self._now = transaction.db, transaction.now
         self._beside: set[int] = set()  # the numbers of runs that were changed because another was
         self._abandons = False  # what is called by whom a call abandons, is abandoned
-        self._placing, self.endings = Placing(transaction), Endings(transaction, effects, self)
+        self._placing, self.endings = Placing(transaction), Endings(transaction, after_commit, self)
 
     # What a session's policy may see and do
 
@@ -104,7 +103,7 @@ class Steering:
 
     def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
         """Cancel a run; see `Floor`."""
-        lapsed = run.died is not None or (run.holder is not None and workers.is_dead(self._db, run.holder, self._now))
+        lapsed = run.died is not None or (run.holder is not None and leases.is_dead(self._db, run.holder, self._now))
         change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon, why=why)
         if clears and not run.cleared:
             run.cleared = True
@@ -174,12 +173,12 @@ class Steering:
                 self._settle(run, change, run.due_at)
         self._remember(run)
         self._transaction.write_shelves()
-        self._effects.events = self._effects.on_others = True
+        self._after_commit.events = self._after_commit.changed_others = True
 
     def take(self, run: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message."""
         Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
-        self._effects.events = self._effects.on_others = True
+        self._after_commit.events = self._after_commit.changed_others = True
         if kind is MessageKind.STEERED:
             self._tell(run)
 
@@ -187,7 +186,7 @@ class Steering:
         """Wake the worker that executes the run: something stands requested of it."""
         # Of a lapsed lease, whoever executed it is not there any more.
         if run.died is None and run.holder is not None:
-            wake_holder(self._db, self._effects, run.holder)
+            wake_holder(self._db, self._after_commit, run.holder)
 
     def _request(self, run: Steered, request: Request | None) -> None:
         self._db.execute(_SQL["request"], (request, run.events, run.number))

@@ -1,7 +1,11 @@
-"""Names of SQL statements. What they say is a database's own business: each keeps its texts in files, by these names.
+"""Names of SQL statements. Each store keeps its own text of every statement, in files, under the same names.
 
-Every statement stands in a file of a store's `sql/` under a line `-- name: ...`, with a sentence about it and the index
-it relies on. A test compares the names that the stores have.
+`sql_names("runs")["by_id"]` is the statement under the line `-- name: by_id` of `runs.sql`. That file lies in a store's
+`sql/`, in the same room as the module that executes the statement; no two rooms have a file of the same name. Each
+statement has a sentence that says what it does and which index it relies on. Tests compare the stores' names.
+
+*Locks*: no statement locks anything for its own sake. A writing transaction excludes all others from its first
+statement to its COMMIT (SQLite: `BEGIN IMMEDIATE`; PostgreSQL: an advisory lock), a read happens in a snapshot.
 """
 
 from __future__ import annotations
@@ -30,17 +34,17 @@ class Names(dict[str, str]):
 
 
 def sql_names(file: str) -> Names:
-    """Return the statements of a file of `sql/`."""
+    """Return the names of the statements in the file `sql/*/<file>.sql`."""
     return Names(file)
 
 
 @cache
 def texts(package: str) -> dict[str, str]:
-    """Return what the statements of a package's `sql/` say, by name."""
+    """Return the text of each statement in a package's `sql/`, by name."""
     found: dict[str, str] = {}
-    for file in files(package).joinpath("sql").iterdir():
-        stem, _, ending = file.name.partition(".")
-        if ending == "sql":
+    for room in files(package).joinpath("sql").iterdir():
+        for file in room.iterdir():
+            stem = file.name.removesuffix(".sql")
             _, *parts = re.split(r"^-- name: (\w+)\n", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
             bodies = zip(parts[::2], parts[1::2], strict=True)
             found |= {f"{stem}.{title}": _bare(body) for title, body in bodies}

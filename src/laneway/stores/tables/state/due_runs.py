@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from laneway.stores.tables.rows.run_row import Key, Line
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Key
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import sql_names
 

@@ -20,7 +20,7 @@ from laneway.core.transfer.pieces import (
     LaneIn,
     Mark,
     Page,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     SeatIn,
@@ -30,13 +30,13 @@ from laneway.core.transfer.pieces import (
     page_of,
 )
 from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.jobs import as_job, decode_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.stores.tables.transfer.pack_runs import runs
-from laneway.stores.tables.verbs.jobs import as_job, decode_fire
 
-_SQL = sql_names("packing")
+_SQL = sql_names("pack")
 _LEAST = -(2**62)  # before every rank
 _lane = msgspec.json.Decoder(Lane).decode
 _rule = msgspec.json.Decoder(Rule).decode
@@ -56,7 +56,7 @@ def _settings(db: Database, _: list[Any], __: int) -> Found:
     [row] = db.execute(_SQL["counters"]).fetchall()
     found: list[Piece] = [Counters(accepted=row[0], jobs_at=row[1]), *_lanes(db)]
     found += [Cap(user=user, lane=lane, cap=cap) for user, lane, cap in db.execute(_SQL["caps"])]
-    found += [Paused(what=what, name=name) for what, name in db.execute(_SQL["paused"])]
+    found += [PausedIn(what=what, name=name) for what, name in db.execute(_SQL["paused"])]
     found += [Disabled(task=task) for (task,) in db.execute(_SQL["disabled"])]
     found += [SessionRule(name=name, rule=_rule(rule)) for name, rule in db.execute(_SQL["rules"])]
     circuits = db.execute(_SQL["circuits"])

@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.core.records.events import Stamped
 from laneway.core.records.memos import Memo
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.core.records.run import Failure, Message, MessageKind
 from laneway.core.records.states import RunState
 from laneway.core.transfer.pieces import KeyIn, RunIn, Taken
@@ -19,9 +19,9 @@ from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("packing")
+_SQL = sql_names("pack")
 T = TypeVar("T")
-_arrival = msgspec.json.Decoder(Arrival).decode
+_arrival = msgspec.json.Decoder(SessionIntent).decode
 _failure = msgspec.json.Decoder(Failure).decode
 _memo = msgspec.json.Decoder(Memo).decode
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode

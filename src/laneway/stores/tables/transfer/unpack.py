@@ -20,7 +20,7 @@ from laneway.core.transfer.pieces import (
     KeyIn,
     LaneIn,
     Mark,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -30,13 +30,13 @@ from laneway.core.transfer.pieces import (
     TurnIn,
 )
 from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.jobs import as_text
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 from laneway.stores.tables.transfer import phases
 from laneway.stores.tables.transfer.unpack_runs import key_row, put_runs
-from laneway.stores.tables.verbs.jobs import as_text
 
-_SQL = sql_names("unpacking")
+_SQL = sql_names("unpack")
 Rows = dict[str, list[Row]]  # by statement, in the order in which they are to be written
 
 
@@ -99,7 +99,7 @@ def _place(piece: Place) -> Written:
 _WRITERS: dict[type, Callable[[Any], Written]] = {
     LaneIn: _lane,
     Cap: lambda piece: [("put_cap", (piece.user, piece.lane, piece.cap))],
-    Paused: lambda piece: [("put_paused", (piece.what, piece.name))],
+    PausedIn: lambda piece: [("put_paused", (piece.what, piece.name))],
     Disabled: lambda piece: [("put_disabled", (piece.task,))],
     SessionRule: lambda piece: [("put_session_rule", (piece.name, _text(piece.rule)))],
     CircuitIn: lambda piece: [("put_circuit", (piece.key, named(piece.key)[0], piece.failures, piece.until))],

@@ -14,7 +14,7 @@ from laneway.stores.tables.rows import memos
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 
-_SQL = sql_names("unpacking")
+_SQL = sql_names("unpack")
 
 
 def put_runs(db: Database, runs: Sequence[RunIn]) -> None:

@@ -15,7 +15,7 @@ from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
-_SQL = sql_names("pruning")
+_SQL = sql_names("prune")
 _BELONGINGS = (
     *("drop_events", "drop_checkpoints", "drop_prepared", "drop_memos", "drop_waits", "drop_controls"),
     *("drop_messages", "leave_keys", "drop_transient", "drop_outcomes", "drop_runs"),

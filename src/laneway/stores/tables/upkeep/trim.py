@@ -17,7 +17,7 @@ from laneway.stores.tables.runtime.move_state import is_still
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
-_SQL = sql_names("trimming")
+_SQL = sql_names("trim")
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
 
 

@@ -1,41 +1,34 @@
-"""Jobs in their table: adding, changing and listing them, and finding those that are due.
+"""Add and change jobs. What a job does is decided in `core.jobs`.
 
-What they do is decided in `core.jobs`. *Race*: two who change one job, or decide on one fire, have read the same
-version; whichever commits first wins, and the other finds another version there.
+*Race*: two callers that change one job, or decide on one fire, have read the same version. The first to commit wins;
+the other finds another version in the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from laneway.core.jobs.record import FIRES_KEPT, FireRecord, JobRecord, JobSpec, JobState
+from laneway.core.jobs.record import JobRecord
 from laneway.errors import JobExists
-from laneway.ports.jobs import DueJobs, JobFilter
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.rows.jobs import as_text, find, soonest
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.sql.statements import Row, sql_names
+from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("jobs")
-_LAST = 2**62  # behind every number of a record
-
-_spec = msgspec.json.Decoder(JobSpec).decode
-_state = msgspec.json.Decoder(JobState).decode
-decode_fire = msgspec.json.Decoder(FireRecord).decode
 
 
-def add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
+def add(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord:
     """Keep a new job; see `JobStore.add_job`."""
     known = find(db, job.id)
     if known is not None:
         return known
-    _put(db, effects, job, now)
+    _put(db, after_commit, job, now)
     return job
 
 
-def change(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord | None:
+def change(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord | None:
     """Write a changed job; see `JobStore.change_job`."""
     known = find(db, job.id)
     if known is None or (known.call == job.call and job.call):
@@ -43,46 +36,8 @@ def change(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecor
     if known.version != job.version:
         return None
     job = msgspec.structs.replace(job, version=job.version + 1)
-    _put(db, effects, job, now)
+    _put(db, after_commit, job, now)
     return job
-
-
-def remove(db: Database, job_id: str) -> bool:
-    """Forget a job and its records; see `JobStore.remove_job`."""
-    db.execute(_SQL["drop_fires"], (job_id, _LAST))
-    return bool(db.execute(_SQL["remove"], (job_id,)).rowcount)
-
-
-def find(db: Database, job_id: str) -> JobRecord | None:
-    """Return the job of that id."""
-    row = db.execute(_SQL["job"], (job_id,)).fetchone()
-    return None if row is None else as_job(row)
-
-
-def listed(db: Database, wanted: JobFilter, limit: int, after: tuple[str, str]) -> list[JobRecord]:
-    """Return jobs by name; see `JobStore.jobs`."""
-    asked = msgspec.structs.asdict(wanted) | {"limit": max(0, limit), "name": after[0], "id": after[1]}
-    statement = "named" if wanted.named is not None else "owned" if wanted.owner is not None else "listed"
-    return [as_job(row) for row in db.execute(_SQL[statement], asked)]
-
-
-def due(db: Database, limit: int, after: tuple[int, str], now: int) -> DueJobs:
-    """Return what is due; see `JobStore.due_jobs`."""
-    found = [as_job(row) for row in db.execute(_SQL["due"], (now, *after, max(0, limit)))]
-    [[next_at, latest]] = db.execute(_SQL["times"], (now,)).fetchall()
-    return DueJobs(now, found, next_at, max(0, latest - now))
-
-
-def soonest(db: Database) -> int | None:
-    """Return when the first of all is due."""
-    [[fire_at]] = db.execute(_SQL["soonest"]).fetchall()
-    return None if fire_at is None else int(fire_at)
-
-
-def fires(db: Database, job_id: str, limit: int, before: int | None) -> list[FireRecord]:
-    """Return a job's records, newest first; see `JobStore.fires`."""
-    rows = db.execute(_SQL["fires"], (job_id, _LAST if before is None else before, max(0, limit)))
-    return [decode_fire(record) for (record,) in rows]
 
 
 def restart_time(db: Database, now: int) -> None:
@@ -90,26 +45,7 @@ def restart_time(db: Database, now: int) -> None:
     db.execute(_SQL["set_time"], (now,))
 
 
-def as_job(row: Row) -> JobRecord:
-    """Return a job of its columns."""
-    job_id, spec, state, created_at, changed_at, version, call = row
-    return JobRecord(
-        id=job_id,
-        spec=_spec(spec),
-        state=_state(state),
-        created_at=created_at,
-        changed_at=changed_at,
-        version=version,
-        call=call,
-    )
-
-
-def as_text(body: JobSpec | JobState | FireRecord) -> str:
-    """Return what is kept as JSON."""
-    return msgspec.json.encode(body).decode()
-
-
-def _put(db: Database, effects: Effects, job: JobRecord, now: int) -> None:
+def _put(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> None:
     _refuse_doubled(db, job)
     before = soonest(db)
     spec, fire_at = job.spec, job.state.fire_at
@@ -117,7 +53,7 @@ def _put(db: Database, effects: Effects, job: JobRecord, now: int) -> None:
     facts = (job.version, job.call, job.created_at, job.changed_at)
     db.execute(_SQL["put"], (*found_by, *facts, as_text(spec), as_text(job.state)))
     db.execute(_SQL["note_time"], (now,))
-    wake_for_fire(db, effects, fire_at, before)
+    wake_for_fire(db, after_commit, fire_at, before)
 
 
 def _refuse_doubled(db: Database, job: JobRecord) -> None:
@@ -128,10 +64,3 @@ def _refuse_doubled(db: Database, job: JobRecord) -> None:
         found = db.execute(_SQL["owners_own"], (owner, name)).fetchone()
     if found is not None and found[0] != job.id:
         raise JobExists(name, found[0])
-
-
-def keep(db: Database, records: Mapping[tuple[str, int], FireRecord]) -> None:
-    """Write these records, by job and number; of each job the newest are kept."""
-    db.insert(_SQL["put_fire"], [(*key, record.run_id, as_text(record)) for key, record in records.items()])
-    lasts = {job: nth - FIRES_KEPT for job, nth in records}
-    db.each(_SQL["drop_fires"], [(job, last) for job, last in lasts.items() if last > 0])
