@@ -11,7 +11,7 @@ from laneway.core.jobs.record import Halt, JobRecord, JobSpec, Source, Verdict, 
 from laneway.core.records.job_tie import JobTie
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.core.records.run import Ties
+from laneway.core.records.run import RunLinks
 from laneway.core.schedules import AnyOf, At, Between, Cron, DailyAt, Every, Schedule
 from laneway.errors import BadSetting
 from laneway.testing.clock import START
@@ -204,10 +204,10 @@ def test_a_jobs_terms_win_over_the_tasks() -> None:
     policy, mine = TaskPolicy(timeout=60), Retry(attempts=9)
 
     def with_tie(**fields: object) -> TaskPolicy:
-        return terms(policy, Ties(job=msgspec.convert({"id": "j", "name": "j", "at": 0} | fields, JobTie)))
+        return terms(policy, RunLinks(job=msgspec.convert({"id": "j", "name": "j", "at": 0} | fields, JobTie)))
 
     assert terms(policy, None) is policy
-    assert terms(policy, Ties()) is policy
+    assert terms(policy, RunLinks()) is policy
     assert with_tie() is policy
     assert with_tie(timeout=5 * SECOND).timeout == 5 * SECOND
     assert with_tie(retry=mine) == msgspec.structs.replace(policy, retry=mine)

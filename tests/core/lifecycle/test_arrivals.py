@@ -9,8 +9,8 @@ import pytest
 from laneway.core.lifecycle.arrivals import Decision, decide, left_over, stop, stop_all
 from laneway.core.queue.sessions import SessionBook, Window
 from laneway.core.queue.shelves import Entry
-from laneway.core.records.policy import NO_RULE, Arrival, Drop, Mode, Rule, WhileWaiting
-from laneway.core.records.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, Ties, Why
+from laneway.core.records.policy import NO_RULE, Drop, Mode, Rule, SessionIntent, WhileWaiting
+from laneway.core.records.run import Message, MessageKind, NewRun, ReceiptOutcome, Request, RunLinks, Why
 from laneway.core.records.states import RunState
 
 CHAT = "chat"
@@ -31,7 +31,7 @@ class Fake(Entry):
         super().__init__(number, task, "main", user, CHAT, 0)
         self.id = f"run-{number}"
         self.stands = RunState.PENDING
-        self.ties: Ties | None = None
+        self.ties: RunLinks | None = None
         self.requested = Request.CANCEL if cancelled else None
 
     def __repr__(self) -> str:
@@ -77,14 +77,14 @@ class FakeFloor:
         book = SessionBook(admitted=[run.number for run in self.started], held=len(self.waiting))
         if self.waiting and not self.started:
             book.admitted, book.unstarted, book.held = [self.waiting[0].number], self.waiting[0].number, book.held - 1
-        book.take(Arrival(rule=rule))
+        book.take(SessionIntent(rule=rule))
         return book
 
 
 def message(mode: Mode = Mode.QUEUE, **given: object) -> NewRun:
     fields: dict[str, object] = {"task": "work", "user": "ann", "args": "{}", "lane": "main"} | given
     debounce = fields.pop("debounce", 0)
-    arrival = Arrival(mode=mode, debounce=debounce, max_wait=5 * debounce)  # type: ignore[arg-type, operator] # a test's shorthand
+    arrival = SessionIntent(mode=mode, debounce=debounce, max_wait=5 * debounce)  # type: ignore[arg-type, operator] # a test's shorthand
     return NewRun(id="new", session=CHAT, arrival=arrival, **fields)  # type: ignore[arg-type] # as above
 
 

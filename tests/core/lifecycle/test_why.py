@@ -14,7 +14,7 @@ from laneway.core.records.memos import Called, Question, Wait
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Gate, Reason
 from laneway.core.records.states import RunState
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 
 FREE = Waiting(
     state=RunState.PENDING,
@@ -31,7 +31,7 @@ FREE = Waiting(
     safe=1,
 )
 
-AWAY = Moving(phase=Phase.SHUT, move="m", place="redis://there")
+AWAY = Moving(phase=MovePhase.SHUT, move="m", place="redis://there")
 SHUT = Reason(Gate.SHUT, "move to redis://there")
 
 # Each closed gate by itself: what makes it so, and the reason.
@@ -103,13 +103,15 @@ def test_in_a_store_that_is_shut_nothing_goes_on_whatever_else_it_waits_for() ->
 @pytest.mark.parametrize(
     ("phase", "holder"),
     [
-        (Phase.SHUT, "move to redis://there"),
-        (Phase.FROZEN, "move to redis://there"),
-        (Phase.ARRIVING, "move from redis://there"),
-        (Phase.ARRIVED, None),
+        (MovePhase.SHUT, "move to redis://there"),
+        (MovePhase.FROZEN, "move to redis://there"),
+        (MovePhase.ARRIVING, "move from redis://there"),
+        (MovePhase.ARRIVED, None),
     ],
 )
-def test_a_move_shuts_its_source_for_good_and_its_target_until_it_is_opened(phase: Phase, holder: str | None) -> None:
+def test_a_move_shuts_its_source_for_good_and_its_target_until_it_is_opened(
+    phase: MovePhase, holder: str | None
+) -> None:
     [reason] = reasons(waiting(moving=msgspec.structs.replace(AWAY, phase=phase)))
 
     assert (reason.gate, reason.holder) == ((Gate.SHUT, holder) if holder else (Gate.TURN, "lane main"))

@@ -9,7 +9,7 @@ from laneway.core.queue.claim import Flow
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.shelves import BREAKER, NO_GATES, Entry, Shelf
 from laneway.core.queue.turns import AGAIN, STILL, LaneBook, Ledger, Seat, Turns
-from laneway.core.records.policy import Arrival, Lane, Rule
+from laneway.core.records.policy import Lane, Rule, SessionIntent
 
 
 class Item(Entry):
@@ -124,7 +124,7 @@ class Floor:
         self.accepted += 1
         item = Item(self.accepted, task=task, lane=lane, user=user, session=session, priority=priority)
         self.books[lane].pending += 1
-        self.flow.join(item, Arrival(rule=Rule(max_concurrent=max_concurrent, pass_on_retry=pass_on_retry)))
+        self.flow.join(item, SessionIntent(rule=Rule(max_concurrent=max_concurrent, pass_on_retry=pass_on_retry)))
         return item
 
     def claim(self, room: int, tasks: Set[str] = frozenset({"work"}), turn: int = 0) -> list[Item]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laneway.core.queue.turns import BACK, FRESH, HEAD_START, OUT, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.queue.turns import BACK, FRESH, HEAD_START, OUT, LaneBook, Ledger, Seat, Turn, Turns, VirtualTime
 from laneway.core.records.policy import Lane
 from tests.core.queue.plain_shelves import Item
 
@@ -15,7 +15,7 @@ from tests.core.queue.plain_shelves import Item
 def test_a_turn_that_nobody_waits_for_gives_the_tag_that_a_new_one_gives(last: int) -> None:
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turns["ann", 0] = Turn(last, waiting=0)
-    book = LaneBook(Lane("main"), {0: Pace(v=10, ready=1)}, turns, Ledger(Seat))
+    book = LaneBook(Lane("main"), {0: VirtualTime(v=10, ready=1)}, turns, Ledger(Seat))
 
     ranks = [book.enter_fresh("ann", 0), book.enter_fresh("bob", 0)]
 
@@ -28,7 +28,7 @@ def test_a_first_time_run_gets_the_same_place_alone_and_among_many(v: int, last:
     for alone in (True, False):
         turns = Turns()
         turns["ann", 5] = Turn(last, waiting)
-        book = LaneBook(Lane("main"), {5: Pace(v, ready=3)}, turns, Ledger(Seat))
+        book = LaneBook(Lane("main"), {5: VirtualTime(v, ready=3)}, turns, Ledger(Seat))
         run = Item(1, user="ann", priority=5)
         if alone:
             book.enter(run, ready)
@@ -54,7 +54,7 @@ def test_a_run_is_started_unless_it_must_park(
 ) -> None:
     seats: Ledger[str, Seat] = Ledger(Seat)
     seats["ann"] = Seat(active, parked, out)
-    book = LaneBook(Lane("main", per_user=2), {5: Pace(0, ready=1)}, Turns(), seats, pending=1)
+    book = LaneBook(Lane("main", per_user=2), {5: VirtualTime(0, ready=1)}, Turns(), seats, pending=1)
     if own and cap is not None:
         book.caps["ann"] = cap
     run = Item(1, user="ann", priority=5)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneway.core.queue.sessions import SessionBook, Window
-from laneway.core.records.policy import DEFAULT_RULE, Arrival, Drop, Lane, Rule
+from laneway.core.records.policy import DEFAULT_RULE, Drop, Lane, Rule, SessionIntent
 from tests.core.queue.plain_shelves import Floor, Item
 
 CHAT = "chat"
@@ -171,7 +171,9 @@ class Play:
     def rule(self, limit: int) -> None:
         self.line.limit = limit
         if CHAT in self.floor.sessions:
-            self.floor.sessions[CHAT].take(Arrival(rule=Rule(max_concurrent=limit, pass_on_retry=self.line.passes)))
+            self.floor.sessions[CHAT].take(
+                SessionIntent(rule=Rule(max_concurrent=limit, pass_on_retry=self.line.passes))
+            )
             self.floor.flow.let_go_on(CHAT, ())
 
     def hold(self) -> None:
@@ -257,12 +259,12 @@ def test_a_run_that_brings_more_room_goes_behind_those_that_wait() -> None:
 
 def test_an_operator_wins_over_messages_and_what_is_given_last_stays() -> None:
     book = SessionBook()
-    book.take(Arrival(rule=Rule(cap=3, max_concurrent=2)))
-    book.take(Arrival(rule=Rule(max_concurrent=4)))
+    book.take(SessionIntent(rule=Rule(cap=3, max_concurrent=2)))
+    book.take(SessionIntent(rule=Rule(max_concurrent=4)))
     book.ruled = Rule(cap=7)
     book.judge()
 
-    book.take(Arrival(rule=Rule(cap=9, drop=Drop.NEW)))
+    book.take(SessionIntent(rule=Rule(cap=9, drop=Drop.NEW)))
 
     assert (book.cap, book.limit, book.drops_old) == (7, 4, False)
     book.ruled = Rule()
@@ -273,10 +275,10 @@ def test_an_operator_wins_over_messages_and_what_is_given_last_stays() -> None:
 @pytest.mark.parametrize("throttled", [True, False])
 def test_a_throttled_session_admits_one_whatever_its_rule(throttled: bool) -> None:
     book = SessionBook()
-    book.take(Arrival(rule=Rule(max_concurrent=5), throttled=throttled))
+    book.take(SessionIntent(rule=Rule(max_concurrent=5), throttled=throttled))
 
     assert book.limit == (1 if throttled else 5)
-    book.take(Arrival())
+    book.take(SessionIntent())
     assert book.throttled is throttled
 
 

@@ -13,11 +13,11 @@ from laneway.core.records.policy import (
     MAIN,
     NO_RULE,
     PLAIN,
-    Arrival,
     Drop,
     Lane,
     Mode,
     Rule,
+    SessionIntent,
     SessionPolicy,
     TaskPolicy,
     WhenFull,
@@ -108,7 +108,7 @@ def test_a_session_policy_takes_what_a_user_writes() -> None:
     policy = SessionPolicy(mode="steer", drop="new", while_waiting="answer", debounce=timedelta(seconds=2))
 
     assert (policy.mode, policy.drop, policy.while_waiting) == (Mode.STEER, Drop.NEW, WhileWaiting.ANSWER)
-    assert policy.arrival() == Arrival(
+    assert policy.arrival() == SessionIntent(
         mode=Mode.STEER,
         debounce=2 * SECOND,
         max_wait=10 * SECOND,

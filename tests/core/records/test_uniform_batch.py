@@ -1,8 +1,8 @@
 """Submissions in columns are the submissions that they stand for."""
 
-from laneway.core.records.run import Alike, NewRun
+from laneway.core.records.run import NewRun, UniformBatch
 
-COLUMNS = Alike("noop", "main", ["a", "b", "c"], ["1", "2", "3"])
+COLUMNS = UniformBatch("noop", "main", ["a", "b", "c"], ["1", "2", "3"])
 MADE = [NewRun(id=id_, task="noop", args=args, lane="main") for id_, args in (("a", "1"), ("b", "2"), ("c", "3"))]
 
 
@@ -14,6 +14,6 @@ def test_what_is_asked_for_is_made_of_its_id_and_its_arguments() -> None:
 def test_a_part_of_them_is_in_columns_too() -> None:
     part = COLUMNS[1:]
 
-    assert isinstance(part, Alike)
+    assert isinstance(part, UniformBatch)
     assert list(part) == MADE[1:]
     assert not COLUMNS[3:]

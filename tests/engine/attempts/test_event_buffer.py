@@ -12,7 +12,9 @@ import pytest
 from laneway import BadArguments, BadSetting, Context, Retry, Scheduler
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, soon, turns
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 async def test_what_a_handler_reports_is_in_the_log_in_order_before_its_result(app: Scheduler) -> None:

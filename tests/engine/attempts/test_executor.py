@@ -15,7 +15,8 @@ from laneway import Context, Retry, RunFailed, Scheduler
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import log_of, scheduler_on, soon, turns
+from tests.support.run_logs import log_of
+from tests.support.waits import soon, turns
 
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -361,7 +362,7 @@ async def test_the_result_is_told_in_the_singular(app: Scheduler) -> None:
 @pytest.mark.parametrize("way", ["returns", "raises", "is tried again", "times out", "is stopped"])
 async def test_nothing_of_an_attempt_stays_in_memory_when_it_is_over(memory: Store, clock: FakeClock, way: str) -> None:
     # The garbage collector does not know of executions, so no attempt may end in a circle of references.
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
     handles: list[weakref.ref[asyncio.Task[Any]]] = []
 
     async def work(*, ctx: Context) -> None:

@@ -13,7 +13,7 @@ from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.engine.handlers.start_hooks import join, last
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, until
+from tests.support.waits import as_time_passes, until
 
 QUICK = SessionPolicy(debounce=0.8)
 

@@ -11,7 +11,8 @@ from laneway import Context, Retry, RunFailed, Scheduler
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, kinds_of, log_of, scheduler_on, soon
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, soon
 
 
 async def test_a_failed_attempt_is_tried_again_after_its_delay_and_not_before(app: Scheduler, clock: FakeClock) -> None:
@@ -39,7 +40,7 @@ async def test_a_failed_attempt_is_tried_again_after_its_delay_and_not_before(ap
 
 
 async def test_a_retry_starts_on_time(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
     attempts = []
 
     @app.task(retry=Retry.delays(60, 240))

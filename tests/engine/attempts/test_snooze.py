@@ -10,8 +10,9 @@ import pytest
 from laneway import Context, GiveUp, RunFailed, Scheduler, Snooze
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine import childtasks
-from tests.engine.support import as_time_passes, kinds_of, soon
+from tests.support.children import handlers as child_handlers
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon
 
 
 @pytest.mark.parametrize("delay", [60, 60.0, timedelta(minutes=1)])
@@ -91,7 +92,7 @@ async def test_a_handler_that_gives_up_is_not_tried_again(app: Scheduler, plain:
 
 
 async def test_snooze_and_give_up_come_out_of_a_child_process(app: Scheduler) -> None:
-    tasks = [app.task(process=True)(handler) for handler in (childtasks.snooze, childtasks.give_up)]
+    tasks = [app.task(process=True)(handler) for handler in (child_handlers.snooze, child_handlers.give_up)]
     snoozed, given_up = [await app.submit(task) for task in tasks]
 
     assert await soon(app.drain()) == {"snooze": 1, "fail": 1}

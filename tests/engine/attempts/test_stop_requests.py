@@ -15,8 +15,9 @@ import pytest_asyncio
 
 from laneway import Context, Lane, Run, Scheduler
 from laneway.core.records.states import RunState
-from tests.engine.kinds import KINDS, Kind, Notes
-from tests.engine.support import kinds_of, lingerers, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.stoppable_handlers import KINDS, Kind, Notes
+from tests.support.waits import lingerers, soon, until
 
 GRACE = 0.3
 SLACK = 2.0  # seconds a busy machine may be late
@@ -45,7 +46,7 @@ class Play:
         [stuck] = self.app.status().stuck
         run = await self.app.get(self.run)
         assert (stuck.run_id, stuck.task) == (self.run, "work")
-        assert "kinds.py" in stuck.stack
+        assert "stoppable_handlers.py" in stuck.stack
         assert run.state is RunState.RUNNING
         assert run.worker is not None
         assert not self.notes.begun(self.next)

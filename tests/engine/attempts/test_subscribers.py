@@ -14,8 +14,10 @@ import pytest
 from laneway import BadSetting, Context, Event, Retry, Scheduler
 from laneway.engine.attempts import subscribers
 from laneway.testing import FakeClock
-from tests.engine import childtasks
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, lingerers, log_of, soon, turns, until
+from tests.support.children import handlers as child_handlers
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, lingerers, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 STORY = ["started", "log", "mine", "result", "done"]
 
@@ -178,7 +180,11 @@ async def test_a_refused_result_is_not_told(lossy: Scheduler, watched: WatchedSt
 
 @pytest.mark.parametrize(
     ("handler", "process"),
-    [(childtasks.say_everything, False), (childtasks.say_everything, True), (childtasks.say_everything_async, True)],
+    [
+        (child_handlers.say_everything, False),
+        (child_handlers.say_everything, True),
+        (child_handlers.say_everything_async, True),
+    ],
     ids=["thread", "child", "async child"],
 )
 async def test_threads_and_children_are_heard_in_order(
@@ -231,7 +237,7 @@ async def test_events_off_holds_in_threads_and_children_and_not_for_the_engines_
     heard: list[str] = []
     app.subscribe(lambda event: heard.append(event.kind))
     task = app.task(name="work", process=process, events=False, transient=OSError, transient_wait=1, retry=None)(
-        childtasks.say_and_fail
+        child_handlers.say_and_fail
     )
 
     receipt = await task.submit()

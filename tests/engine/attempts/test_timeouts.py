@@ -16,7 +16,8 @@ from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.task import Task
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon, turns
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 ONCE = Retry(attempts=1)
 
@@ -145,7 +146,9 @@ class Stopwatch:
 
     def add(self, number: int, seconds: float) -> RunningAttempt:
         run = Claimed(number, str(number), "endless", "{}", 1, 1, 0, "main", None, None, 0, "w")
-        execution = RunningAttempt(run, Task("endless", endless, TaskPolicy(), lambda *_, **__: asyncio.sleep(0)))  # type: ignore[arg-type]  # nobody submits
+        policy = TaskPolicy()
+        task = Task("endless", endless, policy, lambda *_, **__: asyncio.sleep(0))  # type: ignore[arg-type]  # nobody submits
+        execution = RunningAttempt(run, task, policy)
         execution.handle = asyncio.get_running_loop().create_task(self._watched(execution))
         self.deadlines.add(execution, seconds, lambda late: late.stop(Stop.TIMED_OUT))
         return execution
@@ -251,7 +254,7 @@ async def test_a_handler_that_is_stopped_before_its_first_turn_is_settled_too(me
             for execution in app._lifecycle.worker._attempts._running.values():
                 execution.stop(Stop.TIMED_OUT)
 
-    app = scheduler_on(StopsAfterClaim(memory), clock)
+    app = Scheduler(store=StopsAfterClaim(memory), clock=clock)
 
     @app.task(timeout=1, retry=None)
     async def work() -> None: ...

@@ -11,8 +11,9 @@ import pytest
 from laneway import BadSetting, Context, GiveUp, Retry, Run, Scheduler, Snooze
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine import childtasks
-from tests.engine.support import as_time_passes, kinds_of, log_of, soon
+from tests.support.children import handlers as child_handlers
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, soon
 
 
 class Busy(Exception):
@@ -184,7 +185,7 @@ async def test_a_worker_that_stops_gives_back_what_waits_for_a_try(app: Schedule
 
 async def test_a_transient_error_in_a_child_process_gets_quick_tries(app: Scheduler, clock: FakeClock) -> None:
     task = app.task(name="work", transient=LookupError, transient_wait=60, retry=None, process=True)(
-        childtasks.not_there
+        child_handlers.not_there
     )
 
     run = await ran(app, clock, task)  # NotThere, a KeyError that says to wait for 7 seconds
@@ -198,7 +199,7 @@ async def test_a_transient_error_in_a_child_process_gets_quick_tries(app: Schedu
 
 
 async def test_another_error_in_a_child_process_gets_none(app: Scheduler, clock: FakeClock) -> None:
-    task = app.task(name="work", transient=OSError, retry=None, process=True)(childtasks.not_there)
+    task = app.task(name="work", transient=OSError, retry=None, process=True)(child_handlers.not_there)
 
     run = await ran(app, clock, task)
 

@@ -11,8 +11,8 @@ import pytest
 from laneway import BadSetting, Retry, Run, Scheduler
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine import childtasks
-from tests.engine.support import as_time_passes, soon
+from tests.support.children import handlers as child_handlers
+from tests.support.waits import as_time_passes, soon
 
 
 def refuse(value: Any) -> None:
@@ -114,7 +114,7 @@ async def test_a_validator_that_hangs_is_timed_out(app: Scheduler, clock: FakeCl
 
 async def test_results_of_threads_and_child_processes_are_validated_too(app: Scheduler) -> None:
     plain = app.task(name="plain", validate=refuse, retry=None)(lambda: 1)
-    child = app.task(name="child", validate=refuse, retry=None, process=True)(childtasks.pid)
+    child = app.task(name="child", validate=refuse, retry=None, process=True)(child_handlers.pid)
 
     receipts = [await app.submit(task) for task in (plain, child)]
     await soon(app.drain())

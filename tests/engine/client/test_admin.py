@@ -11,7 +11,7 @@ import pytest
 from laneway import BadSetting, Lane, Scheduler, SessionPolicy, UnknownLane
 from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
-from tests.engine.support import soon, turns, until
+from tests.support.waits import soon, turns, until
 
 
 async def test_a_raised_limit_takes_effect_at_once(app: Scheduler) -> None:

@@ -10,7 +10,9 @@ import pytest
 from laneway import BadArguments, Context, NotWaiting, Scheduler
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, in_state, kinds_of, soon, turns
+from tests.support.run_logs import kinds_of
+from tests.support.waits import in_state, soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 @pytest.fixture

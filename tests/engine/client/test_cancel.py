@@ -13,7 +13,8 @@ from laneway import BadSetting, Context, Retry, RunCancelled, Scheduler, Unknown
 from laneway.core.records.run import Request
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import IN_TIME, kinds_of, log_of, soon, until
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import IN_TIME, soon, until
 
 SAMPLES = 50
 IN_PROCESS = 0.05  # seconds: what the 99th percentile is promised to stay under

@@ -18,7 +18,9 @@ from laneway.engine.client import event_feed
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, log_of, scheduler_on, soon, turns, until
+from tests.support.run_logs import log_of
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def receive(app: Scheduler, run: Any, cuts: Random, received: list[Event]) -> None:
@@ -78,7 +80,7 @@ def test_followers_cut_at_random_points_receive_the_log(
     async def scene() -> None:
         clock, random = FakeClock(), Random(seed)
         CLOCK.append(clock)
-        async with scheduler_on(MemoryStore(clock), clock) as app:
+        async with Scheduler(store=MemoryStore(clock), clock=clock) as app:
             app.task(work)
             receipt = await app.submit("work", {"count": events, "pause": 0.004})
             received: list[list[Event]] = [[] for _ in range(followers)]

@@ -10,7 +10,8 @@ from laneway import BadSetting, Lane, Scheduler, SessionPolicy, Submission
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, soon, turns, until
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 

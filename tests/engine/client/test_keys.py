@@ -9,7 +9,7 @@ import pytest
 from laneway import Context, KeyConflict, Scheduler, SessionPolicy, Submission
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
-from tests.engine.support import soon, until
+from tests.support.waits import soon, until
 
 
 async def test_the_same_key_returns_what_it_made_and_how_that_stands(app: Scheduler) -> None:

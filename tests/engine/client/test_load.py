@@ -11,7 +11,7 @@ import pytest
 from laneway import BadSetting, Scheduler, SessionPolicy
 from laneway.core.records.load import throttled
 from laneway.testing import FakeClock
-from tests.engine.support import soon, turns, until
+from tests.support.waits import soon, turns, until
 
 GROUP = SessionPolicy(max_concurrent=3)
 

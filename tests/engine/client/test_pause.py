@@ -13,7 +13,9 @@ from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, scheduler_on, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon, until
+from tests.support.watched_store import WatchedStore
 
 KINDS = pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
 
@@ -97,7 +99,7 @@ async def test_a_pause_that_is_taken_back_while_the_handler_unwinds_is_taken_bac
     memory: Store, clock: FakeClock
 ) -> None:
     store = WatchedStore(memory)
-    app = scheduler_on(store, clock)
+    app = Scheduler(store=store, clock=clock)
     counting = Counting(app, plain=False)
     async with app.running():
         receipt = await counting.task.submit()
@@ -143,7 +145,7 @@ async def test_a_requested_pause_turns_a_retry_into_paused(app: Scheduler) -> No
 
 async def test_a_checkpoint_outlives_its_worker_and_forgives_its_crashes(memory: Store, clock: FakeClock) -> None:
     doomed_store = WatchedStore(memory)
-    doomed, heir = scheduler_on(doomed_store, clock), scheduler_on(memory, clock)
+    doomed, heir = Scheduler(store=doomed_store, clock=clock), Scheduler(store=memory, clock=clock)
     first, second = Counting(doomed, plain=False), Counting(heir, plain=False)
     second.gate.set()
     receipt = await doomed.submit("count")
@@ -169,7 +171,7 @@ async def test_a_checkpoint_under_a_lost_incarnation_raises_and_is_not_saved(
     memory: Store, clock: FakeClock, plain: bool
 ) -> None:
     store = WatchedStore(memory)
-    app = scheduler_on(store, clock)
+    app = Scheduler(store=store, clock=clock)
     raised: list[BaseException] = []
     begun, gate = threading.Event(), threading.Event()
 

@@ -11,7 +11,8 @@ from laneway import Receipt, Scheduler, StoreUnavailable
 from laneway.engine.client.client import REPEAT_AFTER
 from laneway.engine.client.submit_batcher import BATCH
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, turns
+from tests.support.waits import as_time_passes, turns
+from tests.support.watched_store import WatchedStore
 
 TRIES = 1 + len(REPEAT_AFTER)
 

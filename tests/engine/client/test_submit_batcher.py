@@ -18,7 +18,8 @@ from laneway.engine.handlers.context import carried
 from laneway.errors import BadArguments, BadSetting, UnknownTask
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns
+from tests.support.waits import soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ async def test_a_plain_handler_can_submit_with_a_loop_of_its_own(app: Scheduler)
 def make_app() -> tuple[Scheduler, WatchedStore]:
     clock = FakeClock()
     watched = WatchedStore(MemoryStore(clock))
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     app.task(name="work")(lambda n=0: n)
     return app, watched
 

@@ -9,24 +9,24 @@ import pytest
 
 from laneway import BadSetting, Context, Scheduler, Submission
 from laneway.engine.handlers.context import carried
-from tests.engine.stories import following as story
-from tests.engine.telling import AT_ONCE, Teller
+from tests.support.scripts import follow_ups as scripts
+from tests.support.scripts.runner import AT_ONCE, ScriptRunner
 
 TRACE = {"traceparent": "00-ab-cd-01", "baggage": "a=ü"}
 
 
-async def test_a_trace_reaches_the_handler_what_it_calls_and_what_it_leaves_behind(teller: Teller) -> None:
-    run_id = await teller.run(story.traces, trace=TRACE)
+async def test_a_trace_reaches_the_handler_what_it_calls_and_what_it_leaves_behind(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.traces, trace=TRACE)
 
-    assert await teller.app.result(run_id) == [TRACE, TRACE, TRACE]
-    [behind] = [run for run in await teller.app.runs(task="whose") if run.ties and run.ties.call is None]
+    assert await runner.app.result(run_id) == [TRACE, TRACE, TRACE]
+    [behind] = [run for run in await runner.app.runs(task="whose") if run.ties and run.ties.call is None]
     assert (behind.parent, behind.result[3]) == (run_id, TRACE)
 
 
-async def test_a_run_without_a_trace_has_an_empty_one(teller: Teller) -> None:
-    run_id = await teller.run(story.traces)
+async def test_a_run_without_a_trace_has_an_empty_one(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.traces)
 
-    assert await teller.app.result(run_id) == [{}, {}, {}]
+    assert await runner.app.result(run_id) == [{}, {}, {}]
 
 
 async def test_what_is_carried_where_a_run_is_submitted_is_its_trace(app: Scheduler) -> None:

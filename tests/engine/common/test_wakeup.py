@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from laneway.engine.common.wakeup import Wakeup
-from tests.engine.support import soon, turns
+from tests.support.waits import soon, turns
 
 
 async def test_setting_wakes_the_waiter() -> None:

@@ -29,7 +29,7 @@ from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on
+from tests.support.watched_store import WatchedStore
 
 SETTLED = 2 * EVERY + 0.1  # a change is seen at one look and applied at the next
 DIGEST = '[jobs.digest]\nschedule = "0 9 * * *"\ntask = "summarize"\nargs = { doc = "daily" }\n'
@@ -47,8 +47,8 @@ def store(clock: FakeClock) -> Store:
     return MemoryStore(clock)
 
 
-def scheduler(store: Store, clock: FakeClock, **settings: object) -> Scheduler:
-    app = scheduler_on(store, clock, **settings)
+def scheduler(store: Store, clock: FakeClock, **settings: Any) -> Scheduler:
+    app = Scheduler(store=store, clock=clock, **settings)
 
     @app.task
     async def summarize(doc: str, tags: list[str] | None = None) -> str:
@@ -492,7 +492,7 @@ async def test_several_processes_with_one_file_make_each_job_once(
 
 
 async def test_a_task_that_only_another_worker_knows_is_taken(file: Path, store: Store, clock: FakeClock) -> None:
-    async with scheduler_on(store, clock) as bare, scheduler(store, clock) as full:
+    async with Scheduler(store=store, clock=clock) as bare, scheduler(store, clock) as full:
         async with full.running():
             write(file, DIGEST)
             async with bare.running():

@@ -12,7 +12,7 @@ import pytest
 from laneway import BadSetting, Context, Retry, Scheduler, UnknownTask
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
-from tests.engine.support import soon
+from tests.support.waits import soon
 
 
 @pytest.fixture

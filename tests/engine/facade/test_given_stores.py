@@ -10,7 +10,7 @@ from laneway import Scheduler
 from laneway.errors import BadSetting
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore
+from tests.support.watched_store import WatchedStore
 
 
 async def test_schedulers_share_a_store_that_is_given_to_both() -> None:

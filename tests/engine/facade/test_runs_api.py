@@ -10,7 +10,9 @@ from laneway import BadSetting, Context, Event, RunCancelled, RunDropped, RunFai
 from laneway.core.records.states import RunState
 from laneway.errors import RunEnded
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, log_of, soon, turns
+from tests.support.run_logs import log_of
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 # Results
 

@@ -10,7 +10,7 @@ import pytest
 
 from laneway import BadSetting, Context, Retry, Scheduler
 from laneway.core.records.states import RunState
-from tests.engine.support import soon
+from tests.support.waits import soon
 
 WAYS: dict[str, Callable[[Scheduler], Awaitable[Any]]] = {
     "submit": lambda app: app.submit("work", {"n": 2}),

@@ -7,7 +7,7 @@ import threading
 
 from laneway import Scheduler
 from laneway.core.records.status import Status
-from tests.engine.support import IN_TIME, soon
+from tests.support.waits import IN_TIME, soon
 
 
 async def test_a_scheduler_that_works_says_what_it_executes_and_that_its_services_are_alive(app: Scheduler) -> None:

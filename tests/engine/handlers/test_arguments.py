@@ -11,7 +11,7 @@ import pytest
 
 from laneway import BadArguments, Context, Scheduler
 from laneway.testing import FakeClock
-from tests.engine.arguing import NOON, Colour, Model, Point, deep, summarize
+from tests.support.arguments import NOON, Colour, Model, Point, deep, summarize
 
 if TYPE_CHECKING:
     from decimal import Decimal as OnlyForTypeCheckers

@@ -12,11 +12,12 @@ from laneway import Context, Lane, Run, RunDropped, RunFailed, Scheduler, Sessio
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
-from tests.engine.crashing import CrashingStore
-from tests.engine.stories import calling as story
-from tests.engine.support import kinds_of, scheduler_on, soon
-from tests.engine.telling import AT_ONCE, Teller
+from tests.support.crashing_store import CrashingStore
 from tests.support.invariants import check_invariants
+from tests.support.run_logs import kinds_of
+from tests.support.scripts import calls as scripts
+from tests.support.scripts.runner import AT_ONCE, ScriptRunner
+from tests.support.waits import soon
 
 
 async def children(app: Scheduler, run_id: str) -> list[Run]:
@@ -24,80 +25,80 @@ async def children(app: Scheduler, run_id: str) -> list[Run]:
     return [run for run in reversed(await app.runs(limit=1000)) if run.parent == run_id]
 
 
-async def test_a_call_returns_the_result_of_the_run_that_it_starts(teller: Teller) -> None:
-    run_id = await teller.run(story.calls)
+async def test_a_call_returns_the_result_of_the_run_that_it_starts(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.calls)
 
-    assert await teller.app.result(run_id) == [[1], {"n": [1]}]
-    assert teller.counts == {"starts": 3}
-    first, second = await children(teller.app, run_id)
+    assert await runner.app.result(run_id) == [[1], {"n": [1]}]
+    assert runner.counts == {"starts": 3}
+    first, second = await children(runner.app, run_id)
     assert [(run.task, run.lane, run.priority, run.fence) for run in (first, second)] == [
         ("echo", "main", 0, 1),
         ("echo", "team", 5, 1),
     ]
     again = ("called", "returned", "started")
-    assert await kinds_of(teller.app, run_id) == ["started", *again, *again, "result", "done"]
+    assert await kinds_of(runner.app, run_id) == ["started", *again, *again, "result", "done"]
 
 
-async def test_a_called_run_has_its_parents_user_session_and_trace(teller: Teller) -> None:
-    run_id = await teller.run(story.asks_whose, user="ann", session="chat", trace={"traceparent": "00-ab"})
+async def test_a_called_run_has_its_parents_user_session_and_trace(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.asks_whose, user="ann", session="chat", trace={"traceparent": "00-ab"})
 
-    assert await teller.app.result(run_id) == [run_id, ["ann", "chat", run_id, {"traceparent": "00-ab"}]]
-    [child] = await children(teller.app, run_id)
+    assert await runner.app.result(run_id) == [run_id, ["ann", "chat", run_id, {"traceparent": "00-ab"}]]
+    [child] = await children(runner.app, run_id)
     assert (child.user, child.session) == ("ann", "chat")
 
 
-async def test_a_called_run_that_fails_raises_in_the_run_that_called_it(teller: Teller) -> None:
-    run_id = await teller.run(story.catches)
+async def test_a_called_run_that_fails_raises_in_the_run_that_called_it(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.catches)
 
-    [child] = await children(teller.app, run_id)
-    assert await teller.app.result(run_id) == ["failed", child.id, "gave_up", "no luck", 1]
-
-
-async def test_a_called_run_that_is_cancelled_raises_that(teller: Teller) -> None:
-    run_id = await teller.run(story.catches_cancelled)
-    [child] = await children(teller.app, run_id)
-    await teller.app.cancel(child.id)
-    await teller.drain()
-
-    assert await teller.app.result(run_id) == ["RunCancelled", child.id, None]
+    [child] = await children(runner.app, run_id)
+    assert await runner.app.result(run_id) == ["failed", child.id, "gave_up", "no luck", 1]
 
 
-async def test_a_run_that_is_tried_again_calls_again_what_failed_and_nothing_else(teller: Teller) -> None:
-    run_id = await teller.run(story.lets_fail)
+async def test_a_called_run_that_is_cancelled_raises_that(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.catches_cancelled)
+    [child] = await children(runner.app, run_id)
+    await runner.app.cancel(child.id)
+    await runner.drain()
 
-    assert await teller.app.result(run_id) == ["good", "better", 2]
-    called = await children(teller.app, run_id)
+    assert await runner.app.result(run_id) == ["RunCancelled", child.id, None]
+
+
+async def test_a_run_that_is_tried_again_calls_again_what_failed_and_nothing_else(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.lets_fail)
+
+    assert await runner.app.result(run_id) == ["good", "better", 2]
+    called = await children(runner.app, run_id)
     assert [run.state.value for run in called] == ["succeeded", "failed", "succeeded"]
 
 
-async def test_calls_go_three_generations_deep_and_no_further(teller: Teller) -> None:
-    run_id = await teller.run(story.nests)
+async def test_calls_go_three_generations_deep_and_no_further(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.nests)
 
     said = "run it is 3 generations deep"
-    assert await teller.app.result(run_id) == ["called", "called", "called", said]
+    assert await runner.app.result(run_id) == ["called", "called", "called", said]
 
 
-async def test_a_run_can_call_ten_runs_and_no_more(teller: Teller) -> None:
-    run_id = await teller.run(story.calls_many)
+async def test_a_run_can_call_ten_runs_and_no_more(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.calls_many)
 
-    assert await teller.app.result(run_id) == [10, "a run can call at most 10 runs (setting max_children)"]
+    assert await runner.app.result(run_id) == [10, "a run can call at most 10 runs (setting max_children)"]
 
 
-async def test_other_arguments_than_those_that_were_called_with_fail_the_run_for_good(teller: Teller) -> None:
-    run_id, by_name = await teller.submit(story.other_arguments), await teller.submit(story.other_arguments_by_name)
-    await teller.drain()
+async def test_other_arguments_than_those_that_were_called_with_fail_the_run_for_good(runner: ScriptRunner) -> None:
+    run_id, by_name = await runner.submit(scripts.other_arguments), await runner.submit(scripts.other_arguments_by_name)
+    await runner.drain()
 
-    run = await teller.app.get(run_id)
+    run = await runner.app.get(run_id)
     assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "steps_changed", 1)
     assert run.error is not None
     assert "'echo 1' had other arguments in an earlier attempt" in run.error.message
-    assert await teller.app.result(by_name) == 1
+    assert await runner.app.result(by_name) == 1
 
 
-async def test_what_cannot_be_called_is_an_error_in_the_handler(teller: Teller) -> None:
-    run_id = await teller.run(story.wrong)
+async def test_what_cannot_be_called_is_an_error_in_the_handler(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.wrong)
 
-    assert await teller.app.result(run_id) == [
+    assert await runner.app.result(run_id) == [
         "UnknownTask: unknown task 'ecko'",
         "BadArguments: echo has no argument 'volume'",
         "BadArguments: the arguments of echo are not JSON",
@@ -108,17 +109,17 @@ async def test_what_cannot_be_called_is_an_error_in_the_handler(teller: Teller) 
         "BadSetting: priority is 1000",
         f"BadSetting: the name of a call is text of 1 to 200 characters, not '{'x' * 201}'",
     ]
-    assert await children(teller.app, run_id) == []
+    assert await children(runner.app, run_id) == []
 
 
-async def test_cancelling_a_run_cancels_all_generations_that_it_called(teller: Teller) -> None:
-    run_id = await teller.run(story.nests_and_asks)
-    [child] = await children(teller.app, run_id)
-    [grandchild] = await children(teller.app, child.id)
-    [last] = await children(teller.app, grandchild.id)
-    await teller.app.cancel(run_id)
+async def test_cancelling_a_run_cancels_all_generations_that_it_called(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.nests_and_asks)
+    [child] = await children(runner.app, run_id)
+    [grandchild] = await children(runner.app, child.id)
+    [last] = await children(runner.app, grandchild.id)
+    await runner.app.cancel(run_id)
 
-    runs = [await teller.app.get(run.id) for run in (child, grandchild, last)]
+    runs = [await runner.app.get(run.id) for run in (child, grandchild, last)]
     assert [(run.state.value, run.reason) for run in runs] == [("cancelled", "parent_ended")] * 3
 
 
@@ -220,7 +221,7 @@ async def test_a_worker_that_dies_when_a_run_begins_to_wait_takes_no_result_from
     memory: Store, clock: FakeClock, when: str
 ) -> None:
     crashing = CrashingStore(memory, Random(0))
-    app = scheduler_on(crashing, clock)
+    app = Scheduler(store=crashing, clock=clock)
     calls: list[str] = []
 
     @app.task
@@ -246,7 +247,7 @@ async def test_a_worker_that_dies_when_a_run_begins_to_wait_takes_no_result_from
 
 
 async def test_a_run_gets_the_result_of_a_child_whose_worker_died(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task
     async def child(*, ctx: Context) -> int:

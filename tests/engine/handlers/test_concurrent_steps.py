@@ -12,9 +12,10 @@ from laneway import Context, Scheduler
 from laneway.core.records.events import STEPS_CHANGED
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.stories import steps as story
-from tests.engine.support import as_time_passes, in_state, kinds_of, soon, turns
-from tests.engine.telling import AT_ONCE, Effects
+from tests.support.run_logs import kinds_of
+from tests.support.scripts import steps as scripts
+from tests.support.scripts.runner import AT_ONCE, Effects
+from tests.support.waits import as_time_passes, in_state, soon, turns
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["loop", "process"])
@@ -24,7 +25,7 @@ async def test_a_step_beside_what_unwinds_the_handler_is_kept_all_the_same(
     tmp_path: Path, how: str, transient: Any, process: bool
 ) -> None:
     async with Scheduler("memory://") as app:
-        app.task(name="work", process=process, transient=transient, transient_wait=0, retry=AT_ONCE)(story.beside)
+        app.task(name="work", process=process, transient=transient, transient_wait=0, retry=AT_ONCE)(scripts.beside)
         receipt = await app.submit("work", {"folder": str(tmp_path), "how": how})
         await soon(app.drain())
         if how == "asks":

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from laneway import BadArguments, BadSetting, Context, Scheduler
-from tests.engine import childtasks
-from tests.engine.support import log_of, soon
+from tests.support.children import handlers as child_handlers
+from tests.support.run_logs import log_of
+from tests.support.waits import soon
 
 HANDLERS = {
-    "async": (childtasks.say_everything_async, False),
-    "thread": (childtasks.say_everything, False),
-    "child": (childtasks.say_everything, True),
-    "async child": (childtasks.say_everything_async, True),
+    "async": (child_handlers.say_everything_async, False),
+    "thread": (child_handlers.say_everything, False),
+    "child": (child_handlers.say_everything, True),
+    "async child": (child_handlers.say_everything_async, True),
 }
 
 

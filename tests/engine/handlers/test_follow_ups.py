@@ -12,9 +12,9 @@ from laneway import BadArguments, BadSetting, Context, GiveUp, Run, Scheduler, S
 from laneway.core.records.states import RunState
 from laneway.engine.handlers.durable import HeldBack
 from laneway.testing import FakeClock
-from tests.engine.stories import following as story
-from tests.engine.support import soon
-from tests.engine.telling import AT_ONCE, Teller
+from tests.support.scripts import follow_ups as scripts
+from tests.support.scripts.runner import AT_ONCE, ScriptRunner
+from tests.support.waits import soon
 
 
 async def left(app: Scheduler, run_id: str) -> list[Run]:
@@ -22,72 +22,72 @@ async def left(app: Scheduler, run_id: str) -> list[Run]:
     return [run for run in reversed(await app.runs(limit=1000)) if run.parent == run_id]
 
 
-async def test_a_held_back_run_is_submitted_when_the_run_has_succeeded(teller: Teller) -> None:
-    run_id = await teller.run(story.submits, user="ann", session="chat")
+async def test_a_held_back_run_is_submitted_when_the_run_has_succeeded(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.submits, user="ann", session="chat")
 
-    one, two = await left(teller.app, run_id)
-    assert await teller.app.result(run_id) == [one.id, two.id]
+    one, two = await left(runner.app, run_id)
+    assert await runner.app.result(run_id) == [one.id, two.id]
     assert (one.user, one.session, one.lane, one.priority) == ("ann", "chat", "main", 0)
     assert (two.user, two.session, two.lane, two.priority) == ("ann", None, "team", 7)
-    assert await teller.app.result(one.id) == "one"
-    assert await teller.app.result(two.id) == ["ann", None, run_id, {}]
+    assert await runner.app.result(one.id) == "one"
+    assert await runner.app.result(two.id) == ["ann", None, run_id, {}]
 
 
-async def test_a_run_that_is_tried_again_leaves_only_what_its_last_attempt_held_back(teller: Teller) -> None:
-    runs = [await teller.submit(tale) for tale in (story.submits_and_fails, story.submits_and_snoozes)]
-    await teller.drain()
+async def test_a_run_that_is_tried_again_leaves_only_what_its_last_attempt_held_back(runner: ScriptRunner) -> None:
+    runs = [await runner.submit(script) for script in (scripts.submits_and_fails, scripts.submits_and_snoozes)]
+    await runner.drain()
 
-    values = [[child.args["value"] for child in await left(teller.app, run_id)] for run_id in runs]
+    values = [[child.args["value"] for child in await left(runner.app, run_id)] for run_id in runs]
     assert values == [[3], [2]]
 
 
 @pytest.mark.work(transient=ConnectionError, transient_wait=0, retry=None)
-async def test_quick_tries_leave_only_what_the_last_of_them_held_back(teller: Teller) -> None:
-    run_id = await teller.run(story.flaky)
+async def test_quick_tries_leave_only_what_the_last_of_them_held_back(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.flaky)
 
-    assert [run.args for run in await left(teller.app, run_id)] == [{"value": 3}]
+    assert [run.args for run in await left(runner.app, run_id)] == [{"value": 3}]
 
 
-async def test_a_run_that_asks_leaves_nothing_before_it_has_succeeded(teller: Teller) -> None:
-    run_id = await teller.run(story.submits_and_asks)
-    before = await left(teller.app, run_id)
-    await teller.answer(run_id, "yes")
+async def test_a_run_that_asks_leaves_nothing_before_it_has_succeeded(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.submits_and_asks)
+    before = await left(runner.app, run_id)
+    await runner.answer(run_id, "yes")
 
     assert before == []
-    assert [run.args for run in await left(teller.app, run_id)] == [{"value": 2}]
+    assert [run.args for run in await left(runner.app, run_id)] == [{"value": 2}]
 
 
-async def test_a_run_that_fails_or_is_cancelled_leaves_nothing(teller: Teller) -> None:
-    failing, asking = await teller.submit(story.submits_and_gives_up), await teller.submit(story.submits_and_asks)
-    await teller.drain()
-    await teller.app.cancel(asking)
-    await teller.drain()
+async def test_a_run_that_fails_or_is_cancelled_leaves_nothing(runner: ScriptRunner) -> None:
+    failing, asking = await runner.submit(scripts.submits_and_gives_up), await runner.submit(scripts.submits_and_asks)
+    await runner.drain()
+    await runner.app.cancel(asking)
+    await runner.drain()
 
-    assert [await left(teller.app, run_id) for run_id in (failing, asking)] == [[], []]
+    assert [await left(runner.app, run_id) for run_id in (failing, asking)] == [[], []]
 
 
-async def test_a_run_can_leave_ten_behind_three_generations_deep(teller: Teller) -> None:
-    many, deep = await teller.submit(story.submits_too_many), await teller.submit(story.nests)
-    await teller.drain()
+async def test_a_run_can_leave_ten_behind_three_generations_deep(runner: ScriptRunner) -> None:
+    many, deep = await runner.submit(scripts.submits_too_many), await runner.submit(scripts.nests)
+    await runner.drain()
 
-    assert await teller.app.result(many) == "a run can submit at most 10 runs (setting max_children)"
-    assert len(await left(teller.app, many)) == 10
+    assert await runner.app.result(many) == "a run can submit at most 10 runs (setting max_children)"
+    assert len(await left(runner.app, many)) == 10
     results = []
-    generation = [await teller.app.get(deep)]
+    generation = [await runner.app.get(deep)]
     while generation:
         results.append(generation[0].result)
-        generation = await left(teller.app, generation[0].id)
+        generation = await left(runner.app, generation[0].id)
     too_deep = "run it is 3 generations deep; at most 3 are allowed (setting max_depth)"
     assert results == ["one more", "one more", "one more", too_deep]
 
 
 @pytest.mark.work(retry=None)
-async def test_what_cannot_be_left_behind_is_an_error_in_the_handler(teller: Teller) -> None:
-    awaiting, wrong = await teller.submit(story.awaits_in_a_loop), await teller.submit(story.wrong)
-    await teller.drain()
+async def test_what_cannot_be_left_behind_is_an_error_in_the_handler(runner: ScriptRunner) -> None:
+    awaiting, wrong = await runner.submit(scripts.awaits_in_a_loop), await runner.submit(scripts.wrong)
+    await runner.drain()
 
-    assert "ctx.call starts a run at once and waits for it" in await teller.app.result(awaiting)
-    assert await teller.app.result(wrong) == [
+    assert "ctx.call starts a run at once and waits for it" in await runner.app.result(awaiting)
+    assert await runner.app.result(wrong) == [
         "UnknownTask: unknown task 'ecko'",
         "BadArguments: echo has no argument 'volume'",
         "BadArguments: the arguments of echo take 300012 bytes as JSON",

@@ -15,9 +15,9 @@ import pytest
 from laneway import BadSetting
 from laneway.engine.handlers import import_path
 from laneway.engine.handlers.import_path import check_importable, place_of
-from tests.engine import childtasks as tasks
-from tests.engine.childstories import Story, is_gone, is_running
-from tests.engine.support import IN_TIME
+from tests.support.children import handlers as tasks
+from tests.support.children.runner import ChildRunner, is_gone, is_running
+from tests.support.waits import IN_TIME
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 
@@ -116,7 +116,7 @@ def local_handler() -> Callable[..., Any]:
         lambda: None,
         partial(tasks.pid),
         tasks.Handlers().__init__,  # type: ignore[misc]
-        Story(None).begin,  # type: ignore[arg-type]
+        ChildRunner(None).begin,  # type: ignore[arg-type]
         tasks.unwrapped,
     ],
 )
@@ -145,5 +145,5 @@ def test_what_was_typed_in_is_refused() -> None:
 
 
 def test_a_handler_that_is_not_there_is_named() -> None:
-    with pytest.raises(BadSetting, match=r"module tests\.engine\.childtasks has no gone"):
-        import_path.find(import_path.ImportPath("tests.engine.childtasks", "gone"))
+    with pytest.raises(BadSetting, match=r"module tests\.support\.children\.handlers has no gone"):
+        import_path.find(import_path.ImportPath("tests.support.children.handlers", "gone"))

@@ -14,8 +14,8 @@ import pytest
 from laneway import Context, Retry, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, until
 from tests.support.invariants import all_runs
+from tests.support.waits import as_time_passes, soon, until
 
 STEER = SessionPolicy(mode="steer")
 

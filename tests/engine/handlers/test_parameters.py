@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from laneway import BadArguments, Context
 from laneway.engine.handlers.parameters import Parameters
-from tests.engine.arguing import NOON, Colour, Model, Point, deep, summarize
+from tests.support.arguments import NOON, Colour, Model, Point, deep, summarize
 
 if TYPE_CHECKING:
     pass

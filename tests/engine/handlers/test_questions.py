@@ -9,22 +9,23 @@ import pytest
 
 from laneway import BadSetting, Context, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
-from tests.engine.stories import asking as story
-from tests.engine.support import kinds_of, log_of, soon
-from tests.engine.telling import Teller
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.scripts import questions as scripts
+from tests.support.scripts.runner import ScriptRunner
+from tests.support.waits import soon
 
 
-async def test_an_answer_is_what_the_question_returns_when_the_handler_starts_again(teller: Teller) -> None:
-    run_id = await teller.run(story.asks_in_between)
-    waiting = await teller.app.get(run_id)
-    await teller.answer(run_id, {"n": 2})
+async def test_an_answer_is_what_the_question_returns_when_the_handler_starts_again(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.asks_in_between)
+    waiting = await runner.app.get(run_id)
+    await runner.answer(run_id, {"n": 2})
 
     assert waiting.state is RunState.WAITING
     assert waiting.wait is not None
     assert [question.name for question in waiting.wait.questions] == ["which"]
-    assert await teller.app.result(run_id) == [1, {"n": 2}, 1]
-    assert teller.counts == {"before": 1, "after": 1}
-    events = await log_of(teller.app, run_id)
+    assert await runner.app.result(run_id) == [1, {"n": 2}, 1]
+    assert runner.counts == {"before": 1, "after": 1}
+    events = await log_of(runner.app, run_id)
     assert [event.kind for event in events] == ["started", "question", "answered", "started", "result", "done"]
     question = {"text": "Which?", "of": [1, 2]}
     assert [event.data for event in events[1:3]] == [
@@ -33,47 +34,47 @@ async def test_an_answer_is_what_the_question_returns_when_the_handler_starts_ag
     ]
 
 
-async def test_questions_are_found_by_name_or_else_by_their_place(teller: Teller) -> None:
-    run_id = await teller.run(story.asks_three)
+async def test_questions_are_found_by_name_or_else_by_their_place(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.asks_three)
     for answer in ("one", "two", "three"):
-        await teller.answer(run_id, answer)
+        await runner.answer(run_id, answer)
 
-    assert await teller.app.result(run_id) == ["one", "two", "three"]
+    assert await runner.app.result(run_id) == ["one", "two", "three"]
 
 
-async def test_no_except_exception_holds_a_question_up_and_finally_is_executed(teller: Teller) -> None:
-    run_id = await teller.run(story.holds_on)
-    waiting = await teller.app.get(run_id)
-    before = teller.counts
-    await teller.answer(run_id, None)
+async def test_no_except_exception_holds_a_question_up_and_finally_is_executed(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.holds_on)
+    waiting = await runner.app.get(run_id)
+    before = runner.counts
+    await runner.answer(run_id, None)
 
     assert waiting.state is RunState.WAITING
     assert before == {"finally": 1}
-    assert (await teller.app.wait(run_id)).state is RunState.SUCCEEDED
-    assert teller.counts == {"finally": 2}
+    assert (await runner.app.wait(run_id)).state is RunState.SUCCEEDED
+    assert runner.counts == {"finally": 2}
 
 
-async def test_an_answer_to_another_question_fails_the_run_for_good(teller: Teller) -> None:
-    run_id = await teller.run(story.another_text)
-    await teller.answer(run_id, "yes")
+async def test_an_answer_to_another_question_fails_the_run_for_good(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.another_text)
+    await runner.answer(run_id, "yes")
 
-    run = await teller.app.get(run_id)
+    run = await runner.app.get(run_id)
     assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "steps_changed", 1)
     assert run.error is not None
     assert "give ctx.ask a name, or make its text in a step" in run.error.message
 
 
-async def test_who_names_a_question_may_change_its_text(teller: Teller) -> None:
-    run_id = await teller.run(story.another_text_by_name)
-    await teller.answer(run_id, "yes")
+async def test_who_names_a_question_may_change_its_text(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.another_text_by_name)
+    await runner.answer(run_id, "yes")
 
-    assert await teller.app.result(run_id) == "yes"
+    assert await runner.app.result(run_id) == "yes"
 
 
-async def test_what_cannot_be_asked_is_an_error_in_the_handler(teller: Teller) -> None:
-    run_id = await teller.run(story.wrong)
+async def test_what_cannot_be_asked_is_an_error_in_the_handler(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.wrong)
 
-    assert await teller.app.result(run_id) == [
+    assert await runner.app.result(run_id) == [
         "timeout is 0",
         "timeout is -1",
         "timeout is nan",
@@ -85,43 +86,43 @@ async def test_what_cannot_be_asked_is_an_error_in_the_handler(teller: Teller) -
 
 
 @pytest.mark.work(retry=None)
-async def test_the_same_name_twice_in_one_attempt_fails_it(teller: Teller) -> None:
-    run_id = await teller.run(story.twice)
+async def test_the_same_name_twice_in_one_attempt_fails_it(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.twice)
 
-    assert await teller.problem(run_id) == "question 'same' comes twice in one attempt; each needs a name of its own"
+    assert await runner.problem(run_id) == "question 'same' comes twice in one attempt; each needs a name of its own"
 
 
-async def test_a_handler_that_swallows_the_unwinding_waits_all_the_same(teller: Teller) -> None:
-    one, two = await teller.submit(story.swallows), await teller.submit(story.swallows_two)
-    await teller.drain()
-    states = [(await teller.app.get(run_id)).state for run_id in (one, two)]
-    await teller.answer(one, "yes")
-    await teller.answer(two, 2, "two")
-    await teller.answer(two, 1)
+async def test_a_handler_that_swallows_the_unwinding_waits_all_the_same(runner: ScriptRunner) -> None:
+    one, two = await runner.submit(scripts.swallows), await runner.submit(scripts.swallows_two)
+    await runner.drain()
+    states = [(await runner.app.get(run_id)).state for run_id in (one, two)]
+    await runner.answer(one, "yes")
+    await runner.answer(two, 2, "two")
+    await runner.answer(two, 1)
 
     assert states == [RunState.WAITING, RunState.WAITING]
-    assert await teller.app.result(one) == "yes"
-    assert await teller.app.result(two) == {"one": 1, "two": 2}
+    assert await runner.app.result(one) == "yes"
+    assert await runner.app.result(two) == {"one": 1, "two": 2}
 
 
-async def test_a_handler_that_raises_on_its_way_out_has_failed_and_asks_again(teller: Teller) -> None:
-    run_id = await teller.run(story.raises_on_its_way)
-    await teller.answer(run_id, "yes")
+async def test_a_handler_that_raises_on_its_way_out_has_failed_and_asks_again(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.raises_on_its_way)
+    await runner.answer(run_id, "yes")
 
-    assert await teller.app.result(run_id) == "yes"
-    assert await kinds_of(teller.app, run_id) == [
+    assert await runner.app.result(run_id) == "yes"
+    assert await kinds_of(runner.app, run_id) == [
         *("started", "retrying", "started", "question", "answered", "started", "result", "done")
     ]
 
 
 @pytest.mark.work(transient=ConnectionError, transient_wait=0, retry=None)
-async def test_quick_tries_ask_once_and_keep_the_answer(teller: Teller) -> None:
-    run_id = await teller.run(story.flaky)
-    await teller.answer(run_id, "yes")
+async def test_quick_tries_ask_once_and_keep_the_answer(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.flaky)
+    await runner.answer(run_id, "yes")
 
-    assert await teller.app.result(run_id) == "yes"
-    assert (await kinds_of(teller.app, run_id)).count("question") == 1
-    assert teller.counts == {"tries": 6, "more tries": 3}
+    assert await runner.app.result(run_id) == "yes"
+    assert (await kinds_of(runner.app, run_id)).count("question") == 1
+    assert runner.counts == {"tries": 6, "more tries": 3}
 
 
 # At once

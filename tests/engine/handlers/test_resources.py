@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from laneway import BadSetting, LanewayError, Scheduler
-from tests.engine import childtasks
-from tests.engine.support import soon
+from tests.support.children import handlers as child_handlers
+from tests.support.waits import soon
 
 
 async def test_a_resource_is_opened_once_on_the_loop_and_closed_at_the_stop(app: Scheduler) -> None:
@@ -150,7 +150,7 @@ def test_a_child_process_is_not_offered_a_resource() -> None:
         return "the worker's"
 
     with pytest.raises(BadSetting, match="resource 'text' is the worker's; a child process cannot have it"):
-        app.task(process=True)(childtasks.echo)
+        app.task(process=True)(child_handlers.echo)
 
 
 def test_a_resource_is_registered_once_and_takes_nothing() -> None:

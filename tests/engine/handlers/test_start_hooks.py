@@ -19,7 +19,8 @@ from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, kinds_of, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon, until
 
 
 async def test_it_may_change_the_arguments(app: Scheduler) -> None:
@@ -262,7 +263,7 @@ async def test_a_run_whose_time_is_over_before_it_has_begun_does_not_meet_the_ho
     called: list[int] = []
     task = app.task(name="answer", before_start=lambda *_: called.append(1))(lambda: None)
     run = Claimed(1, "a", "answer", "{}", 1, 1, 0, "main", None, None, 0, "w")
-    execution = RunningAttempt(run, task, stopped=Stop.TIMED_OUT)
+    execution = RunningAttempt(run, task, task.policy, stopped=Stop.TIMED_OUT)
     preparing = Preparer(_nobody, _nobody, Bounds.of(Settings()), _nobody, _nobody, _nobody, 1000)
 
     with pytest.raises(asyncio.CancelledError):

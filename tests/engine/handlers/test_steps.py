@@ -13,55 +13,56 @@ import pytest
 from laneway import BadSetting, Context, Scheduler
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.stories import steps as story
-from tests.engine.support import in_state, kinds_of, log_of, soon, turns, until
-from tests.engine.telling import AT_ONCE, Teller
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.scripts import steps as scripts
+from tests.support.scripts.runner import AT_ONCE, ScriptRunner
+from tests.support.waits import in_state, soon, turns, until
 
 
-async def test_a_step_returns_what_its_function_returned(teller: Teller) -> None:
-    run_id = await teller.run(story.steps)
+async def test_a_step_returns_what_its_function_returned(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.steps)
 
-    assert await teller.app.result(run_id) == [1, 1]
-    assert teller.counts == {"first": 1, "second": 1}
-
-
-async def test_a_kept_step_is_not_taken_again_when_the_run_is_tried_again(teller: Teller) -> None:
-    run_id = await teller.run(story.fails_between)
-
-    assert await teller.app.result(run_id) == [1, 1, 3]
-    assert teller.counts == {"first": 1, "second": 1}
+    assert await runner.app.result(run_id) == [1, 1]
+    assert runner.counts == {"first": 1, "second": 1}
 
 
-async def test_a_kept_step_is_not_taken_again_after_a_snooze(teller: Teller) -> None:
-    run_id = await teller.run(story.snoozes_between)
+async def test_a_kept_step_is_not_taken_again_when_the_run_is_tried_again(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.fails_between)
 
-    assert await teller.app.result(run_id) == [1, 1]
-
-
-async def test_a_step_that_raises_is_not_kept(teller: Teller) -> None:
-    run_id = await teller.run(story.fails_inside)
-
-    assert await teller.app.result(run_id) == 3
-    assert teller.counts == {"inside": 3}
+    assert await runner.app.result(run_id) == [1, 1, 3]
+    assert runner.counts == {"first": 1, "second": 1}
 
 
-async def test_a_step_returns_the_same_json_when_it_is_taken_and_when_it_is_kept(teller: Teller) -> None:
-    run_id = await teller.run(story.shapes)
+async def test_a_kept_step_is_not_taken_again_after_a_snooze(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.snoozes_between)
+
+    assert await runner.app.result(run_id) == [1, 1]
+
+
+async def test_a_step_that_raises_is_not_kept(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.fails_inside)
+
+    assert await runner.app.result(run_id) == 3
+    assert runner.counts == {"inside": 3}
+
+
+async def test_a_step_returns_the_same_json_when_it_is_taken_and_when_it_is_kept(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.shapes)
 
     same = [{"pair": [1, 2], "nothing": None}, None]
-    events = await log_of(teller.app, run_id)
+    events = await log_of(runner.app, run_id)
     [retrying] = [event.data["error"]["message"] for event in events if event.kind == "retrying"]
     assert retrying == str(same)
-    assert await teller.app.result(run_id) == same
+    assert await runner.app.result(run_id) == same
 
 
-async def test_a_steps_token_is_the_same_at_each_try_and_another_for_each_step_and_run(teller: Teller) -> None:
-    first, second = await teller.submit(story.tokens), await teller.submit(story.tokens)
-    await teller.drain()
+async def test_a_steps_token_is_the_same_at_each_try_and_another_for_each_step_and_run(runner: ScriptRunner) -> None:
+    first, second = await runner.submit(scripts.tokens), await runner.submit(scripts.tokens)
+    await runner.drain()
 
-    tokens = [*await teller.app.result(first), *await teller.app.result(second)]
+    tokens = [*await runner.app.result(first), *await runner.app.result(second)]
     assert len(set(tokens)) == 4
-    assert teller.counts == {f"token {token}": 2 for token in tokens}
+    assert runner.counts == {f"token {token}": 2 for token in tokens}
 
 
 WRONG = {
@@ -74,51 +75,51 @@ WRONG = {
 
 
 @pytest.mark.work(retry=None)
-async def test_what_cannot_be_a_step_fails_the_run_and_says_why(teller: Teller) -> None:
-    runs = {name: await teller.submit(getattr(story, name)) for name in WRONG}
-    await teller.drain()
+async def test_what_cannot_be_a_step_fails_the_run_and_says_why(runner: ScriptRunner) -> None:
+    runs = {name: await runner.submit(getattr(scripts, name)) for name in WRONG}
+    await runner.drain()
 
-    assert {name: await teller.problem(run_id) for name, run_id in runs.items()} == WRONG
-    assert teller.counts == {"first": 1}
+    assert {name: await runner.problem(run_id) for name, run_id in runs.items()} == WRONG
+    assert runner.counts == {"first": 1}
 
 
-async def test_whatever_a_steps_function_raises_comes_to_the_handler(teller: Teller) -> None:
-    run_id = await teller.run(story.stop_iteration)
+async def test_whatever_a_steps_function_raises_comes_to_the_handler(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.stop_iteration)
 
     # A coroutine and a future cannot carry it; Python itself makes a RuntimeError of it there.
-    assert await teller.app.result(run_id) in {"StopIteration", "RuntimeError"}
+    assert await runner.app.result(run_id) in {"StopIteration", "RuntimeError"}
 
 
-async def test_steps_in_another_order_are_found_by_name_and_reported(teller: Teller) -> None:
-    run_id = await teller.run(story.reordered)
+async def test_steps_in_another_order_are_found_by_name_and_reported(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.reordered)
 
-    events = await log_of(teller.app, run_id)
+    events = await log_of(runner.app, run_id)
     changed = [event.data for event in events if event.kind == "steps_changed"]
-    assert await teller.app.result(run_id) == {"a": 1, "b": 1, "c": 1, "new": 1}
+    assert await runner.app.result(run_id) == {"a": 1, "b": 1, "c": 1, "new": 1}
     assert changed == [{"step": "a", "was": 1, "now": 3}, {"step": "b", "was": 2, "now": 4}]
-    assert teller.counts == {"a": 1, "b": 1, "c": 1, "new": 1}
+    assert runner.counts == {"a": 1, "b": 1, "c": 1, "new": 1}
 
 
 @pytest.mark.work(transient=ConnectionError, transient_wait=0, retry=None)
-async def test_quick_tries_keep_the_steps_of_the_tries_before(teller: Teller) -> None:
-    run_id = await teller.run(story.flaky)
+async def test_quick_tries_keep_the_steps_of_the_tries_before(runner: ScriptRunner) -> None:
+    run_id = await runner.run(scripts.flaky)
 
-    assert await teller.app.result(run_id) == [1, 1]
-    assert teller.counts == {"first": 1, "tries": 3, "second": 1}
+    assert await runner.app.result(run_id) == [1, 1]
+    assert runner.counts == {"first": 1, "tries": 3, "second": 1}
 
 
-async def test_a_requested_pause_takes_hold_at_a_step(teller: Teller) -> None:
-    async with teller.app.running():
-        run_id = await teller.submit(story.pauses)
-        await until(lambda: bool(teller.counts["first"]))
-        await teller.app.pause(run_id)
-        await in_state(teller.app, run_id, RunState.PAUSED)
-        await teller.app.resume(run_id)
-        result = await soon(teller.app.result(run_id))
+async def test_a_requested_pause_takes_hold_at_a_step(runner: ScriptRunner) -> None:
+    async with runner.app.running():
+        run_id = await runner.submit(scripts.pauses)
+        await until(lambda: bool(runner.counts["first"]))
+        await runner.app.pause(run_id)
+        await in_state(runner.app, run_id, RunState.PAUSED)
+        await runner.app.resume(run_id)
+        result = await soon(runner.app.result(run_id))
 
     assert result == [1, 2]
-    assert teller.counts == {"first": 1}
-    assert await kinds_of(teller.app, run_id) == [
+    assert runner.counts == {"first": 1}
+    assert await kinds_of(runner.app, run_id) == [
         *("started", "pause_requested", "paused", "resumed", "started", "result", "done")
     ]
 

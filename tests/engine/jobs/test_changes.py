@@ -32,8 +32,8 @@ from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, at, fire_due, with_tasks
-from tests.engine.support import WatchedStore, scheduler_on
+from tests.support.scheduler_jobs import START, at, fire_due, with_tasks
+from tests.support.watched_store import WatchedStore
 
 DOC = {"doc": "42"}
 
@@ -46,8 +46,8 @@ async def test_a_patch_changes_what_it_gives_and_keeps_the_rest(jobs_app: Schedu
 
     assert (changed.args, changed.spec.overlap) == ({"doc": "7"}, "queue")
     assert (changed.spec.priority, changed.spec.misfire, changed.schedule) == (3, "all", DailyAt(9))
-    assert (changed.next_fire_at, changed.created_at) == (made.next_fire_at, BEGIN)
-    assert changed.changed_at == BEGIN + timedelta(minutes=1)
+    assert (changed.next_fire_at, changed.created_at) == (made.next_fire_at, START)
+    assert changed.changed_at == START + timedelta(minutes=1)
     assert await jobs_app.jobs.get("digest") == changed
 
 
@@ -80,7 +80,7 @@ async def test_a_period_keeps_its_anchor_until_it_is_another_one(jobs_app: Sched
     other = await jobs_app.jobs.update("often", schedule="every 2h")
 
     assert (same.schedule, same.next_fire_at) == (made.schedule, made.next_fire_at)
-    assert other.schedule == Every(7200, anchor=BEGIN + timedelta(minutes=10))
+    assert other.schedule == Every(7200, anchor=START + timedelta(minutes=10))
 
 
 async def test_a_period_inside_another_rule_is_anchored_too(jobs_app: Scheduler, clock: FakeClock) -> None:
@@ -89,8 +89,8 @@ async def test_a_period_inside_another_rule_is_anchored_too(jobs_app: Scheduler,
 
     changed = await jobs_app.jobs.update("often", schedule=AnyOf(Every(3600), DailyAt(10)))
 
-    assert made.schedule == AnyOf(Every(3600, anchor=BEGIN), DailyAt(9))
-    assert changed.schedule == AnyOf(Every(3600, anchor=BEGIN), DailyAt(10))
+    assert made.schedule == AnyOf(Every(3600, anchor=START), DailyAt(9))
+    assert changed.schedule == AnyOf(Every(3600, anchor=START), DailyAt(10))
 
 
 async def test_a_patch_may_switch_a_job_off_and_on(jobs_app: Scheduler) -> None:
@@ -105,13 +105,13 @@ async def test_a_patch_may_switch_a_job_off_and_on(jobs_app: Scheduler) -> None:
 
 
 async def test_a_one_shot_that_is_done_begins_again_with_another_instant(jobs_app: Scheduler, clock: FakeClock) -> None:
-    await jobs_app.jobs.create("once", At(BEGIN + timedelta(hours=1)), "cleanup")
+    await jobs_app.jobs.create("once", At(START + timedelta(hours=1)), "cleanup")
     await clock.advance(timedelta(hours=1))
     await fire_due(jobs_app)
     await jobs_app.drain()
     assert (await jobs_app.jobs.get("once")).reason == "done"
 
-    again = await jobs_app.jobs.update("once", schedule=At(BEGIN + timedelta(hours=5)))
+    again = await jobs_app.jobs.update("once", schedule=At(START + timedelta(hours=5)))
 
     assert (again.enabled, at(again)) == (True, "Thu 01 05:00")
 
@@ -131,7 +131,7 @@ async def test_another_owner_lives_in_another_zone(clock: FakeClock) -> None:
     ("changes", "message"),
     [
         ({"schedule": "daily 25:00"}, "hour is 25"),
-        ({"schedule": At(BEGIN - timedelta(days=1))}, "would never fire"),
+        ({"schedule": At(START - timedelta(days=1))}, "would never fire"),
         ({"schedule": "every 0s"}, "more than 0"),
         ({"tz": "Mars"}, "unknown time zone"),
         ({"task": "clenup"}, "did you mean 'cleanup'"),
@@ -181,7 +181,7 @@ async def overtaken(clock: FakeClock) -> AsyncIterator[tuple[asyncio.Task[Job], 
     """A change of a job that is held back just before it is written, and another scheduler; then it is let go."""
     memory: Store = MemoryStore(clock)
     watched = WatchedStore(memory)
-    one, two = with_tasks(scheduler_on(watched, clock)), with_tasks(scheduler_on(memory, clock))
+    one, two = with_tasks(Scheduler(store=watched, clock=clock)), with_tasks(Scheduler(store=memory, clock=clock))
     async with one, two:
         await one.jobs.create("digest", "@daily", "cleanup")
         come = watched.hold_back("change_job")
@@ -221,7 +221,7 @@ class Contested(MemoryStore):
 
 
 async def test_a_job_that_fires_without_a_pause_can_be_disabled(clock: FakeClock) -> None:
-    async with with_tasks(scheduler_on(Contested(clock, times=100), clock)) as app:
+    async with with_tasks(Scheduler(store=Contested(clock, times=100), clock=clock)) as app:
         await app.jobs.create("digest", Every(0.01), "cleanup")
 
         await app.jobs.disable("digest")
@@ -230,7 +230,7 @@ async def test_a_job_that_fires_without_a_pause_can_be_disabled(clock: FakeClock
 
 
 async def test_who_never_gets_a_turn_is_told(clock: FakeClock) -> None:
-    async with with_tasks(scheduler_on(Contested(clock), clock)) as app:
+    async with with_tasks(Scheduler(store=Contested(clock), clock=clock)) as app:
         await app.jobs.create("digest", "@daily", "cleanup")
 
         with pytest.raises(JobChanged, match="is being changed by others"):
@@ -260,7 +260,7 @@ async def test_a_call_whose_answer_is_lost_is_made_once(
 
 async def test_two_who_make_a_job_of_one_name_make_one(clock: FakeClock) -> None:
     memory: Store = MemoryStore(clock)
-    apps = [with_tasks(scheduler_on(memory, clock)) for _ in range(5)]
+    apps = [with_tasks(Scheduler(store=memory, clock=clock)) for _ in range(5)]
 
     made = await asyncio.gather(
         *(app.jobs.create("digest", "@daily", "cleanup") for app in apps), return_exceptions=True
@@ -308,7 +308,7 @@ async def test_a_schedule_without_a_zone_keeps_the_jobs(jobs_app: Scheduler) -> 
     changed = await jobs_app.jobs.update("digest", schedule="0 10 * * *")
 
     assert changed.schedule == Cron("0 10 * * *", tz="Asia/Tokyo")
-    assert changed.next_fire_at == BEGIN + timedelta(hours=1)
+    assert changed.next_fire_at == START + timedelta(hours=1)
 
 
 @pytest.mark.checklist("W4-14")
@@ -321,4 +321,4 @@ async def test_no_patch_restarts_a_period(jobs_app: Scheduler, clock: FakeClock,
 
     changed = await jobs_app.jobs.update("often", **changes)
 
-    assert changed.next_fire_at == made.next_fire_at == BEGIN + timedelta(hours=1)
+    assert changed.next_fire_at == made.next_fire_at == START + timedelta(hours=1)

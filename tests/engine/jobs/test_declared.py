@@ -13,13 +13,12 @@ from laneway import At, BadSetting, DailyAt, Every, JobExists, Scheduler
 from laneway.core.jobs.record import Source
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, at, fire_due, with_tasks
-from tests.engine.support import scheduler_on
+from tests.support.scheduler_jobs import START, at, fire_due, with_tasks
 
 
 def declaring(store: Store, clock: FakeClock, *jobs: tuple[str, Any, str], **options: Any) -> Scheduler:
     """Return a process whose code declares these jobs."""
-    app = with_tasks(scheduler_on(store, clock))
+    app = with_tasks(Scheduler(store=store, clock=clock))
     for name, schedule, task in jobs:
         app.jobs.declare(name, schedule, task, **options)
     return app
@@ -143,13 +142,13 @@ async def test_names_of_declared_jobs_are_reserved(memory: Store, clock: FakeClo
         with pytest.raises(BadSetting, match="'digest' is reserved"):
             await app.jobs.update("other", name="digest")
         with pytest.raises(JobExists):
-            await with_tasks(scheduler_on(memory, clock)).jobs.create("digest", "@daily", "cleanup")
+            await with_tasks(Scheduler(store=memory, clock=clock)).jobs.create("digest", "@daily", "cleanup")
 
 
 async def test_a_declared_name_that_is_taken_is_reported_and_not_overwritten(
     memory: Store, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with with_tasks(scheduler_on(memory, clock)) as app:
+    async with with_tasks(Scheduler(store=memory, clock=clock)) as app:
         made = await app.jobs.create("digest", "@daily", "cleanup")
 
     with caplog.at_level(logging.ERROR, "laneway.jobs"):
@@ -171,7 +170,7 @@ async def test_many_processes_that_start_at_once_make_each_job_once(memory: Stor
 
 
 async def test_an_instant_of_the_past_in_code_is_no_error(memory: Store, clock: FakeClock) -> None:
-    async with declaring(memory, clock, ("once", At(BEGIN - timedelta(days=1)), "cleanup")) as app:
+    async with declaring(memory, clock, ("once", At(START - timedelta(days=1)), "cleanup")) as app:
         assert await app.jobs.list() == []
 
 
@@ -206,4 +205,4 @@ def test_a_declared_job_that_would_come_back_is_not_deleted_after_its_run() -> N
 
     with pytest.raises(BadSetting, match="would come back"):
         app.jobs.declare("often", Every(60), "cleanup", delete_after_run=True)
-    app.jobs.declare("once", At(BEGIN + timedelta(days=1)), "cleanup", delete_after_run=True)
+    app.jobs.declare("once", At(START + timedelta(days=1)), "cleanup", delete_after_run=True)

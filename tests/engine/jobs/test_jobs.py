@@ -26,10 +26,9 @@ from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, at, fire_due, in_file, with_tasks
-from tests.engine.jobbing import MINUTE, START
-from tests.engine.support import WatchedStore, add_job, fires_of, scheduler_on
 from tests.support.jobs import standing
+from tests.support.scheduler_jobs import MINUTE, START, add_job, at, fire_due, fires_of, in_file, with_tasks
+from tests.support.watched_store import WatchedStore
 
 DOC = {"doc": "42"}
 
@@ -41,8 +40,8 @@ async def test_a_job_that_is_made_can_be_found_and_says_when_it_fires(jobs_app: 
     assert found == made
     assert (found.task, found.args, found.spec.priority, found.spec.lane) == ("summarize", DOC, 3, "cron")
     assert (found.enabled, found.reason, found.zone) == (True, None, "Asia/Tokyo")
-    assert found.next_fire_at == BEGIN + timedelta(days=1)  # Friday, nine in Tokyo
-    assert found.created_at == found.changed_at == BEGIN
+    assert found.next_fire_at == START + timedelta(days=1)  # Friday, nine in Tokyo
+    assert found.created_at == found.changed_at == START
 
 
 async def test_a_task_may_be_given_itself(jobs_app: Scheduler) -> None:
@@ -56,7 +55,7 @@ async def test_a_period_is_counted_from_when_the_job_was_made(jobs_app: Schedule
 
     made = await jobs_app.jobs.create("often", Every(1800), "cleanup")
 
-    assert made.schedule == Every(1800, anchor=BEGIN + timedelta(minutes=7))
+    assert made.schedule == Every(1800, anchor=START + timedelta(minutes=7))
     assert at(made) == "Thu 01 00:37"
 
 
@@ -126,7 +125,7 @@ async def test_a_wrong_question_is_refused(jobs_app: Scheduler, wanted: dict[str
         (BadSetting, "more than 0", {"schedule": "every 0s"}),
         (BadSetting, "did you mean 'Europe/Berlin'", {"tz": "Europe/Berlim"}),
         (BadSetting, "day of month", {"schedule": "0 9 31 2 *"}),
-        (BadSetting, "would never fire", {"schedule": At(BEGIN - timedelta(seconds=1))}),
+        (BadSetting, "would never fire", {"schedule": At(START - timedelta(seconds=1))}),
         (BadSetting, "would never fire", {"schedule": "at 2025-12-31T23:59"}),
         (JobExists, "there is a job 'digest' already", {"name": "digest"}),
         (UnknownTask, "did you mean 'cleanup'", {"task": "clenup"}),
@@ -167,7 +166,7 @@ async def test_enabling_an_enabled_job_keeps_its_next_fire(jobs_app: Scheduler, 
 
 
 async def test_an_instant_that_has_passed_cannot_be_enabled(jobs_app: Scheduler, clock: FakeClock) -> None:
-    await jobs_app.jobs.create("once", At(BEGIN + timedelta(hours=1)), "cleanup", enabled=False)
+    await jobs_app.jobs.create("once", At(START + timedelta(hours=1)), "cleanup", enabled=False)
     await clock.advance(timedelta(hours=2))
 
     with pytest.raises(BadSetting, match="would never fire"):
@@ -195,7 +194,7 @@ async def test_a_job_can_be_run_by_hand_and_its_plan_stays(jobs_app: Scheduler, 
     assert receipt.outcome is ReceiptOutcome.ACCEPTED
     run = await jobs_app.get(receipt)
     assert run.job is not None
-    assert (run.job.name, run.job.nominal_at) == ("often", BEGIN + timedelta(minutes=10))
+    assert (run.job.name, run.job.nominal_at) == ("often", START + timedelta(minutes=10))
     assert (await jobs_app.jobs.get("often")).next_fire_at == made.next_fire_at
     await jobs_app.drain()
     [fire] = await jobs_app.jobs.runs("often")
@@ -312,7 +311,7 @@ async def test_a_jobs_run_that_is_tried_again_waits_its_turn_and_displaces_nobod
 
 async def test_a_fire_by_hand_whose_answer_is_lost_says_that_it_fired(clock: FakeClock) -> None:
     store = WatchedStore(MemoryStore(clock))
-    async with with_tasks(scheduler_on(store, clock)) as app:
+    async with with_tasks(Scheduler(store=store, clock=clock)) as app:
         await app.jobs.create("often", Every(60), "cleanup")
         await clock.advance(60)
         store.lose_reply("fire")

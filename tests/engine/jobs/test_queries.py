@@ -13,7 +13,7 @@ from laneway.core.jobs.fires import output_of
 from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind, JobRecord, JobSpec, JobState
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
-from tests.engine.desking import BEGIN, fire_due, with_tasks
+from tests.support.scheduler_jobs import START, fire_due, with_tasks
 
 DOC = {"doc": "42"}
 
@@ -30,7 +30,7 @@ async def test_a_fire_tells_what_its_run_came_to(jobs_app: Scheduler, clock: Fak
 
     assert (pending.state, pending.started_at, pending.output) == (RunState.PENDING, None, None)
     assert (good.kind, good.reason, good.count, good.number) == (FireKind.FIRED, None, 1, 1)
-    assert good.at == good.first_at == good.last_at == BEGIN + timedelta(minutes=1)
+    assert good.at == good.first_at == good.last_at == START + timedelta(minutes=1)
     assert (good.state, good.output, good.error) == (RunState.SUCCEEDED, '"summary of 42"', None)
     assert good.started_at is not None
     assert good.ended_at is not None
@@ -62,7 +62,7 @@ async def test_skipped_and_missed_fires_are_told_as_stretches(jobs_app: Schedule
     job = await jobs_app.jobs.get("often")
 
     assert (fired.kind, skipped.kind, skipped.reason, skipped.count) == ("fired", "skipped", "overlap", 2)
-    assert (skipped.first_at, skipped.last_at) == (BEGIN + timedelta(minutes=2), BEGIN + timedelta(minutes=3))
+    assert (skipped.first_at, skipped.last_at) == (START + timedelta(minutes=2), START + timedelta(minutes=3))
     assert job.missed > 100
     assert (await jobs_app.jobs.runs("often"))[0].run_id is None
 
@@ -145,9 +145,9 @@ async def test_a_preview_of_a_disabled_job_shows_when_it_would_fire(jobs_app: Sc
 
 
 async def test_a_preview_of_a_one_shot_has_one_fire(jobs_app: Scheduler) -> None:
-    await jobs_app.jobs.create("once", At(BEGIN + timedelta(hours=1)), "cleanup")
+    await jobs_app.jobs.create("once", At(START + timedelta(hours=1)), "cleanup")
 
-    assert [fire.at for fire in await jobs_app.jobs.preview("once")] == [BEGIN + timedelta(hours=1)]
+    assert [fire.at for fire in await jobs_app.jobs.preview("once")] == [START + timedelta(hours=1)]
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,12 @@ async def test_what_is_skipped_while_a_job_is_held_back_is_not_shown(jobs_app: S
     job = await jobs_app.jobs.get("bad")
     assert job.held_until is not None
     assert coming == [job.held_until, *preview] == sorted(coming)
-    assert preview == [BEGIN + timedelta(minutes=4), BEGIN + timedelta(minutes=5)]
+    assert preview == [START + timedelta(minutes=4), START + timedelta(minutes=5)]
 
 
 @pytest.mark.checklist("W2-6")
 async def test_a_stored_rule_that_cannot_be_read_here_hides_no_other_job(jobs_app: Scheduler) -> None:
-    store, now = await jobs_app.open(), micros(BEGIN)
+    store, now = await jobs_app.open(), micros(START)
     await jobs_app.jobs.create("good", Every(60), "cleanup")
     for name, schedule in (
         ("gone", '{"v":1,"kind":"daily","hour":9,"tz":"Mars/Olympus"}'),

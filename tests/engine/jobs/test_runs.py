@@ -10,28 +10,18 @@ import pytest
 from laneway import Context, Every, Retry, Run, Scheduler
 from laneway.core.common.instants import SECOND
 from laneway.core.records.job_tie import JobTie
-from laneway.core.records.run import Claimed, Ties
+from laneway.core.records.run import Claimed, RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.records.status import StuckRun
 from laneway.testing import FakeClock
 from tests.engine.conftest import address
-from tests.engine.jobbing import MINUTELY, START, recorded
-from tests.engine.stories import jobs as story
-from tests.engine.support import (
-    WatchedStore,
-    add_job,
-    as_time_passes,
-    fires_of,
-    kinds_of,
-    lingerers,
-    passes,
-    scheduler_on,
-    soon,
-    turns,
-    until,
-)
-from tests.engine.telling import Teller, named
 from tests.support.jobs import standing
+from tests.support.run_logs import kinds_of
+from tests.support.scheduler_jobs import MINUTELY, START, add_job, fires_of, recorded
+from tests.support.scripts import jobs as scripts
+from tests.support.scripts.runner import ScriptRunner, named
+from tests.support.waits import as_time_passes, lingerers, passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def first_run(app: Scheduler, clock: FakeClock, job: str = "job") -> Run:
@@ -47,17 +37,17 @@ async def first_run(app: Scheduler, clock: FakeClock, job: str = "job") -> Run:
         return await as_time_passes(clock, ended(), step=1)
 
 
-async def test_a_handler_knows_which_job_started_it_and_for_what_time(teller: Teller) -> None:
-    args = f'{{"name": "{named(story.whose)}", "folder": "{teller.folder}"}}'
-    await add_job(teller.app, "digest", MINUTELY, args=args)
-    await teller.clock.advance(61)
+async def test_a_handler_knows_which_job_started_it_and_for_what_time(runner: ScriptRunner) -> None:
+    args = f'{{"name": "{named(scripts.whose)}", "folder": "{runner.folder}"}}'
+    await add_job(runner.app, "digest", MINUTELY, args=args)
+    await runner.clock.advance(61)
 
-    await teller.drain()
-    by_hand = await teller.run(story.whose)
+    await runner.drain()
+    by_hand = await runner.run(scripts.whose)
 
-    [run] = [run for run in await teller.app.runs(task="work") if run.job is not None]
+    [run] = [run for run in await runner.app.runs(task="work") if run.job is not None]
     assert run.result == ["digest", "digest", "2026-01-01T00:01:00+00:00"]
-    assert await teller.app.result(by_hand) is None
+    assert await runner.app.result(by_hand) is None
 
 
 async def test_the_time_out_of_a_job_holds_instead_of_its_tasks(app: Scheduler, clock: FakeClock) -> None:
@@ -133,7 +123,7 @@ async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_ter
     app.task(name="work", timeout=3600, retry=Retry(attempts=5))(print)
     tie = JobTie(id="j", name="job", at=0, timeout=SECOND, retry=Retry(attempts=1))
     lease = (1, "run", "work", "{}", 1, 1, 0, "main", None, None, 0, "dead")
-    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=Ties(job=tie))
+    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=RunLinks(job=tie))
 
     async with app.running():
         assert app._lifecycle.worker is not None
@@ -179,7 +169,7 @@ async def test_failures_are_still_counted_after_a_restart(tmp_path, clock: FakeC
 
 @pytest.mark.checklist("W4-8")
 async def test_a_run_that_a_crash_interrupted_is_executed_again(clock: FakeClock, watched: WatchedStore) -> None:
-    dead, heir = scheduler_on(watched, clock), scheduler_on(watched, clock)
+    dead, heir = Scheduler(store=watched, clock=clock), Scheduler(store=watched, clock=clock)
     begun, ended = asyncio.Event(), asyncio.Event()
 
     @dead.task(name="work")

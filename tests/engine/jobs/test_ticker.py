@@ -19,20 +19,23 @@ from laneway.core.records.states import RunState
 from laneway.engine.jobs.firer import AT_ONCE
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.jobbing import (
+from tests.support.jobs import spec_of, standing
+from tests.support.scheduler_jobs import (
     MINUTE,
     MINUTELY,
     START,
     Started,
+    add_job,
     add_unreadable_job,
+    another,
     change_job,
     counted,
     fleet,
     planned_again,
     recorded,
 )
-from tests.engine.support import WatchedStore, add_job, passes, scheduler_on, soon, turns, until
-from tests.support.jobs import spec_of, standing
+from tests.support.waits import passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def test_a_job_fires_at_its_times_and_not_a_microsecond_later(
@@ -57,7 +60,7 @@ async def test_a_job_fires_once_per_time_whatever_the_number_of_processes(
     await add_job(worker, "one", Every(tenth, anchor=START), overlap="queue")
     await add_job(worker, "other", Every(2 * tenth, anchor=START), overlap="allow")
 
-    async with fleet(worker, url, clock, started, size):
+    async with fleet(worker, clock, started, size):
         for nth in range(1, 101):
             await clock.advance(tenth)
             await until(lambda nth=nth: len(started.of("one")) >= nth and len(started.of("other")) >= nth // 2)  # type: ignore[misc]
@@ -175,22 +178,23 @@ async def test_the_ticker_is_a_service_and_a_drain_has_none(worker: Scheduler) -
 async def test_a_job_that_code_declares_is_fired_only_where_that_code_is(
     worker: Scheduler, url: str, clock: FakeClock, started: Started
 ) -> None:
-    job = await add_job(worker, "declared", MINUTELY, source=Source.CODE)
+    await add_job(worker, "declared", MINUTELY, source=Source.CODE)
     await add_job(worker, "other", MINUTELY)
+    declaring = started.on(Scheduler(store=await worker.open(), clock=clock))
+    declaring.jobs.declare("declared", MINUTELY, "work")
 
     async with worker.running():
         await passes(clock, 61)
         await until(lambda: started.of("other") == [START + MINUTE])
         assert started.of("declared") == []
-        worker._environment.declared["declared"] = job.spec
-        await passes(clock, 2)
-        await until(lambda: started.of("declared") == [START + MINUTE])
+        async with declaring.running():
+            await until(lambda: started.of("declared") == [START + MINUTE])
 
 
 async def test_what_is_left_aside_neither_holds_up_others_nor_keeps_the_ticker_busy(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         await add_job(app, "orphan", MINUTELY, source=Source.CODE)
         async with app.running():
             await clock.advance(61)
@@ -243,7 +247,7 @@ async def test_a_firing_that_the_store_cannot_write_does_not_keep_the_others_fro
                 raise ValueError("cannot write b")
             return await super().fire(firings)
 
-    async with started.on(scheduler_on(Choosy(memory), clock)) as app:
+    async with started.on(Scheduler(store=Choosy(memory), clock=clock)) as app:
         for name in "abc":
             await add_job(app, name, MINUTELY)
         async with app.running():
@@ -259,7 +263,7 @@ async def test_a_firing_that_the_store_cannot_write_does_not_keep_the_others_fro
 
 
 async def test_a_thousand_jobs_of_the_same_second_are_one_batch(watched: WatchedStore, clock: FakeClock) -> None:
-    async with scheduler_on(watched, clock) as app:
+    async with Scheduler(store=watched, clock=clock) as app:
         app.task(name="work")(asyncio.Event)  # nobody claims: it is about the fires
         for nth in range(1000):
             await add_job(app, f"job-{nth}", Every(5, anchor=START))
@@ -283,7 +287,7 @@ async def test_handlers_that_hold_all_threads_of_the_loop_keep_no_job_from_firin
     release = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     held = asyncio.create_task(asyncio.to_thread(release.wait, 30))
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         for nth in range(AT_ONCE + 1):
             await add_job(app, f"job-{nth}", MINUTELY)
         async with app.running():
@@ -331,7 +335,7 @@ async def test_a_cron_rule_does_not_fire_twice_because_several_instances_know_it
 ) -> None:
     await add_job(worker, "job", Cron("* * * * *"), overlap="allow")
 
-    async with fleet(worker, url, clock, started, 3):
+    async with fleet(worker, clock, started, 3):
         for nth in range(1, 11):
             await clock.advance(60)
             await until(lambda nth=nth: len(started) == nth)  # type: ignore[misc]
@@ -356,9 +360,7 @@ async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_not
 
     # The lease is long, because time passes faster here than the renewer's thread can.
     first = Scheduler(url, clock=clock, lease=3600)
-    second = Scheduler(url, clock=clock, lease=3600)
-    if url.startswith("memory"):
-        second = scheduler_on(first._store, clock, lease=3600)
+    second = await another(first, clock, lease=3600)
     async with first, second:
         first.task(name="work")(work)
         second.task(name="work")(work)
@@ -379,7 +381,7 @@ async def test_an_instance_that_starts_while_another_executes_a_fire_repeats_not
 async def test_a_job_that_another_process_makes_or_changes_fires_at_its_time_and_not_a_minute_later(
     worker: Scheduler, url: str, clock: FakeClock, started: Started
 ) -> None:
-    other = scheduler_on(worker._store, clock) if url.startswith("memory") else Scheduler(url, clock=clock)
+    other = await another(worker, clock)
 
     async with worker.running():
         await passes(clock, 3)
@@ -396,7 +398,7 @@ async def test_a_job_that_another_process_makes_or_changes_fires_at_its_time_and
 
 @pytest.mark.checklist("W4-16")
 async def test_what_is_not_due_is_not_looked_at(watched: WatchedStore, clock: FakeClock, started: Started) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         for nth in range(200):
             await add_job(app, f"job-{nth}", Every(3600 * (nth + 2), anchor=START))
         await add_job(app, "one", MINUTELY)
@@ -413,7 +415,7 @@ async def test_what_is_not_due_is_not_looked_at(watched: WatchedStore, clock: Fa
 async def test_a_job_that_cannot_be_read_is_not_tried_in_a_busy_loop(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         await add_unreadable_job(app, "bad")
         async with app.running():
             await clock.advance(61)

@@ -10,10 +10,21 @@ from laneway import Context, Cron, DailyAt, Every, Scheduler
 from laneway.core.common.instants import instant, micros
 from laneway.core.jobs.record import FireKind, Misfire
 from laneway.testing import FakeClock
-from tests.engine.desking import fire_due, with_tasks
-from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
-from tests.engine.support import WatchedStore, add_job, fires_of, passes, scheduler_on, soon, turns, until
 from tests.support.jobs import standing
+from tests.support.scheduler_jobs import (
+    MINUTE,
+    MINUTELY,
+    START,
+    Started,
+    add_job,
+    counted,
+    fire_due,
+    fires_of,
+    recorded,
+    with_tasks,
+)
+from tests.support.waits import passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 HOUR = timedelta(hours=1)
 SECONDS_PER_HOUR = 3600
@@ -126,7 +137,7 @@ async def test_a_clock_that_was_set_back_while_nobody_worked_is_noticed_at_the_s
 
 
 async def test_many_processes_set_a_job_back_once(clock: FakeClock, watched: WatchedStore, started: Started) -> None:
-    apps = [started.on(scheduler_on(watched, clock)) for _ in range(3)]
+    apps = [started.on(Scheduler(store=watched, clock=clock)) for _ in range(3)]
     await add_job(apps[0], "job", MINUTELY)
     async with apps[0].running(), apps[1].running(), apps[2].running():
         await clock.advance(60)
@@ -174,7 +185,7 @@ async def test_a_clock_that_is_slewed_a_little_makes_no_fire_late(
 async def test_an_outage_of_the_store_loses_no_fire_and_makes_none_twice(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
         await add_job(app, "job", Every(5, anchor=START))
         async with app.running():
             await clock.advance(1)
@@ -189,7 +200,7 @@ async def test_an_outage_of_the_store_loses_no_fire_and_makes_none_twice(
 
 
 async def test_a_ticker_that_waits_asks_the_store_for_nothing(watched: WatchedStore, clock: FakeClock) -> None:
-    async with Started().on(scheduler_on(watched, clock)) as app:
+    async with Started(clock).on(Scheduler(store=watched, clock=clock)) as app:
         await add_job(app, "job", Every(SECONDS_PER_HOUR, anchor=START))
         async with app.running():
             await clock.advance(10)

@@ -12,21 +12,32 @@ import pytest
 from laneway import DailyAt, Every, Scheduler
 from laneway.core.common.instants import micros
 from laneway.core.jobs.record import FireKind, Verdict
-from laneway.engine.jobs import environment, firer
+from laneway.engine.jobs import environment as environments
+from laneway.engine.jobs import firer
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.firer import Firer
 from laneway.ports.jobs import DueJobs
 from laneway.testing import FakeClock
-from tests.engine.jobbing import MINUTE, MINUTELY, START, Started, counted, recorded
-from tests.engine.support import WatchedStore, add_job, as_time_passes, passes, scheduler_on, until
 from tests.support.jobs import standing
+from tests.support.scheduler_jobs import MINUTE, MINUTELY, START, Started, add_job, counted, recorded
+from tests.support.waits import as_time_passes, eventually, passes, until
+from tests.support.watched_store import WatchedStore
+
+
+def yes() -> bool:
+    return True
 
 
 async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
     worker: Scheduler, clock: FakeClock, started: Started
 ) -> None:
     opened, store = [False], await worker.open()
-    worker._environment.conditions["open"] = lambda: opened[0]
-    await add_job(worker, "job", MINUTELY, enabled_when="open")
+
+    @worker.condition
+    def is_open() -> bool:
+        return opened[0]
+
+    await add_job(worker, "job", MINUTELY, enabled_when="is_open")
 
     async with worker.running():
         await passes(clock, 180, step=10)
@@ -48,7 +59,10 @@ async def test_a_condition_is_asked_at_each_fire_and_what_it_forbids_is_skipped(
 async def test_a_condition_that_raises_forbids_and_is_told_from_one_that_says_no(
     worker: Scheduler, clock: FakeClock
 ) -> None:
-    worker._environment.conditions["broken"] = lambda: 1 // 0
+    @worker.condition
+    def broken() -> int:
+        return 1 // 0
+
     await add_job(worker, "job", MINUTELY, enabled_when="broken")
 
     async with worker.running():
@@ -62,9 +76,16 @@ async def test_a_condition_that_raises_forbids_and_is_told_from_one_that_says_no
 async def test_a_condition_that_hangs_makes_only_its_own_jobs_late(
     worker: Scheduler, clock: FakeClock, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "PATIENCE", 0.3)
-    worker._environment.conditions["hangs"] = asyncio.Event().wait
-    worker._environment.conditions["quick"] = lambda: True
+    monkeypatch.setattr(environments, "PATIENCE", 0.3)
+
+    @worker.condition
+    async def hangs() -> bool:
+        return await asyncio.Event().wait()
+
+    @worker.condition
+    def quick() -> bool:
+        return True
+
     await add_job(worker, "a", MINUTELY, enabled_when="hangs")
     await add_job(worker, "b", MINUTELY)
     await add_job(worker, "c", MINUTELY, enabled_when="quick")
@@ -85,14 +106,14 @@ async def test_a_condition_is_asked_once_for_all_jobs_that_are_due(
 ) -> None:
     asked = []
 
-    async def condition() -> bool:
+    async def is_open() -> bool:
         asked.append(clock.monotonic())
         return True
 
-    async with started.on(scheduler_on(watched, clock)) as app:
-        app._environment.conditions["open"] = condition
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
+        app.condition(is_open)
         for nth in range(20):
-            await add_job(app, f"job-{nth}", MINUTELY, enabled_when="open")
+            await add_job(app, f"job-{nth}", MINUTELY, enabled_when="is_open")
         async with app.running():
             await clock.advance(60)
             await until(lambda: len(started) == 20)
@@ -109,7 +130,11 @@ async def test_a_process_that_does_not_know_a_condition_leaves_the_job_to_those_
     async with worker.running():
         await passes(clock, 62)
         before = await counted(worker, "job")
-        worker._environment.conditions["elsewhere"] = lambda: True
+
+        @worker.condition
+        def elsewhere() -> bool:
+            return True
+
         await passes(clock, 2)
         await until(lambda: len(started) == 1)
 
@@ -117,8 +142,8 @@ async def test_a_process_that_does_not_know_a_condition_leaves_the_job_to_those_
 
 
 async def test_a_drain_asks_conditions_too(worker: Scheduler, clock: FakeClock, started: Started) -> None:
-    worker._environment.conditions["open"] = lambda: True
-    await add_job(worker, "job", MINUTELY, enabled_when="open")
+    worker.condition(yes)
+    await add_job(worker, "job", MINUTELY, enabled_when="yes")
     await clock.advance(60)
 
     await worker.drain()
@@ -129,9 +154,9 @@ async def test_a_drain_asks_conditions_too(worker: Scheduler, clock: FakeClock, 
 async def test_a_store_that_fails_while_a_condition_is_asked_is_asked_again(
     watched: WatchedStore, clock: FakeClock, started: Started
 ) -> None:
-    async with started.on(scheduler_on(watched, clock)) as app:
-        app._environment.conditions["open"] = lambda: True
-        await add_job(app, "job", MINUTELY, enabled_when="open")
+    async with started.on(Scheduler(store=watched, clock=clock)) as app:
+        app.condition(yes)
+        await add_job(app, "job", MINUTELY, enabled_when="yes")
         await clock.advance(60)
         watched.fail("fire", 2)
 
@@ -185,8 +210,8 @@ async def give_up() -> bool:
 async def test_a_condition_that_says_nothing_forbids_on_record_and_ends_no_worker(
     worker: Scheduler, clock: FakeClock, started: Started, condition: Callable[[], Any]
 ) -> None:
-    worker._environment.conditions["odd"] = condition
-    await add_job(worker, "gated", MINUTELY, enabled_when="odd")
+    worker.condition(condition)
+    await add_job(worker, "gated", MINUTELY, enabled_when=condition.__name__)
     await add_job(worker, "plain", MINUTELY)
 
     async with worker.running():
@@ -209,9 +234,10 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
         await read.wait()
         return False
 
-    worker._environment.conditions["open"] = closed
+    environment = JobEnvironment()
+    environment.conditions["closed"] = closed
     for number in range(8):
-        await add_job(worker, f"job-{number}", MINUTELY, enabled_when="open")
+        await add_job(worker, f"job-{number}", MINUTELY, enabled_when="closed")
     await clock.advance(60)
     due_jobs = store.due_jobs
 
@@ -224,7 +250,7 @@ async def test_jobs_of_one_condition_are_found_once_however_many_pages_they_fill
 
     monkeypatch.setattr(store, "due_jobs", counted_page)
 
-    won = await Firer(store, clock, worker._environment).fire_all()
+    won = await Firer(store, clock, environment).fire_all()
 
     assert (won, len(asked)) == (8, 1)
     assert pages == [2, 2, 2, 2, 0, 0]  # and nothing in the pass after they were fired
@@ -238,7 +264,8 @@ async def test_what_a_condition_said_before_a_job_was_due_is_not_said_of_that_jo
     for name, anchor in (("early", START), ("late", START + timedelta(seconds=61))):
         await add_job(worker, name, Every(60, anchor=anchor), enabled_when="open")
     opened = asyncio.Event()
-    worker._environment.conditions["open"] = opened.wait
+    environment = JobEnvironment()
+    environment.conditions["open"] = opened.wait
     await clock.advance(60)
     pages = store.due_jobs
 
@@ -248,12 +275,8 @@ async def test_what_a_condition_said_before_a_job_was_due_is_not_said_of_that_jo
         return found
 
     monkeypatch.setattr(store, "due_jobs", later)
-    firing = Firer(store, clock, worker._environment)
-
-    await firing.fire()
-
-    [task] = firing._asking.values()
+    await Firer(store, clock, environment).fire()
     opened.set()
-    await task
-    assert (await standing(store, "early")).state.fired == 1
+
+    await eventually(lambda: standing(store, "early"), lambda early: early.state.fired == 1)
     assert (await standing(store, "late")).state.fired == 0

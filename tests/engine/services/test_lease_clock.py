@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import pytest_asyncio
 
@@ -13,7 +11,8 @@ from laneway.core.records.states import RunState
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns, until
+from tests.support.waits import soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 LEASE = 15.0
 
@@ -32,7 +31,7 @@ def begun() -> list[int]:
 
 @pytest.fixture
 def worker(watched: WatchedStore, clock: FakeClock, begun: list[int]) -> Scheduler:
-    return noting(scheduler_on(watched, clock), begun)
+    return noting(Scheduler(store=watched, clock=clock), begun)
 
 
 def noting(app: Scheduler, begun: list[int]) -> Scheduler:
@@ -105,7 +104,7 @@ async def test_a_renewal_that_came_too_late_does_not_stand_for_what_was_lost_bef
     watched: WatchedStore, clock: FakeClock, begun: list[int]
 ) -> None:
     """The renewer has a thread of its own, and may be faster than the loop when the process goes on."""
-    worker = noting(scheduler_on(watched, clock, renew_every=0.005), begun)
+    worker = noting(Scheduler(store=watched, clock=clock, renew_every=0.005), begun)
     receipt = await worker.submit("work")
     claimed = watched.hold_back("step", answer=True)
     async with worker.running():
@@ -160,10 +159,10 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 
 
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
-    sqlite_file: Path, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[tuple[IdleHandle, LentReply]]()
-    async with Scheduler(f"sqlite:///{sqlite_file}", clock=clock) as app:
+    async with Scheduler(postgres_url, clock=clock) as app:
         worker = noting(app, begun)
         async with worker.running():
             assert worker._lifecycle.worker is not None

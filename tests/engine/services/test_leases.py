@@ -21,8 +21,10 @@ from laneway.engine.services.renewer import Renewer
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
 from tests.support.invariants import check_invariants
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 LEASE = 15.0
 
@@ -30,7 +32,7 @@ LEASE = 15.0
 @pytest.fixture
 def worker(watched: WatchedStore, clock: FakeClock) -> Scheduler:
     """A scheduler that renews all the time, as far as a test that moves the clock by hand can tell."""
-    app = scheduler_on(watched, clock, renew_every=0.005)
+    app = Scheduler(store=watched, clock=clock, renew_every=0.005)
 
     @app.task
     async def work(n: int = 0) -> int:
@@ -100,7 +102,7 @@ async def test_a_worker_that_lost_its_incarnation_stops_its_handlers_and_writes_
 async def test_a_result_that_comes_after_the_incarnation_was_lost_is_not_written(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock)  # renews too seldom to hear of it first
+    app = Scheduler(store=watched, clock=clock)  # renews too seldom to hear of it first
     started, go_on = asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -252,7 +254,7 @@ async def test_who_does_not_come_back_after_an_outage_is_taken_over_from_after_t
 
 
 async def test_a_run_whose_workers_keep_dying_is_quarantined(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task(max_crashes=2)
     async def poison() -> None: ...
@@ -358,7 +360,7 @@ def _stat(process: Process) -> bytes:
 async def test_a_worker_whose_process_lives_is_not_and_once_it_dies_it_is_within_seconds(
     memory: Store, clock: FakeClock, process: Process
 ) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task
     async def work() -> str:
@@ -380,7 +382,7 @@ async def test_a_worker_whose_process_lives_is_not_and_once_it_dies_it_is_within
 async def test_within_a_grace_the_gone_are_still_taken_over_from(
     memory: Store, clock: FakeClock, process: Process
 ) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task
     async def work() -> str:
@@ -455,7 +457,7 @@ async def test_the_runs_of_a_worker_that_left_are_taken_over_at_once(app: Schedu
 async def test_a_worker_that_stops_while_it_takes_over_does_not_strand_the_runs(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    apps = [scheduler_on(watched, clock), scheduler_on(watched, clock)]
+    apps = [Scheduler(store=watched, clock=clock), Scheduler(store=watched, clock=clock)]
     for app in apps:
         app.task(name="work")(lambda: "by another")
     receipt = await apps[0].submit("work")
@@ -478,7 +480,7 @@ async def test_a_worker_that_stops_while_it_takes_over_does_not_strand_the_runs(
 async def test_a_worker_that_lost_its_incarnation_survives_a_failing_registration(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock, renew_every=0.005)
+    app = Scheduler(store=watched, clock=clock, renew_every=0.005)
     app.task(name="work")(lambda: "done")
 
     async with app.running():
@@ -505,7 +507,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Stor
             raise LeaseLost("gone")
 
     store = SlowRenewal(memory)
-    app = scheduler_on(store, clock, renew_every=0.005)
+    app = Scheduler(store=store, clock=clock, renew_every=0.005)
     gates = {fence: asyncio.Event() for fence in (1, 2, 3)}
     began: list[int] = []
 
@@ -550,7 +552,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
             raise LeaseLost("gone")
 
     store = SlowRenewal(memory)
-    app = scheduler_on(store, clock, renew_every=0.005)
+    app = Scheduler(store=store, clock=clock, renew_every=0.005)
     app.task(name="work")(lambda: "done")
 
     async with app.running():
@@ -601,7 +603,7 @@ async def test_looking_after_others_goes_on_after_an_unforeseen_error(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_renewing_goes_on_after_an_unforeseen_error(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock, renew_every=0.005)
+    app = Scheduler(store=watched, clock=clock, renew_every=0.005)
     watched.breaks("renew", RuntimeError("what was that"))
 
     async with app.running():

@@ -17,7 +17,7 @@ from laneway.engine.worker import worker
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, soon, turns
+from tests.support.waits import as_time_passes, soon, turns
 
 ENOUGH, LITTLE = Sample(2000, 1.0), Sample(100, 1.0)
 

@@ -21,8 +21,8 @@ from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.engine.support import WatchedStore
 from tests.support.invariants import all_runs
+from tests.support.watched_store import WatchedStore
 
 DAY = 86_400
 WEEK = 7 * DAY

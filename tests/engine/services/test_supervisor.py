@@ -23,7 +23,8 @@ from laneway.engine.services.supervisor import Supervisor
 from laneway.errors import LeaseLost
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, soon, turns, until
+from tests.support.waits import soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 async def forever() -> None:

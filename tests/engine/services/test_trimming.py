@@ -20,8 +20,10 @@ from laneway.ports.store import Store
 from laneway.scheduler import store_at
 from laneway.settings import Settings
 from laneway.testing import FakeClock, Hand, new_runs
-from tests.engine.support import WatchedStore, as_time_passes, log_of
 from tests.support.invariants import check_numbers
+from tests.support.run_logs import log_of
+from tests.support.waits import as_time_passes
+from tests.support.watched_store import WatchedStore
 
 HOUR = 3600 * SECOND
 

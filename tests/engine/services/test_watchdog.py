@@ -18,7 +18,7 @@ from laneway.engine.common.clock import SystemClock
 from laneway.engine.services import watchdog
 from laneway.engine.services.supervisor import Supervisor
 from laneway.engine.services.watchdog import Stall, Watchdog
-from tests.engine.support import IN_TIME, until
+from tests.support.waits import IN_TIME, until
 
 STALL_AFTER = 0.1
 

@@ -13,7 +13,8 @@ import pytest_asyncio
 from laneway import Context, LanewayError, Scheduler
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
-from tests.engine.support import kinds_of, soon, until
+from tests.support.run_logs import kinds_of
+from tests.support.waits import soon, until
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,8 @@ import pytest
 from laneway import Scheduler
 from laneway.errors import BadSetting, StoreUnavailable
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon
+from tests.support.waits import as_time_passes, soon
+from tests.support.watched_store import WatchedStore
 
 
 async def test_it_ends_by_itself_after_exactly_so_many_attempts(app: Scheduler) -> None:
@@ -70,7 +71,7 @@ async def test_a_stop_does_not_wait_for_what_an_allowance_would(app: Scheduler) 
 
 
 async def test_a_step_whose_answer_is_lost_is_not_counted_twice(watched: WatchedStore, clock: FakeClock) -> None:
-    async with scheduler_on(watched, clock) as app:
+    async with Scheduler(store=watched, clock=clock) as app:
 
         @app.task
         async def add(a: int) -> int:

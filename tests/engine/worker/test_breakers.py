@@ -19,8 +19,8 @@ from laneway.errors import BadSetting, RunFailed
 from laneway.ports.gates import CircuitState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import scheduler_on, soon, turns, until
 from tests.support.invariants import check_invariants
+from tests.support.waits import soon, turns, until
 
 
 class Service:
@@ -195,7 +195,7 @@ async def test_every_attempt_counts_also_of_one_run(wide: Scheduler, service: Se
 
 async def test_a_crash_loop_does_not_run_away_hindsight_2675(memory: Store, clock: FakeClock) -> None:
     """A run that kills its worker each time is tried again for a minute's pay, not for a night's."""
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
     service = Service()
     calling(app, service, breaker=Breaker(3, open_for=60), max_crashes=1000)
     async with app:
@@ -218,7 +218,7 @@ async def test_a_crash_loop_does_not_run_away_hindsight_2675(memory: Store, cloc
 async def test_a_probe_whose_worker_was_killed_is_followed_by_the_next(
     memory: Store, clock: FakeClock, service: Service
 ) -> None:
-    async with calling(scheduler_on(memory, clock), service) as app:
+    async with calling(Scheduler(store=memory, clock=clock), service) as app:
         async with app.running():
             await fail(app, 5)
         receipts = await app.submit_many([("mail", {"who": f"{n}"}) for n in range(3)])
@@ -329,7 +329,7 @@ async def test_draining_leaves_what_waits_for_a_breaker(wide: Scheduler, service
 
 
 async def test_two_workers_count_together(memory: Store, clock: FakeClock, service: Service) -> None:
-    one, two = (calling(scheduler_on(memory, clock), service) for _ in range(2))
+    one, two = (calling(Scheduler(store=memory, clock=clock), service) for _ in range(2))
     async with one, two, one.running(concurrency=1), two.running(concurrency=1):
         receipts = await one.submit_many([("mail", {})] * 20)
         await until(lambda: len(service.calls) >= 5)

@@ -23,9 +23,9 @@ from laneway.settings import Settings
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
 from tests.engine.conftest import STORES, address
-from tests.engine.crashing import CrashingStore
-from tests.engine.support import as_time_passes, scheduler_on
+from tests.support.crashing_store import CrashingStore
 from tests.support.invariants import all_runs, check_invariants
+from tests.support.waits import as_time_passes
 
 CRASHES = 1000  # of each task on each store, in `make chaos`
 FEWER = {True: 400, False: 200}  # in memory, and where each of them takes some writes: a thousand together
@@ -120,8 +120,8 @@ async def test_a_kept_step_is_never_taken_again_over_a_thousand_crashes(
 ) -> None:
     crashing = CrashingStore(store, Random(7), chance=0.5, lossy=0.1)
     chain = Chain(crashing)
-    app = chain.register(scheduler_on(crashing, clock, lease=LONG, concurrency=4))
-    outside = chain.register(scheduler_on(store, clock))
+    app = chain.register(Scheduler(store=crashing, clock=clock, lease=LONG, concurrency=4))
+    outside = chain.register(Scheduler(store=store, clock=clock))
     submitted = 0
     async with app.running():
         helpers = [asyncio.create_task(answer_all(outside, store)), asyncio.create_task(let_time_pass(clock))]
@@ -154,7 +154,7 @@ class Ending:
 
     def __init__(self, store: CrashingStore, clock: FakeClock) -> None:
         self.store, self.clock = store, clock
-        self.app = scheduler_on(store, clock, lease=LONG)
+        self.app = Scheduler(store=store, clock=clock, lease=LONG)
 
         @self.app.task
         async def work(fails: bool, *, ctx: Context) -> int:

@@ -11,8 +11,9 @@ from laneway import Context, Lane, Retry, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon
 from tests.support.invariants import check_invariants
+from tests.support.waits import as_time_passes, soon
+from tests.support.watched_store import WatchedStore
 
 
 async def test_drain_of_an_empty_store_returns(app: Scheduler) -> None:
@@ -101,7 +102,7 @@ async def test_drain_goes_through_sessions_and_limits(app: Scheduler) -> None:
 
 
 async def test_drain_takes_over_the_runs_of_the_dead_first(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task
     async def work(n: int) -> int:
@@ -122,7 +123,7 @@ async def test_drain_takes_over_the_runs_of_the_dead_first(memory: Store, clock:
 
 
 async def test_drain_leaves_what_a_living_worker_executes(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
 
     @app.task
     async def work() -> None: ...
@@ -206,7 +207,7 @@ async def test_drain_tells_how_the_attempts_were_settled(app: Scheduler) -> None
 
 
 async def test_drain_takes_over_all_runs_of_the_dead_however_many(memory: Store, clock: FakeClock) -> None:
-    app = scheduler_on(memory, clock)
+    app = Scheduler(store=memory, clock=clock)
     app.task(name="work")(lambda: None)
     await memory.declare_lanes([Lane("main", limit=5000)])
     await app.submit_many([("work", {}) for _ in range(1200)])
@@ -227,7 +228,7 @@ async def test_drain_takes_over_all_runs_of_the_dead_however_many(memory: Store,
 async def test_drain_takes_over_from_the_dead_also_when_the_store_fails_once(
     watched: WatchedStore, clock: FakeClock, verb: str
 ) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     app.task(name="work")(lambda: "by another")
     receipt = await app.submit("work")
     dead = await Hand(watched.store, "dead", tasks={"work"}).register()

@@ -11,8 +11,9 @@ import pytest
 from laneway import Context, Lane, Scheduler, Submission
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns, until
 from tests.support.invariants import check_invariants
+from tests.support.waits import soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 class Crowd:
@@ -68,7 +69,7 @@ async def test_a_worker_never_executes_more_than_its_concurrency(
 async def test_a_full_worker_asks_for_nothing_until_a_handler_ends(
     watched: WatchedStore, clock: FakeClock, crowd: Crowd
 ) -> None:
-    async with crowded(scheduler_on(watched, clock, concurrency=2), crowd) as app:
+    async with crowded(Scheduler(store=watched, clock=clock, concurrency=2), crowd) as app:
         await app.submit_many([("visit", {"n": n}) for n in range(4)])
         async with app.running():
             await turns()
@@ -83,7 +84,7 @@ async def test_a_full_worker_asks_for_nothing_until_a_handler_ends(
 
 
 async def test_a_lanes_limit_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    apps = [crowded(Scheduler(store=memory, clock=clock), crowd) for _ in range(2)]
     await memory.declare_lanes([Lane("main", limit=3)])
     receipts = await apps[0].submit_many([("visit", {"n": n}) for n in range(20)])
 
@@ -103,7 +104,7 @@ async def test_a_lanes_limit_holds_across_two_workers(memory: Store, clock: Fake
 async def test_a_users_limit_holds_across_two_workers_and_holds_up_nobody_else(
     memory: Store, clock: FakeClock, crowd: Crowd
 ) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    apps = [crowded(Scheduler(store=memory, clock=clock), crowd) for _ in range(2)]
     await memory.declare_lanes([Lane("main", limit=10, per_user=2)])
     visit = apps[0].tasks.get("visit")
     receipts = [await visit.using(user="ann").submit(n=n) for n in range(10)]

@@ -15,8 +15,10 @@ from laneway.core.records.states import RunState
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, log_of, scheduler_on, soon, turns, until
 from tests.support.invariants import all_runs, check_invariants
+from tests.support.run_logs import kinds_of, log_of
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 @pytest.mark.parametrize("fault", ["not sent", "no reply"])
@@ -116,7 +118,7 @@ async def test_on_a_bad_line_every_run_ends_exactly_once(
     await inner.open()
     store = WatchedStore(inner, random=random)
     ran: Counter[tuple[int, int]] = Counter()
-    apps = [scheduler_on(store, clock, concurrency=5, lease=86_400) for _ in range(2)]
+    apps = [Scheduler(store=store, clock=clock, concurrency=5, lease=86_400) for _ in range(2)]
 
     async def work(n: int, *, ctx: Context) -> int:
         ran[n, ctx.fence] += 1
@@ -195,7 +197,7 @@ async def test_a_good_bye_that_fails_does_not_fail_the_stop(
 
 
 async def test_a_renewal_that_fails_is_tried_again(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock, renew_every=0.01)
+    app = Scheduler(store=watched, clock=clock, renew_every=0.01)
 
     @app.task
     async def work() -> str:

@@ -12,16 +12,9 @@ from laneway.core.records.states import RunState
 from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import (
-    WatchedStore,
-    as_time_passes,
-    in_state,
-    kinds_of,
-    passes,
-    scheduler_on,
-    soon,
-    until,
-)
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, in_state, passes, soon, until
+from tests.support.watched_store import WatchedStore
 
 
 class Fleet:
@@ -33,7 +26,7 @@ class Fleet:
         self.client = self.scheduler(memory)
 
     def scheduler(self, store: Store, *, hang: bool = True) -> Scheduler:
-        app = scheduler_on(store, self.clock)
+        app = Scheduler(store=store, clock=self.clock)
 
         async def work(*, ctx: Context) -> str:
             self.begun.append(ctx.run_id)
@@ -64,7 +57,7 @@ class Fleet:
 
     async def _settled(self) -> None:
         # A worker that knows no task claims nothing, and still takes over from the dead, by the default policy.
-        async with scheduler_on(self.memory, self.clock).running():
+        async with Scheduler(store=self.memory, clock=self.clock).running():
             while await self.client.runs(state="running"):  # noqa: ASYNC110 - a store sets no event
                 await asyncio.sleep(0.001)
 
@@ -115,7 +108,7 @@ async def test_what_is_put_off_for_another_on_its_last_chance_says_for_which(fle
     first, second = [await fleet.client.submit("work") for _ in range(2)]
     await fleet.crash(2)
     await fleet.crash(2)
-    healthy, done = scheduler_on(fleet.memory, clock), asyncio.Event()
+    healthy, done = Scheduler(store=fleet.memory, clock=clock), asyncio.Event()
 
     @healthy.task
     async def work() -> None:

@@ -20,7 +20,7 @@ from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
-from tests.engine.support import as_time_passes, scheduler_on, soon, turns
+from tests.support.waits import as_time_passes, soon, turns
 
 CHAT = "chat-7"
 
@@ -252,7 +252,7 @@ async def test_a_sessions_runs_start_one_after_the_other_in_the_order_they_were_
 
 
 async def test_a_sessions_order_holds_across_two_workers(memory: Store, clock: FakeClock, crowd: Crowd) -> None:
-    apps = [crowded(scheduler_on(memory, clock), crowd) for _ in range(2)]
+    apps = [crowded(Scheduler(store=memory, clock=clock), crowd) for _ in range(2)]
     visit = apps[0].tasks.get("visit").using(session="chat", session_policy=SessionPolicy(cap=30))
     crowd.open.set()
 

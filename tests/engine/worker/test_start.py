@@ -9,13 +9,14 @@ import pytest
 from laneway import BadSetting, Scheduler
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, scheduler_on, soon, turns
+from tests.support.waits import soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 async def test_two_workers_are_not_started_by_two_calls_at_the_same_time(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     watched.hold_back("open")
     calls = [asyncio.create_task(app.work()) for _ in range(2)]
     await turns()
@@ -31,7 +32,7 @@ async def test_two_workers_are_not_started_by_two_calls_at_the_same_time(
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing_working(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     watched.hold_back("open")
 
     async def block() -> None:
@@ -52,7 +53,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_working(watched: Watched
 
 def test_a_scheduler_can_work_again_after_its_loop_was_abandoned() -> None:
     clock = FakeClock()
-    app = scheduler_on(MemoryStore(clock), clock)
+    app = Scheduler(store=MemoryStore(clock), clock=clock)
     app.task(name="work")(lambda: "done")
     abandoned = asyncio.new_event_loop()
     working = abandoned.create_task(app.work())
@@ -74,7 +75,7 @@ def test_a_scheduler_can_work_again_after_its_loop_was_abandoned() -> None:
 
 
 async def test_a_stop_that_comes_while_the_worker_starts_stops_it(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     opening = watched.hold_back("open")
     working = asyncio.create_task(app.work())
     await soon(opening.wait())

@@ -13,7 +13,9 @@ import pytest
 from laneway import Context, Scheduler, StoreUnavailable
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import WatchedStore, as_time_passes, kinds_of, scheduler_on, soon, turns, until
+from tests.support.run_logs import kinds_of
+from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.watched_store import WatchedStore
 
 
 class Busy:
@@ -151,7 +153,7 @@ async def test_a_handler_gets_the_grace_to_clean_up(url: str, clock: FakeClock) 
 async def test_a_handler_that_will_not_stop_keeps_its_lease_and_does_not_hold_up_the_stop(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock, grace=0.01)
+    app = Scheduler(store=watched, clock=clock, grace=0.01)
     started, go_on = asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -262,7 +264,7 @@ async def test_a_start_that_fails_is_raised_and_leaves_nothing_working(lossy: Sc
 
 
 async def test_a_stop_with_the_store_out_of_reach_ends_and_says_so(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     busy = Busy(app)
     await busy.task.submit()
     work = asyncio.create_task(app.work())
@@ -462,7 +464,7 @@ async def test_a_handler_may_stop_its_own_worker(app: Scheduler) -> None:
 
 
 async def test_a_stop_while_a_claim_is_under_way_gives_the_run_back(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     started = asyncio.Event()
 
     @app.task
@@ -485,7 +487,7 @@ async def test_a_stop_while_a_claim_is_under_way_gives_the_run_back(watched: Wat
 
 
 async def test_a_stop_waits_for_runs_whose_claim_was_under_way(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
 
     @app.task
     async def work() -> str:
@@ -553,7 +555,7 @@ async def test_a_thread_that_ends_after_the_stop_is_settled_and_not_charged_a_cr
 async def test_a_plain_handler_does_not_wait_for_a_thread_that_was_lost(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock, concurrency=1, renew_every=0.005, grace=0.01)
+    app = Scheduler(store=watched, clock=clock, concurrency=1, renew_every=0.005, grace=0.01)
     started, go_on = threading.Event(), threading.Event()
 
     @app.task
@@ -581,7 +583,7 @@ async def test_a_plain_handler_does_not_wait_for_a_thread_that_was_lost(
 async def test_one_step_without_an_answer_at_the_end_does_not_lose_results(
     watched: WatchedStore, clock: FakeClock
 ) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     started, go_on = asyncio.Event(), asyncio.Event()
 
     @app.task

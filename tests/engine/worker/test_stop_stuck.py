@@ -14,8 +14,8 @@ import pytest_asyncio
 from laneway import Context, Scheduler
 from laneway.core.records.states import RunState
 from laneway.errors import LanewayError, WrongThread
-from tests.engine.kinds import KINDS, Notes
-from tests.engine.support import lingerers, soon, until
+from tests.support.stoppable_handlers import KINDS, Notes
+from tests.support.waits import lingerers, soon, until
 
 GRACE = 0.2
 SLACK = 2.0

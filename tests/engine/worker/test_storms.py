@@ -14,8 +14,9 @@ from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand
-from tests.engine.support import kinds_of, scheduler_on, soon, turns
 from tests.support.invariants import all_runs, check_invariants
+from tests.support.run_logs import kinds_of
+from tests.support.waits import soon, turns
 
 RUNS = 80
 
@@ -79,7 +80,7 @@ async def assert_all_ended_once(app: Scheduler, store: Store, load: Load) -> Non
 async def test_workers_that_are_stopped_at_random_charge_nobody(seed: int, clock: FakeClock) -> None:
     random = Random(seed)
     store, load = MemoryStore(clock), Load(random)
-    apps = [load.register(scheduler_on(store, clock, concurrency=5)) for _ in range(2)]
+    apps = [load.register(Scheduler(store=store, clock=clock, concurrency=5)) for _ in range(2)]
     await store.declare_lanes([Lane("main", limit=6, per_user=3)])
 
     async def come_and_go(app: Scheduler) -> None:
@@ -111,7 +112,7 @@ async def until_settled(store: Store) -> None:
 async def test_workers_that_are_robbed_at_random_write_nothing_twice(seed: int, clock: FakeClock) -> None:
     random = Random(seed)
     store, load = MemoryStore(clock), Load(random)
-    apps = [load.register(scheduler_on(store, clock, concurrency=5, renew_every=0.002)) for _ in range(2)]
+    apps = [load.register(Scheduler(store=store, clock=clock, concurrency=5, renew_every=0.002)) for _ in range(2)]
     await store.declare_lanes([Lane("main", limit=6, per_user=3)])
     thief = await Hand(store, "thief").register()
 

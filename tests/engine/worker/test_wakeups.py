@@ -10,7 +10,8 @@ import pytest
 
 from laneway import Lane, Scheduler
 from laneway.testing import FakeClock
-from tests.engine.support import WatchedStore, as_time_passes, scheduler_on, soon, turns
+from tests.support.waits import as_time_passes, soon, turns
+from tests.support.watched_store import WatchedStore
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ async def test_one_run_costs_two_steps(lossy: Scheduler, watched: WatchedStore) 
 
 
 async def test_one_submission_wakes_one_of_many_idle_workers(watched: WatchedStore, clock: FakeClock) -> None:
-    apps = [scheduler_on(watched, clock) for _ in range(5)]
+    apps = [Scheduler(store=watched, clock=clock) for _ in range(5)]
     for app in apps:
         app.task(name="work")(lambda: None)
 
@@ -153,7 +154,7 @@ async def test_a_slot_that_becomes_free_wakes_a_worker_that_waits_for_it(
 ) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     started: list[int] = []
-    apps = [scheduler_on(watched, clock) for _ in range(2)]
+    apps = [Scheduler(store=watched, clock=clock) for _ in range(2)]
 
     async def work(n: int) -> None:
         started.append(n)
@@ -178,7 +179,7 @@ async def test_a_slot_that_becomes_free_wakes_a_worker_that_waits_for_it(
 
 
 async def test_a_raised_limit_wakes_workers(watched: WatchedStore, clock: FakeClock) -> None:
-    app = scheduler_on(watched, clock)
+    app = Scheduler(store=watched, clock=clock)
     go_on = asyncio.Event()
     started: list[int] = []
 

@@ -15,9 +15,9 @@ from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.rows import session_row
 from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.rows.shelf import FRONT, Key, Order, Paged, Shelf
-from laneway.stores.tables.runtime.after_commit import Effects
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.rows.shelf import FRONT, Key, Shelf
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json
 from laneway.stores.tables.verbs import steps
@@ -39,22 +39,22 @@ def compare_shelf(shelf: Shelf, rows: list[Key]) -> None:
         assert all(key > shelf._read_to for key in rows[len(read) :])
 
 
-def compare(db: Database, memory: Memory) -> None:
+def compare(db: Database, cache: StepCache) -> None:
     """Compare all that is remembered of users and sessions with the tables."""
-    for (lane, gate), shelf in memory.parked.items():
+    for (lane, gate), shelf in cache.parked.items():
         rows, _ = db.page("shelves.parked", (lane, gate, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
-    for name, shelf in memory.held.items():
+    for name, shelf in cache.held.items():
         rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
-    books = memory.sessions.values
+    books = cache.sessions.values
     stored = {row[0]: tuple(row) for row in db.execute("counts.sessions", (as_json(books),))}
     known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
-    for lane, seats in memory.seats.items():
+    for lane, seats in cache.seats.items():
         counts = {user: tuple(row) for user, *row in db.execute("counts.seats", (lane, as_json(seats.values)))}
         assert counts == {u: (s.active, s.parked, s.out) for u, s in seats.values.items() if not s.idle}
-    for lane, turns in memory.turns.items():
+    for lane, turns in cache.turns.items():
         users = as_json({user or "" for user, _ in turns.values})
         rows = db.execute("counts.turns", (lane, users)).fetchall()
         # The turn of those without a user may stay where none waits.
@@ -70,11 +70,10 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     shelves: list[int] = []
     take_step = steps.take_step
 
-    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        reply = take_step(db, effects, step, now)
-        if effects.memory is not None:
-            compare(db, effects.memory)
-            shelves.append(len(effects.memory.parked) + len(effects.memory.held))
+    def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
+        reply = take_step(db, after_commit, step, now, cache)
+        compare(db, cache)
+        shelves.append(len(cache.parked) + len(cache.held))
         return reply
 
     monkeypatch.setattr(steps, "take_step", step)
@@ -190,7 +189,7 @@ class Table:
     def __init__(self, keys: list[Key]) -> None:
         self.keys = sorted(keys)
 
-    def read(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3
 
@@ -204,7 +203,7 @@ def line(rank: int, number: int) -> Line:
 def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -> None:
     random = Random(seed)
     table = Table([(random.randrange(20), number) for number in range(known)])
-    order, there, last = Order("ready", ("main",)), table.keys.copy(), known
+    order, there, last = Shelf("ready", ("main",)), table.keys.copy(), known
     if not known and seed % 2:
         order.know_empty()
     for _ in range(80):
@@ -222,4 +221,4 @@ def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -
 
     taken = [key for key in table.keys if order.taken and key <= order.taken[-1]]
     assert taken == order.taken
-    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.left())]) == there
+    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.fresh.values())]) == there

@@ -6,8 +6,8 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.records.states import RunState
-from tests.engine.kinds import KINDS, Kind, Notes
-from tests.engine.support import kinds_of
+from tests.support.run_logs import kinds_of
+from tests.support.stoppable_handlers import KINDS, Kind, Notes
 from tests.system.harness.forms import time_limit
 from tests.system.harness.process import Process
 from tests.system.harness.stage import Stage

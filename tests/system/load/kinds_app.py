@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from laneway import Lane, Scheduler
-from tests.engine.kinds import KINDS
+from tests.support.stoppable_handlers import KINDS
 from tests.system.load.app import SETTINGS
 
 LANES = [Lane(kind.name, limit=1) for kind in KINDS]

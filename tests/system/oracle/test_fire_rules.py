@@ -13,7 +13,7 @@ from laneway import Every
 from laneway.core.common.instants import SECOND
 from laneway.core.jobs.record import FireKind, FireRecord
 from laneway.core.records.job_tie import JobTie, Overlap
-from laneway.core.records.run import Ties
+from laneway.core.records.run import RunLinks
 from tests.support.jobs import new_job
 from tests.system.oracle.fire_rules import JobFires
 from tests.system.oracle.world import START, World
@@ -45,7 +45,7 @@ class Fires:
         """Let the job fire at its nominal time of this number; the run is executed at second `at`."""
         run, second = run or f"run-{len(self.runs) + 1}", nth * PERIOD if at is None else at
         tie = JobTie(id="job", name="job", at=nominal(nth), overlap=self.job.spec.overlap)
-        self.world.add(run, at=second, accepted=second, ties=Ties(job=tie))
+        self.world.add(run, at=second, accepted=second, ties=RunLinks(job=tie))
         self.runs.append(run)
         self.note(FireKind.FIRED, nth, run_id=run)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from laneway.core.records.states import RunState
-from tests.engine.kinds import Notes
+from tests.support.stoppable_handlers import Notes
 from tests.system.harness.forms import report, time_limit
 from tests.system.harness.stage import Stage
 from tests.system.harness.until import until

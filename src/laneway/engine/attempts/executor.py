@@ -20,7 +20,7 @@ from typing import Any
 from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.records import codec, events
 from laneway.core.records.events import Draft, draft
-from laneway.core.records.run import Failure, Ties
+from laneway.core.records.run import Failure, RunLinks
 from laneway.engine.attempts.context_backend import AttemptBackend, Shared
 from laneway.engine.attempts.event_buffer import AttemptSink, EventBuffer
 from laneway.engine.attempts.prepare import Fetch, Preparer, Remember
@@ -98,11 +98,7 @@ class Executor:
             if attempt.stopped is not None:
                 outcome = self._after_stop(attempt)  # before it had begun
             elif task.is_simple:
-                value = await task.function(**args)
-                if attempt.stopped is None and attempt.replay is None:
-                    outcome = after_return(task, value, self._result_limit)
-                else:
-                    outcome = self._after_return(attempt, value)
+                outcome = self._after_return(attempt, await task.function(**args))
             else:
                 outcome = await self._carefully(attempt, args)
         except asyncio.CancelledError as error:
@@ -270,7 +266,7 @@ class Executor:
     # Endings
 
     def _after_return(self, attempt: RunningAttempt, value: Any) -> Outcome:
-        if attempt.stopped is not None and attempt.stopped is Stop.TIMED_OUT:
+        if attempt.stopped is Stop.TIMED_OUT:
             return self._after_stop(attempt)
         if attempt.replay is not None and attempt.replay.waits:
             return attempt.replay.outcome()  # it held up what was to unwind it
@@ -295,7 +291,7 @@ def _nothing() -> None:
     pass
 
 
-def _carry(ties: Ties) -> None:
+def _carry(ties: RunLinks) -> None:
     if ties.trace:
         carried.set(MappingProxyType({**carried.get(), **ties.trace}))
 

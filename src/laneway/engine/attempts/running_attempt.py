@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from laneway.core.common.structs import written_often
-from laneway.core.jobs.record import terms
 from laneway.core.records.events import Draft, condensed
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, Request
@@ -41,6 +40,7 @@ class RunningAttempt(msgspec.Struct, eq=False, gc=False):
 
     run: Claimed
     task: Task[..., Any]
+    policy: TaskPolicy  # the terms of this run: its task's, or its job's
     drafts: list[Draft] | tuple[()] = ()  # a list once there is something to add to it
     handle: asyncio.Task[None] | None = None
     stopped: Stop | None = None
@@ -53,12 +53,6 @@ class RunningAttempt(msgspec.Struct, eq=False, gc=False):
     replay: ReplayLog | None = None  # of a handler that can leave one
     enough: int = ENOUGH  # events that do not wait for more
     lost: bool = False  # with its lease
-
-    @property
-    def policy(self) -> TaskPolicy:
-        """The terms of this run: its task's, or its job's."""
-        ties = self.run.ties
-        return self.task.policy if ties is None else terms(self.task.policy, ties)
 
     @property
     def over(self) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from laneway.core.common.checks import checked_name
 from laneway.core.common.instants import duration, micros
 from laneway.core.records.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
-from laneway.core.records.run import Alike, NewRun, Ties
+from laneway.core.records.run import NewRun, RunLinks, UniformBatch
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import Bounds, height
@@ -87,7 +87,7 @@ class SubmissionChecker:
                 )
         new = self._tied(checked(self._registry.known(task), args, options, "", self._limit), options)
         if options.get("session", "") is None:
-            return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or Ties(), session=""))
+            return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or RunLinks(), session=""))
         return new
 
     def many(self, items: Iterable[Any]) -> Sequence[NewRun]:
@@ -112,10 +112,10 @@ class SubmissionChecker:
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
-    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> Alike:
+    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> UniformBatch:
         """Return submissions of a task that have nothing but arguments."""
         texts = task.parameters.pack_all(many, self._limit)
-        return Alike(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
+        return UniformBatch(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         """Return a submission with its follow-ups, and the trace that it comes with."""
@@ -125,7 +125,7 @@ class SubmissionChecker:
         then, on_failure = (self._follow_ups(options.get(name), name) for name in ("then", "on_failure"))
         if not (trace or then or on_failure):
             return new
-        new = msgspec.structs.replace(new, ties=Ties(trace=trace, then=then, on_failure=on_failure))
+        new = msgspec.structs.replace(new, ties=RunLinks(trace=trace, then=then, on_failure=on_failure))
         if height(new) > self._bounds.depth:
             raise BadSetting(
                 f"then and on_failure go at most {self._bounds.depth} generations deep (setting max_depth)"

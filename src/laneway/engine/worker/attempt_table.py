@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Set
+from collections.abc import Callable, Iterable, Set
+from operator import attrgetter
 from typing import Any
 
 from laneway.core.common.instants import SECOND
@@ -26,7 +27,7 @@ from laneway.engine.attempts.save_queue import SaveQueue
 from laneway.engine.attempts.stuck import StuckHandlers
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.task import Registry, Task
+from laneway.engine.handlers.task import Registry
 from laneway.engine.services.takeover_policy import judged
 from laneway.engine.worker.settlement_events import SettlementEvents
 from laneway.errors import LeaseLost
@@ -35,7 +36,7 @@ from laneway.settings import Settings
 
 log = logging.getLogger("laneway.worker")
 
-_SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing it
+_move_of = attrgetter("settlement.move")
 KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
 ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
 
@@ -64,13 +65,11 @@ class AttemptTable:
         self.executor = Executor(clock, settings, registry, self.saves, self.event_buffer, self._ended, fetch, remember)
         self._fetching: set[asyncio.Task[None]] = set()
         self._deadlines = Deadlines(clock)
-        self._plain = self._loop.get_task_factory() is None
         self._results: list[Result] = []
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[RunningAttempt] = []
         self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
-        self._talkative = log.isEnabledFor(logging.DEBUG)  # asked once: two lines a run cost a tenth of its time
-        self._is_terse = not self._talkative and load is None  # of most results there is nothing else to tell
+        self._logs_runs = log.isEnabledFor(logging.DEBUG)  # read once: two calls per run cost a tenth of its time
         self.stuck = StuckHandlers(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
 
@@ -114,33 +113,22 @@ class AttemptTable:
 
     def start(self, claimed: Iterable[Claimed]) -> None:
         """Execute claimed runs."""
-        running, loop, talkative = self._running, self._loop, self._talkative
-        simply, carefully = self.executor.execute, self.executor.prepare_and_execute
-        # What the loop's create_task does unless somebody gave it a factory, without its detours.
-        spawn = asyncio.Task if self._plain else _by_factory
-        task: Task[..., Any] | None = None
-        hooked, timeout = False, None
         for run in claimed:
-            if task is None or task.name != run.task:  # mostly it is that of the run before
-                task = self._registry.get(run.task)
-                hooked, timeout = task.is_hooked, task.policy.timeout
+            task = self._registry.get(run.task)
             if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
                 # A poison run must not take another one on its last chance with it.
                 # Longer each time, up to a minute: the other may take hours.
                 self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
                 continue
-            attempt = running[run.number] = RunningAttempt(run, task)
-            if talkative:
+            policy = task.policy if run.ties is None else terms(task.policy, run.ties)
+            attempt = self._running[run.number] = RunningAttempt(run, task, policy)
+            if self._logs_runs:
                 log.debug("run %s of %s: start, attempt %d", run.id, run.task, run.attempt)
-            execute = carefully if run.messages or run.memos or hooked or run.prepared is not None else simply
-            attempt.handle = spawn(execute(attempt), loop=loop, name=run.id)
-            if timeout is not None or run.ties is not None:
-                self._watch(attempt)
-
-    def _watch(self, attempt: RunningAttempt) -> None:
-        timeout = attempt.policy.timeout
-        if timeout is not None:
-            self._deadlines.add(attempt, timeout / SECOND, self._is_overdue)
+            has_more = run.messages or run.memos or task.is_hooked or run.prepared is not None
+            execute = self.executor.prepare_and_execute if has_more else self.executor.execute
+            attempt.handle = self._loop.create_task(execute(attempt), name=run.id)
+            if policy.timeout is not None:
+                self._deadlines.add(attempt, policy.timeout / SECOND, self._is_overdue)
 
     def give_back(self, claimed: Iterable[Claimed]) -> None:
         """Release claimed runs that were not started: they came when the worker was already stopping."""
@@ -278,11 +266,7 @@ class AttemptTable:
     def take_results(self) -> list[Result]:
         """Return the results so far and forget them."""
         results, self._results = self._results, []
-        moves = [result.settlement.move for result in results]
-        if 0 < len(moves) == moves.count(_SUCCEED):  # as mostly; it takes half the time
-            self.moves[_SUCCEED] += len(moves)
-        else:
-            self.moves.update(moves)
+        self.moves.update(map(_move_of, results))
         return results
 
     def settled(self, results: list[Result]) -> None:
@@ -297,35 +281,25 @@ class AttemptTable:
 
     def _ended(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         run = attempt.run
-        policy = attempt.task.policy if run.ties is None else attempt.policy
         # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
         attempt.handle = None
-        if policy.timeout is not None:
+        if attempt.policy.timeout is not None:
             self._deadlines.ended()
         if attempt.stuck:
             self.stuck.ended(attempt)
         if (here := self._running.pop(run.number, None)) is attempt:
-            drafts = attempt.take_drafts() if attempt.drafts else ()
-            settlement = settle(run, outcome, policy, drafts)
-            inbox, results = attempt.inbox, self._results
-            if results and inbox is None and self._is_terse and not self._subscribers.listening:
-                results.append(Result(run.number, run.fence, settlement))  # a call less for every run
-            else:
-                self._settle(run, settlement, 0 if inbox is None else inbox.taken)
+            settlement = settle(run, outcome, attempt.policy, attempt.take_drafts() if attempt.drafts else ())
+            self._settle(run, settlement, 0 if attempt.inbox is None else attempt.inbox.taken)
         elif here is not None:
             self._running[run.number] = here  # a later attempt's
 
     def _settle(self, run: Claimed, settlement: Settlement, read: int = 0) -> None:
-        if self._talkative:
+        if self._logs_runs:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
         if self._subscribers.listening:
             self._settlement_events.note(run)
         if not self._results:
             # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
             self._wakeup.set()
-        throttled = None if run.session is None or self._load is None else self._load(run.session)
+        throttled = None if self._load is None or run.session is None else self._load(run.session)
         self._results.append(Result(run.number, run.fence, settlement, read, throttled))
-
-
-def _by_factory(coro: Coroutine[Any, Any, None], *, loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[None]:
-    return loop.create_task(coro, name=name)

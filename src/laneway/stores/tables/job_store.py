@@ -9,16 +9,16 @@ from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.tables.reads import jobs as job_reads
 from laneway.stores.tables.rows.jobs import remove
-from laneway.stores.tables.runtime.access import Asking, P
+from laneway.stores.tables.runtime.access import R, StoreAccess
 from laneway.stores.tables.verbs import fires, jobs
 
 
-class Jobkeeping(Asking[P]):
+class Jobkeeping(StoreAccess[R]):
     """Keeps and fires jobs; see `JobStore`."""
 
     async def add_job(self, job: JobRecord) -> JobRecord:
         """Keep a new job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.add(db, effects, job, db.now()))
+        return await self._write(lambda db, after_commit: jobs.add(db, after_commit, job, db.now()))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
@@ -26,7 +26,7 @@ class Jobkeeping(Asking[P]):
 
     async def change_job(self, job: JobRecord) -> JobRecord | None:
         """Write a changed job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.change(db, effects, job, db.now()))
+        return await self._write(lambda db, after_commit: jobs.change(db, after_commit, job, db.now()))
 
     async def remove_job(self, job_id: str) -> bool:
         """Forget a job; see `JobStore`."""
@@ -38,7 +38,7 @@ class Jobkeeping(Asking[P]):
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
         """Write firings; see `JobStore`."""
-        return await self._write(lambda db, effects: fires.fire(db, effects, firings, db.now()), gated=False)
+        return await self._write(lambda db, after_commit: fires.fire(db, after_commit, firings, db.now()), gated=False)
 
     async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
         """Return a job's records, newest first; see `JobStore`."""

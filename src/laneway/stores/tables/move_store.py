@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.stores.tables.job_store import Jobkeeping
-from laneway.stores.tables.runtime.access import P
+from laneway.stores.tables.runtime.access import R
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.transfer import pack, phases, unpack
 
 
-class Movekeeping(Jobkeeping[P]):
+class Movekeeping(Jobkeeping[R]):
     """Goes through moves; see `MovingStore`."""
 
     async def moving(self) -> Moving | None:
@@ -21,7 +21,7 @@ class Movekeeping(Jobkeeping[P]):
 
     async def shut_for(self, move: str, place: str) -> Moving:
         """Be the source of a move; see `MovingStore`."""
-        return await self._write(lambda db, effects: phases.shut_for(db, effects, move, place), gated=False)
+        return await self._write(lambda db, after_commit: phases.shut_for(db, after_commit, move, place), gated=False)
 
     async def freeze(self, move: str) -> int:
         """Let nothing change any more; see `MovingStore`."""
@@ -29,7 +29,7 @@ class Movekeeping(Jobkeeping[P]):
 
     async def reopen(self, move: str) -> bool:
         """Undo a part in a move; see `MovingStore`."""
-        return await self._write(lambda db, effects: phases.reopen(db, effects, move, db.now()), gated=False)
+        return await self._write(lambda db, after_commit: phases.reopen(db, after_commit, move, db.now()), gated=False)
 
     async def holds(self) -> list[str]:
         """Return what there is; see `MovingStore`."""

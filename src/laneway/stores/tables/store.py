@@ -28,13 +28,13 @@ from laneway.ports.users import UserState
 from laneway.stores.tables.move_store import Movekeeping
 from laneway.stores.tables.reads import overview, runs, why
 from laneway.stores.tables.rows import memos, messages
-from laneway.stores.tables.runtime.access import P
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.access import R
+from laneway.stores.tables.runtime.commit_options import CommitOptions, Durability
 from laneway.stores.tables.upkeep import check, prune, trim
 from laneway.stores.tables.verbs import control, settings, steps, submissions, workers
 
 
-class TableStore(Movekeeping[P], ABC):
+class TableStore(Movekeeping[R], ABC):
     """A store over tables."""
 
     # Runs
@@ -42,8 +42,8 @@ class TableStore(Movekeeping[P], ABC):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         return await self._write(
-            lambda db, effects: submissions.submit(db, effects, batch, db.now()),
-            Effects(swift=True, short=submissions.is_short(batch), ahead=submissions.ahead(batch)),
+            lambda db, after_commit: submissions.submit(db, after_commit, batch, db.now()),
+            CommitOptions(Durability.BEFORE_ANSWER, prefetch=submissions.prefetch(batch)),
             gated=False,
         )
 
@@ -68,7 +68,7 @@ class TableStore(Movekeeping[P], ABC):
     async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
         """Cancel the run; see `ControlStore`."""
         return await self._write(
-            lambda db, effects: control.cancel(db, effects, call, run_id, db.now(), abandon=abandon)
+            lambda db, after_commit: control.cancel(db, after_commit, call, run_id, db.now(), abandon=abandon)
         )
 
     async def cancel_where(
@@ -76,21 +76,23 @@ class TableStore(Movekeeping[P], ABC):
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         return await self._write(
-            lambda db, effects: control.cancel_where(db, effects, call, wanted, after, until, limit, db.now())
+            lambda db, after_commit: control.cancel_where(db, after_commit, call, wanted, after, until, limit, db.now())
         )
 
     async def pause(self, call: str, run_id: str) -> Run:
         """Pause the run; see `ControlStore`."""
-        return await self._write(lambda db, effects: control.pause(db, effects, call, run_id, db.now()))
+        return await self._write(lambda db, after_commit: control.pause(db, after_commit, call, run_id, db.now()))
 
     async def resume(self, call: str, run_id: str) -> Run:
         """Resume the run; see `ControlStore`."""
-        found = await self._write(lambda db, effects: control.resume(db, effects, call, run_id, db.now()))
+        found = await self._write(lambda db, after_commit: control.resume(db, after_commit, call, run_id, db.now()))
         return _or_raise(found)
 
     async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
         """Answer a question; see `MemoStore`."""
-        found = await self._write(lambda db, effects: control.answer(db, effects, call, run_id, answer, name, db.now()))
+        found = await self._write(
+            lambda db, after_commit: control.answer(db, after_commit, call, run_id, answer, name, db.now())
+        )
         return _or_raise(found)
 
     async def recall(self, run_id: str) -> Recall:
@@ -99,27 +101,27 @@ class TableStore(Movekeeping[P], ABC):
 
     async def stop(self, call: str, name: str) -> Stopped:
         """Cancel the session's oldest active run; see `SessionStore`."""
-        return await self._write(lambda db, effects: control.stop(db, effects, call, name, db.now()))
+        return await self._write(lambda db, after_commit: control.stop(db, after_commit, call, name, db.now()))
 
     async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
         """Cancel and drop all of the session; see `SessionStore`."""
         return await self._write(
-            lambda db, effects: control.stop_all(db, effects, call, name, db.now(), abandon=abandon)
+            lambda db, after_commit: control.stop_all(db, after_commit, call, name, db.now(), abandon=abandon)
         )
 
     # Lanes, users, gates
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._write(lambda db, effects: settings.declare_lanes(db, effects, lanes, db.now()))
+        await self._write(lambda db, after_commit: settings.declare_lanes(db, after_commit, lanes, db.now()))
 
     async def set_lane(self, lane: Lane) -> None:
         """Set a lane; see `LaneStore`."""
-        await self._write(lambda db, effects: settings.set_lane(db, effects, lane, db.now()))
+        await self._write(lambda db, after_commit: settings.set_lane(db, after_commit, lane, db.now()))
 
     async def unset_lane(self, name: str) -> None:
         """Let what is declared of a lane hold again; see `LaneStore`."""
-        await self._write(lambda db, effects: settings.unset_lane(db, effects, name, db.now()))
+        await self._write(lambda db, after_commit: settings.unset_lane(db, after_commit, name, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
@@ -127,7 +129,7 @@ class TableStore(Movekeeping[P], ABC):
 
     async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
         """Set a user's cap; see `UserStore`."""
-        await self._write(lambda db, effects: settings.set_cap(db, effects, user, lane, cap, db.now()))
+        await self._write(lambda db, after_commit: settings.set_cap(db, after_commit, user, lane, cap, db.now()))
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
@@ -137,15 +139,17 @@ class TableStore(Movekeeping[P], ABC):
 
     async def hold(self, what: Held, name: str, *, held: bool) -> None:
         """Pause or resume a lane, user, session or task; see `GateStore`."""
-        await self._write(lambda db, effects: settings.hold(db, effects, what, name, db.now(), held=held))
+        await self._write(lambda db, after_commit: settings.hold(db, after_commit, what, name, db.now(), held=held))
 
     async def disable(self, task: str, *, disabled: bool) -> None:
         """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._write(lambda db, effects: settings.disable(db, effects, task, db.now(), disabled=disabled))
+        await self._write(
+            lambda db, after_commit: settings.disable(db, after_commit, task, db.now(), disabled=disabled)
+        )
 
     async def close_breaker(self, task: str, user: str | None = None) -> None:
         """Close a circuit; see `GateStore`."""
-        await self._write(lambda db, effects: settings.close_breaker(db, effects, task, user, db.now()))
+        await self._write(lambda db, after_commit: settings.close_breaker(db, after_commit, task, user, db.now()))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
@@ -163,7 +167,9 @@ class TableStore(Movekeeping[P], ABC):
 
     async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
         """Set what is given of a session's rule; see `SessionStore`."""
-        await self._write(lambda db, effects: settings.set_session(db, effects, name, rule, throttled, db.now()))
+        await self._write(
+            lambda db, after_commit: settings.set_session(db, after_commit, name, rule, throttled, db.now())
+        )
 
     async def session(self, name: str) -> SessionState | None:
         """Return the session, if it is not idle; see `SessionStore`."""
@@ -179,26 +185,27 @@ class TableStore(Movekeeping[P], ABC):
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after events were written; see `EventStore`."""
-        return self._here.watch(changed)
+        return self._runtime.watch(changed)
 
     # Workers
 
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
-        socket = self._here.welcome(incarnation.id, wake)
-        await self._here.settle()
-        await self._write(lambda db, _: workers.register(db, incarnation, socket, db.now()), gated=False)
+        runtime = self._runtime
+        address = runtime.add_worker(incarnation.id, wake)
+        await runtime.wait_until_listening()
+        await self._write(lambda db, _: workers.register(db, incarnation, address, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
+        cache = self._runtime.writer.step_cache
+        # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+        lasts = step.results or step.emitted or step.saved or step.overdue
         try:
-            # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
             return await self._write(
-                lambda db, effects: steps.take_step(db, effects, step, db.now()),
-                Effects(
-                    durable=bool(step.results or step.emitted or step.saved or step.overdue),
-                    remembers=True,
-                    ahead=steps.ahead(step),
+                lambda db, after_commit: steps.take_step(db, after_commit, step, db.now(), cache),
+                CommitOptions(
+                    Durability.AT_COMMIT if lasts else Durability.LATER, keeps_cache=True, prefetch=steps.prefetch(step)
                 ),
                 gated=False,
             )
@@ -209,21 +216,20 @@ class TableStore(Movekeeping[P], ABC):
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
-        renewed = self._here.writer.write_later(
-            lambda db, _: workers.renew(db, incarnation, db.now()), Effects(durable=False, remembers=True)
-        )
-        return renewed.result()
+        return self._runtime.writer.submit(
+            lambda db, _: workers.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER, keeps_cache=True)
+        ).result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
         return await self._write(
-            lambda db, effects: workers.reclaim(db, effects, incarnation, gone, limit, db.now()), gated=False
+            lambda db, after_commit: workers.reclaim(db, after_commit, incarnation, gone, limit, db.now()), gated=False
         )
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, effects: workers.leave(db, effects, incarnation, db.now()), gated=False)
-        self._here.forget(incarnation)
+        await self._write(lambda db, after_commit: workers.leave(db, after_commit, incarnation, db.now()), gated=False)
+        self._runtime.remove_worker(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
@@ -231,8 +237,8 @@ class TableStore(Movekeeping[P], ABC):
 
     def look(self) -> bool:
         """Tell whether another process has committed since; see `WorkerStore`."""
-        here = self._here
-        return here.opened and here.writer.look()
+        runtime = self._runtime
+        return runtime.opened and runtime.writer.look()
 
     # Upkeep
 
@@ -240,21 +246,21 @@ class TableStore(Movekeeping[P], ABC):
         """Delete old runs; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
         return await self._write(
-            lambda db, _: prune.prune(db, keep, limit, db.now()), Effects(durable=False), gated=False
+            lambda db, _: prune.prune(db, keep, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def trim(self, older_than: int, *, limit: int = 100) -> int:
         """Trim old logs; see `UpkeepStore`."""
         # Not durable, as pruning.
         return await self._write(
-            lambda db, _: trim.trim(db, older_than, limit, db.now()), Effects(durable=False), gated=False
+            lambda db, _: trim.trim(db, older_than, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
             return await self._read(check.look)
-        return await self._write(lambda db, effects: check.repair(db, effects, db.now()))
+        return await self._write(lambda db, after_commit: check.repair(db, after_commit, db.now()))
 
 
 def _or_raise(found: Run | UsageError) -> Run:

@@ -9,7 +9,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.memos import Memo, MemoKind
 from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.core.records.run import RunFilter, Ties
+from laneway.core.records.run import RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL
 from laneway.ports.gates import Held
 from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
@@ -63,7 +63,7 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     await kept_job(store, clock.now() - 3600 * 1_000_000, owner="ann")
     await fire_due(store)
     await store.hold(Held.LANE, "team", held=True)
-    then = Ties(then=(new_run("then"),))
+    then = RunLinks(then=(new_run("then"),))
     await store.submit([*new_runs(3, "full", session="full"), new_run("later on", session="full", delay=60)])
     await store.submit([new_run("first", ties=then), new_run("ready", lane="team")])
     await hand.rest(99)

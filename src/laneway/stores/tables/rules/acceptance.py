@@ -13,7 +13,7 @@ import msgspec
 from laneway.core.common.keys import KeyEntry
 from laneway.core.lifecycle.acceptance import Acceptance, note
 from laneway.core.queue.turns import FRESH
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
@@ -148,7 +148,7 @@ class Arriving:
         self.made.append(Made(line, due_at, new.retry_of))
         return line
 
-    def keep(self, run: Line, due_at: int, arrival: Arrival | None) -> None:
+    def keep(self, run: Line, due_at: int, arrival: SessionIntent | None) -> None:
         """Put a run on the due shelf; see `Intake`."""
         self._transaction.shelves.put_due(run, due_at)
         if arrival is not None:

@@ -3,6 +3,9 @@
 `sql_names("runs")["by_id"]` is the statement under the line `-- name: by_id` of `runs.sql`. That file lies in a store's
 `sql/`, in the same room as the module that executes the statement; no two rooms have a file of the same name. Each
 statement has a sentence that says what it does and which index it relies on. Tests compare the stores' names.
+
+*Locks*: no statement locks anything for its own sake. A writing transaction excludes all others from its first
+statement to its COMMIT (SQLite: `BEGIN IMMEDIATE`; PostgreSQL: an advisory lock), a read happens in a snapshot.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def texts(package: str) -> dict[str, str]:
 
 
 def as_json(values: Iterable[str | int | Row]) -> str:
-    """Return values as a JSON array, the form in which a statement takes any number of them."""
+    """Return values as a JSON array: the form in which a statement takes any number of them."""
     return msgspec.json.encode(list(values)).decode()
 
 

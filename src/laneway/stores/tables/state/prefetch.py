@@ -12,8 +12,8 @@ from operator import attrgetter
 
 from laneway.core.queue.turns import AGAIN, BACK
 from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.rows.shelf import Key, Order, Paged, Reader, Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.rows.shelf import Key, Reader, Shelf
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -32,19 +32,19 @@ class Fronts(Reader):
     """
 
     def __init__(
-        self, db: Database, books: Books, memory: Memory, sets: BrokenSets, *, resumed: bool, counted: bool
+        self, db: Database, books: Books, cache: StepCache, sets: BrokenSets, *, resumed: bool, counted: bool
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory, sets
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
         self._resumed, self._counted = resumed, counted
         self.page = 8  # how many ready runs to read at once
-        self.ready: dict[str, Order] = {}
-        self.parked, self.held = memory.parked, memory.held
+        self.ready: dict[str, Shelf] = {}
+        self.parked, self.held = cache.parked, cache.held
 
-    def ready_of(self, lane: str) -> Order:
+    def ready_of(self, lane: str) -> Shelf:
         """Return the ready order of a lane."""
         shelf = self.ready.get(lane)
         if shelf is None:
-            shelf = self.ready[lane] = Order("ready", (lane,))
+            shelf = self.ready[lane] = Shelf("ready", (lane,))
             if self._counted and not self._books.lanes.had_ready(lane):
                 shelf.know_empty()
         return shelf
@@ -64,7 +64,7 @@ class Fronts(Reader):
             shelf = self.held[session] = Shelf("held", (session,))
         return shelf
 
-    def read(self, shelf: Paged, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
         """Read on in the table of a shelf."""
         if shelf.table == "ready":
             return self._read_ready(shelf, after)
@@ -156,13 +156,13 @@ class Fronts(Reader):
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
         runs = self.complete([run for found in firsts.values() for run in found])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(runs)
         for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
             shelf.prime(found)
 
-    def _read_ready(self, shelf: Paged, after: Key) -> tuple[Sequence[Line], bool]:
+    def _read_ready(self, shelf: Shelf, after: Key) -> tuple[Sequence[Line], bool]:
         [lane] = shelf.key
         # No more than the lane has room for (and a few that may have to be parked) can be of use.
         count = min(self.page, max(8, self._books.lanes[lane].room()))
@@ -174,13 +174,13 @@ class Fronts(Reader):
         self._sets.expect(runs)
         return runs, more
 
-    def _read_on(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
+    def _read_on(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         if shelf.coming is not None:
             (rows, more), shelf.coming = shelf.coming(), None
         else:
             rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
         runs = self.complete([Line(*row) for row in rows])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._sets.expect(runs)
         return runs, more
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
-from heapq import heappush
 from itertools import chain
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.rows.shelf import Order, Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.rows.shelf import Shelf
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -44,16 +43,15 @@ class Shelves:
         self,
         db: Database,
         books: Books,
-        memory: Memory | None,
+        cache: StepCache,
         sets: BrokenSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory or Memory(), sets
-        self.fronts = Fronts(db, books, self._memory, sets, resumed=resumed, counted=counted)
-        self._ready, self._parked, self._held = self.fronts.ready, self.fronts.parked, self.fronts.held
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
+        self.fronts = Fronts(db, books, self._cache, sets, resumed=resumed, counted=counted)
         # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
         self._less_parked: list[Shelf] = []
         self._less_held: list[Shelf] = []
@@ -71,8 +69,7 @@ class Shelves:
 
     def put_ready(self, run: Line) -> None:
         """Put the run into its lane's ready order."""
-        order = self._ready.get(run.lane) or self.fronts.ready_of(run.lane)
-        heappush(order.heap, (run.rank, run.number, run))  # as `Order.put`: a call less for every run
+        self.fronts.ready_of(run.lane).put(run)
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], Line | None]:
         """Return what takes the first of the lane's ready order and of the sets aside for these tasks and gates."""
@@ -82,7 +79,7 @@ class Shelves:
         return partial(shelf.take, self.fronts)
 
     def _take_merged(
-        self, lane: str, shelf: Order, asides: dict[str, int], tasks: Set[str], gates: Set[str]
+        self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str], gates: Set[str]
     ) -> Line | None:
         names = [*(core.TASK + task for task, runs in asides.items() if runs and task in tasks), *gates]
         fronts = self.fronts
@@ -97,7 +94,7 @@ class Shelves:
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        shelf = self._parked.get((run.lane, gate)) or self.fronts.parked_of(run.lane, gate)
+        shelf = self.fronts.parked_of(run.lane, gate)
         if not shelf.fresh:
             self._more_parked.append(shelf)
         shelf.put(run)
@@ -106,15 +103,7 @@ class Shelves:
 
     def take_parked(self, lane: str, gate: str) -> Line:
         """Take the first of a parked set."""
-        shelf = self._parked.get((lane, gate)) or self.fronts.parked_of(lane, gate)
-        if shelf.read and not shelf.fresh:
-            # As `_take`: two calls less for every run; so in `take_held`.
-            first, taken = shelf.read.pop(), shelf.taken
-            if not taken:
-                self._less_parked.append(shelf)
-            taken.append((first.rank, first.number))
-            return first
-        run = self._take(shelf, self._less_parked)
+        run = self._take(self.fronts.parked_of(lane, gate), self._less_parked)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -129,14 +118,7 @@ class Shelves:
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
-        shelf = self._held.get(session) or self.fronts.held_of(session)
-        if shelf.read and not shelf.fresh:
-            first, taken = shelf.read.pop(), shelf.taken
-            if not taken:
-                self._less_held.append(shelf)
-            taken.append((first.rank, first.number))
-            return first
-        run = self._take(shelf, self._less_held)
+        run = self._take(self.fronts.held_of(session), self._less_held)
         assert run is not None, f"the counts say that session {session} holds runs back"
         return run
 
@@ -181,7 +163,7 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(self.fronts.complete(runs))
         return runs, more
 
@@ -207,7 +189,7 @@ class Shelves:
         """Write the net effect; first what was taken, then what was put."""
         self._delete_taken()
         db = self._db
-        ready = [run for shelf in self._ready.values() for run in shelf.left()]
+        ready = [run for shelf in self.fronts.ready.values() for run in shelf.fresh.values()]
         db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
         if self._more_parked:
             parked = list[Row]()
@@ -231,7 +213,7 @@ class Shelves:
 
     def _delete_taken(self) -> None:
         db = self._db
-        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self._ready.items() if s.taken])
+        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.fronts.ready.items() if s.taken])
         if self._less_parked:
             self._drop_parked()
         if self._less_held:

@@ -1,4 +1,4 @@
-"""Packing runs: each with all that belongs to it, from the tables in which that stands."""
+"""Read runs as pieces, each with its rows of all tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from laneway.core.records.events import Stamped
 from laneway.core.records.memos import Memo
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.core.records.run import Failure, Message, MessageKind
 from laneway.core.records.states import RunState
 from laneway.core.transfer.pieces import KeyIn, RunIn, Taken
@@ -21,7 +21,7 @@ from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("pack")
 T = TypeVar("T")
-_arrival = msgspec.json.Decoder(Arrival).decode
+_arrival = msgspec.json.Decoder(SessionIntent).decode
 _failure = msgspec.json.Decoder(Failure).decode
 _memo = msgspec.json.Decoder(Memo).decode
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
@@ -30,7 +30,7 @@ Texts = dict[int, list[Any]]
 
 
 def runs(db: Database, key: list[Any], limit: int) -> tuple[list[RunIn], list[Any] | None]:
-    """Return runs behind a number, and the last one's if there may be more."""
+    """Return runs after a number, and the number of the last one if more may exist."""
     rows = db.execute(_SQL["runs"], (*(key or (0,)), limit)).fetchall()
     if not rows:
         return [], None
@@ -99,7 +99,7 @@ def _opened(text: str | None, opened: Callable[[str], T]) -> T | None:
 
 
 def stamped(text: str) -> list[Stamped]:
-    """Return the events of a chunk, with their data as text."""
+    """Return the events of a chunk, with their data as JSON text."""
     return [(kind, attempt, at, bytes(data).decode()) for kind, attempt, at, data in _rows(text)]
 
 

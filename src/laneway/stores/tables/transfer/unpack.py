@@ -1,4 +1,4 @@
-"""Unpacking: pieces that another store had, written into the tables. What is there already stays as it is."""
+"""Write the pieces of another store into the tables. Rows that exist already stay as they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laneway.core.transfer.pieces import (
     KeyIn,
     LaneIn,
     Mark,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -41,7 +41,7 @@ Rows = dict[str, list[Row]]  # by statement, in the order in which they are to b
 
 
 def unpack(db: Database, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
-    """Take in these pieces; see `MovingStore.unpack`."""
+    """Write these pieces; see `MovingStore.unpack`."""
     phases.remember(db, move, mark)
     put_runs(db, [piece for piece in pieces if isinstance(piece, RunIn)])
     rows: Rows = defaultdict(list)
@@ -99,7 +99,7 @@ def _place(piece: Place) -> Written:
 _WRITERS: dict[type, Callable[[Any], Written]] = {
     LaneIn: _lane,
     Cap: lambda piece: [("put_cap", (piece.user, piece.lane, piece.cap))],
-    Paused: lambda piece: [("put_paused", (piece.what, piece.name))],
+    PausedIn: lambda piece: [("put_paused", (piece.what, piece.name))],
     Disabled: lambda piece: [("put_disabled", (piece.task,))],
     SessionRule: lambda piece: [("put_session_rule", (piece.name, _text(piece.rule)))],
     CircuitIn: lambda piece: [("put_circuit", (piece.key, named(piece.key)[0], piece.failures, piece.until))],

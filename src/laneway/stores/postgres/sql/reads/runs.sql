@@ -1,15 +1,15 @@
--- What people ask. Each verb reads in one snapshot.
--- Columns of a run: number, id, task, args, lane, user, session, priority, state, attempt, fence, crashes, accepted_at,
--- due_at, started_at, ended_at, result, error, reason, worker, request, retry_of, messages, ties, wait (the view
--- `record`). Runs are found by what says their state, and joined by LEFT, though they are always there: the planner
--- cannot begin with them then, and read all that there ever were.
+-- What people read. Each verb reads in one snapshot. Columns of a run: number, id, task, args, lane, user, session,
+-- priority, state, attempt, fence, crashes, accepted_at, due_at, started_at, ended_at, result, error, reason, worker,
+-- request, retry_of, messages, ties, wait (the view `record`). A query finds runs by the table that tells their state
+-- and joins the rest by LEFT JOIN, although the rows are always there: this stops the planner from beginning with all
+-- runs that ever were.
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
 SELECT * FROM record WHERE id = $1;
 
 -- name: by_prefix
--- Find the ids that begin so. Index: the unique id, as a range.
+-- Find the ids that begin with this prefix. Index: the unique id, as a range.
 SELECT id FROM run WHERE id >= $1 AND id < $2;
 
 -- name: by_numbers
@@ -64,7 +64,7 @@ WHERE state = :state::text AND ended_at IS NULL AND state <> 'pending' AND outco
 ORDER BY outcome.number DESC LIMIT :limit;
 
 -- name: pending
--- Find pending runs, newest first. It reads all shelves: their entries are narrow, and only what is pending is there.
+-- Find pending runs, newest first. It reads all shelves: their entries are narrow, and they hold pending runs only.
 SELECT shelf.number FROM (
     SELECT number FROM ready UNION ALL SELECT number FROM parked
     UNION ALL SELECT number FROM held WHERE paused = 0 UNION ALL SELECT number FROM due
@@ -85,18 +85,19 @@ GROUP BY state
 UNION ALL SELECT state, count(*) FROM outcome WHERE ended_at IS NOT NULL GROUP BY state;
 
 -- name: session_names
--- Name the sessions that begin so and come behind a name, in order. Index: the primary key, as a range.
+-- Return the names of sessions that have this prefix and come after a name, in order. Index: the primary key, as a
+-- range.
 SELECT name FROM session WHERE name > $1 AND name >= $2 AND name < $3 ORDER BY name LIMIT $4;
 
 -- name: log
--- Read what is needed to show a run's events: its result, and its lease if it is running. Index: the unique id.
+-- Read what is needed to show a run's events: its result and, if it is running, its lease. Index: the unique id.
 SELECT run.number, result, lease.attempt, coalesce(died, holder), lease.started_at, lease.events, noted
 FROM run LEFT JOIN outcome ON outcome.number = run.number
 LEFT JOIN LATERAL (SELECT * FROM lease WHERE lease.number = run.number OFFSET 0) AS lease ON true
 WHERE run.id = $1;
 
 -- name: chunks
--- Read a run's chunks from the one that holds an event number; the last of a run that has ended stands with its
+-- Read a run's chunks from the one that holds an event number on. The last chunk of an ended run is stored with its
 -- outcome. Index: the primary key, then the primary key of outcome.
 SELECT * FROM (
     SELECT seq, body FROM event
@@ -107,7 +108,7 @@ UNION ALL
 SELECT events - json_array_length(log::json) + 1, log FROM outcome WHERE number = $1 AND log IS NOT NULL;
 
 -- name: workers
--- Read the incarnations, oldest first, with how much they hold. It reads the table and all leases.
+-- Read the incarnations, oldest first, with the number of their leases. It reads the table and all leases.
 SELECT incarnation, renewed_at, coalesce(held, 0), idle, "left", short
 FROM worker LEFT JOIN (SELECT holder, count(*) AS held FROM lease GROUP BY holder) AS load ON holder = worker.id
 ORDER BY number;

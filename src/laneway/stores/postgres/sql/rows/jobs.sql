@@ -1,4 +1,4 @@
--- Jobs: keeping them, finding those that are due, and what became of their fires.
+-- Jobs, those that are due, and the records of their fires.
 
 -- name: job
 -- Read a job. Index: the primary key.
@@ -11,14 +11,14 @@ FROM json_array_elements_text($1::json) AS wanted(value)
 JOIN job ON job.id = wanted.value;
 
 -- name: listed
--- Read the jobs that fit, by name. Index: job_listed; it reads jobs that do not fit, too.
+-- Read the jobs that match, by name. Index: job_listed; it reads jobs that do not fit, too.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE (name, id) > (:name, :id) AND (:task::text IS NULL OR task = :task::text)
     AND (:source::text IS NULL OR source = :source::text) AND (:on::int IS NULL OR is_on = :on::int)
 ORDER BY name, id LIMIT :limit;
 
 -- name: owned
--- Read the jobs of an owner that fit, by name. Index: job_owned; it reads others of that owner, too.
+-- Read the jobs of an owner that match, by name. Index: job_owned; it reads others of that owner, too.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE owner = :owner::text AND owner IS NOT NULL AND name >= :name AND (name, id) > (:name, :id)
     AND (:task::text IS NULL OR task = :task::text)
@@ -26,7 +26,7 @@ WHERE owner = :owner::text AND owner IS NOT NULL AND name >= :name AND (name, id
 ORDER BY name LIMIT :limit;
 
 -- name: named
--- Read the jobs of a name or an id that fit. Index: job_listed, and the primary key.
+-- Read the jobs of a name or an id that match. Index: job_listed, and the primary key.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE id IN (SELECT id FROM job WHERE name = :named UNION SELECT :named)
     AND (name, id) > (:name, :id) AND (:owner::text IS NULL OR owner = :owner::text)
@@ -35,15 +35,15 @@ WHERE id IN (SELECT id FROM job WHERE name = :named UNION SELECT :named)
 ORDER BY name, id LIMIT :limit;
 
 -- name: owners_own
--- Find the job of a name that an owner has. Index: job_owned.
+-- Find the job that has this owner and name. Index: job_owned.
 SELECT id FROM job WHERE owner = $1 AND owner IS NOT NULL AND name = $2;
 
 -- name: nobodys_own
--- Find the job of a name that nobody owns. Index: job_unowned.
+-- Find the job that has this name and no owner. Index: job_unowned.
 SELECT id FROM job WHERE owner IS NULL AND name = $1;
 
 -- name: put
--- Write a job, new or changed by somebody. Index: the primary key.
+-- Write a job that was added or changed by a call. Index: the primary key.
 INSERT INTO job (id, owner, name, task, source, is_on, fire_at, version, call, created_at, changed_at, spec, state)
 VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::int, $7::bigint, $8::bigint, $9::text, $10::bigint,
     $11::bigint, $12::text, $13::text)
@@ -53,32 +53,32 @@ ON CONFLICT (id) DO UPDATE SET
     created_at = excluded.created_at, changed_at = excluded.changed_at, spec = excluded.spec, state = excluded.state;
 
 -- name: move
--- Write what became of a job. Index: the primary key.
+-- Write the state of a job after a fire, or after the end of its run. Index: the primary key.
 UPDATE job SET is_on = $1, fire_at = $2, version = $3, state = $4 WHERE id = $5;
 
 -- name: remove
--- Forget a job. Index: the primary key.
+-- Delete a job. Index: the primary key.
 DELETE FROM job WHERE id = $1::text;
 
 -- name: note_time
--- Note the time that a job is written at. Index: the primary key.
+-- Remember the latest time at which a job was written. Index: the primary key.
 UPDATE counter SET jobs_at = greatest(jobs_at, $1) WHERE one = 1;
 
 -- name: set_time
--- Take a time for the latest. Index: the primary key.
+-- Set the latest time at which a job was written. Index: the primary key.
 UPDATE counter SET jobs_at = $1 WHERE one = 1;
 
 -- name: soonest
--- Tell when the first job is due. Index: the head of job_due.
+-- Return the fire time of the job that is due first. Index: the head of job_due.
 SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL;
 
 -- name: due
--- Read jobs that are due, those first that have been for longest. Index: job_due, of which it reads nothing else.
+-- Read the jobs that are due, the longest due first. Index: job_due, of which it reads nothing else.
 SELECT id, spec, state, created_at, changed_at, version, call FROM job
 WHERE fire_at IS NOT NULL AND fire_at <= $1 AND (fire_at, id) > ($2, $3) ORDER BY fire_at, id LIMIT $4;
 
 -- name: times
--- Tell when the first job is due that is not due yet, and the latest time that one was written at. Index: job_due, and
+-- Return the next fire time that is not due yet, and the latest time at which a job was written. Index: job_due, and
 -- the primary key.
 SELECT (SELECT min(fire_at) FROM job WHERE fire_at IS NOT NULL AND fire_at > $1), jobs_at
 FROM counter WHERE one = 1;
@@ -101,7 +101,7 @@ JOIN fire
 ON job = wanted.value ->> 0 AND run_id = wanted.value ->> 1 AND run_id IS NOT NULL;
 
 -- name: put_fire
--- Write a record; one that goes on takes the place of what it was. Index: the primary key.
+-- Write a record, or overwrite the record of a fire that has gone on. Index: the primary key.
 INSERT INTO fire (job, nth, run_id, record) VALUES ($1::text, $2::bigint, $3::text, $4::text)
 ON CONFLICT (job, nth) DO UPDATE SET run_id = excluded.run_id, record = excluded.record;
 

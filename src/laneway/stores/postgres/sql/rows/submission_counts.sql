@@ -1,7 +1,7 @@
--- What became of submissions and runs that were not simply accepted.
+-- Per lane, how many submissions were not simply accepted, and how many runs were dropped.
 
 -- name: count
--- Count more of it in a lane. Index: the primary key.
+-- Add to a count of a lane. Index: the primary key.
 INSERT INTO lane_count (lane, what, count) VALUES ($1::text, $2::text, $3::bigint)
 ON CONFLICT (lane, what) DO UPDATE SET count = lane_count.count + excluded.count;
 

@@ -1,16 +1,16 @@
 -- What runs wait for.
 
 -- name: put
--- Let a run wait, until an instant if it asks something. Index: the primary key.
+-- Write what a run waits for; `until` is set if it asks a question. Index: the primary key.
 INSERT INTO wait (number, until, request, body) VALUES ($1::bigint, $2::bigint, $3::text, $4::text)
 ON CONFLICT (number) DO UPDATE SET until = excluded.until, request = excluded.request, body = excluded.body;
 
 -- name: leave
--- Let a run wait no more; what it waited for is kept. Index: the primary key.
+-- End the wait of a run; what it waited for is kept. Index: the primary key.
 UPDATE wait SET until = NULL, request = NULL WHERE number = $1;
 
 -- name: take_back
--- Forget what was requested of a run before it waited. Index: the primary key.
+-- Remove the request that a run had when it began to wait. Index: the primary key.
 UPDATE wait SET request = NULL WHERE number = $1;
 
 -- name: wait

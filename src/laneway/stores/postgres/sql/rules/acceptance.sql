@@ -1,12 +1,12 @@
--- What a submission that is not simply accepted asks.
+-- Reads for a submission that is not simply accepted.
 
 -- name: state
 -- Read the state of a run. Index: the unique id, then the primary keys.
 SELECT state FROM record WHERE id = $1;
 
 -- name: oldest
--- Find the runs accepted first of those of a lane that were never started and wait, and are no follow-ups.
--- It reads the shelves: what waits in a lane that has a bound is not much.
+-- Find the oldest runs of a lane that were never started, wait, and are no follow-ups. It reads the shelves: what waits
+-- in a lane that has a bound is not much.
 SELECT number FROM (
     SELECT number FROM ready WHERE lane = $1 AND kind & 1 = 0
     UNION ALL SELECT number FROM parked WHERE lane = $1 AND kind & 1 = 0
@@ -21,7 +21,7 @@ WHERE NOT EXISTS (
 ORDER BY number LIMIT $2;
 
 -- name: known
--- Find which of these ids are there already, and the lanes they got. Index: the unique id.
+-- Find which of these ids exist, and their lanes. Index: the unique id.
 SELECT run.id, lane
 FROM json_array_elements_text($1::json) AS wanted(value)
 JOIN run ON run.id = wanted.value;

@@ -1,7 +1,7 @@
--- Runs that have not ended, as control and a session's policy find and change them.
+-- Runs that have not ended, as control and session policies find and change them.
 
 -- name: steered
--- Read these runs as `Steered` has them, in this order. Index: the primary keys, and the primary key of outcome.
+-- Read these runs as `ControlledRun` has them, in this order. Index: the primary keys, and the primary key of outcome.
 SELECT (coalesce(lease.fence, outcome.fence, 0) > 0)::int, 0, run.number, run.id, task, NULL, lane, "user", session,
     priority, ties, lease.number IS NULL AND outcome.state IS NOT DISTINCT FROM 'paused', arrival,
     coalesce(lease.attempt, outcome.attempt, 1), coalesce(crashes, 0),
@@ -25,12 +25,12 @@ FROM json_array_elements_text($1::json) WITH ORDINALITY AS wanted(value, key)
 JOIN run ON run.id = wanted.value ORDER BY wanted.key;
 
 -- name: held
--- Find what a session holds back and was never started, in its order. Index: the primary key.
+-- Find the runs that a session holds back and that were never started, in order. Index: the primary key.
 SELECT number FROM held WHERE session = $1 AND kind & 1 = 0 ORDER BY rank, number;
 
 -- name: future
--- Find the runs of a session that were never started and are on no shelf but that of the future, or on none because
--- they are paused. Index: due_session, and outcome_kept, of which it reads all that is paused.
+-- Find the runs of a session that were never started and are either not due yet or paused outside all shelves. Index:
+-- due_session, and outcome_kept, of which it reads all that is paused.
 SELECT number FROM (
     SELECT number, rank FROM due WHERE session = $1 AND session IS NOT NULL AND kind = 0
     ORDER BY rank, number
@@ -40,18 +40,18 @@ SELECT outcome.number FROM outcome JOIN run ON run.number = outcome.number
 WHERE state = 'paused' AND ended_at IS NULL AND state <> 'pending' AND fence = 0 AND session = $1;
 
 -- name: request
--- Write what is requested of a running run, and how many of its events are written. Index: the primary key.
+-- Write the request on a running run, and the number of its events. Index: the primary key.
 UPDATE lease SET request = $1, events = $2, noted = 1 WHERE number = $3;
 
 -- name: clear
--- Note that what lies unread when the run ends is dropped. Index: the primary key.
+-- Mark a running run: its unread messages are dropped when it ends. Index: the primary key.
 UPDATE lease SET cleared = 1 WHERE number = $1;
 
 -- name: remember
--- Remember the call that changed a run. Index: the primary key.
+-- Write which call changed a run. Index: the primary key.
 INSERT INTO control (number, call)
 VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET call = excluded.call;
 
 -- name: forget
--- Forget the call that changed a run. Index: the primary key.
+-- Delete the mark of the call that changed a run. Index: the primary key.
 DELETE FROM control WHERE number = $1::bigint;

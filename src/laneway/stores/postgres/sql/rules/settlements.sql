@@ -1,8 +1,8 @@
--- Settling: results and events under their leases.
+-- Results and events, written under the leases of their runs.
 
 -- name: leased
--- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it; one that was
--- started once has not waited yet. Index: the primary keys; the holder is compared so that lease_held is of no use, by
+-- Read these leases of an incarnation, and what the rules need of their runs, as `Leased` has it. What a run waited for
+-- is read from its second start on. Index: the primary keys; the holder is compared so that lease_held is of no use, by
 -- which all would be read that it holds, and ever held.
 SELECT 1, 0, lease.number, '', task, NULL, lane, "user", session, priority, ties, 0, NULL, attempt, 0, fence, events,
     NULL, NULL, 0, 0, coalesce(died, holder), started_at, noted, request, cleared,
@@ -19,7 +19,7 @@ SELECT id FROM run WHERE number = $1;
 DELETE FROM lease WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: settle
--- Write what an attempt came to. Index: the primary key. A run that ends keeps the due time it had.
+-- Write how an attempt ended. Index: the primary key. A run that ends keeps the due time it had.
 INSERT INTO outcome
 (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
 VALUES ($1::bigint, $2::text, $3::int, $4::int, $5::int, $6::int, $7::bigint, $8::bigint, $9::bigint, $10::text,
@@ -46,27 +46,27 @@ ON CONFLICT (number) DO UPDATE SET
 INSERT INTO event (number, seq, body) VALUES ($1::bigint, $2::int, $3::text);
 
 -- name: streams
--- Note that a run has deltas in its log. Index: the primary key.
+-- Mark a run that has deltas in its log. Index: the primary key.
 INSERT INTO transient (number) VALUES ($1::bigint) ON CONFLICT DO NOTHING;
 
 -- name: note
--- Count the events written under a lease, its `started` among them. Index: the primary key.
+-- Write the number of events under a lease, its `started` included. Index: the primary key.
 UPDATE lease SET events = $1, noted = 1 WHERE number = $2;
 
 -- name: save
--- Keep the newest checkpoint of a run. Index: the primary key.
+-- Write the newest checkpoint of a run. Index: the primary key.
 INSERT INTO checkpoint (number, state)
 VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
 
 -- name: prepare
--- Keep the arguments of a run as they were prepared. Index: the primary key.
+-- Write the prepared arguments of a run. Index: the primary key.
 INSERT INTO prepared (number, args)
 VALUES ($1::bigint, $2::text) ON CONFLICT (number) DO UPDATE SET args = excluded.args;
 
 -- name: forgive
--- Forget the crashes of a run that came as far as a checkpoint. Index: the primary key.
+-- Reset the crashes of a run that has reached a checkpoint. Index: the primary key.
 UPDATE outcome SET crashes = 0 WHERE number = $1 AND crashes > 0;
 
 -- name: overdue
--- Note that the time-out of an attempt was decided. Index: the primary key.
+-- Mark a lease whose attempt has timed out. Index: the primary key.
 UPDATE lease SET timed_out = 1 WHERE number = $1;

@@ -1,23 +1,25 @@
--- Choosing whom to wake.
+-- Choosing which workers to wake up.
 
 -- name: idle
--- Read the resting workers, oldest first, with the room of those that have lent their next step and have not lapsed,
--- and whether their process listens: then it has a lock that is had by nobody else. Index: worker_idle.
+-- Read the idle workers: first those whose next claim can be made ahead, with their room, as they execute nothing and
+-- have not lapsed; then the oldest. Last, whether a worker's process listens: then it holds a lock that nobody else can
+-- take.
+-- Index: worker_idle.
 SELECT number, id, socket, told, incarnation, call, CASE WHEN abs($1::bigint - renewed_at) <= lease THEN room END,
     room IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0))
-FROM worker WHERE idle <> 0 ORDER BY number;
+FROM worker WHERE idle <> 0 ORDER BY room IS NULL OR abs($1::bigint - renewed_at) > lease, number;
 
 -- name: startable
--- Count what could start at once, per lane, with its limit per worker. It reads pace, a row per lane
--- and priority, then the primary key of lane.
+-- Count the runs that could start at once, per lane, with the limit per worker of the lane. It reads pace, a row per
+-- lane and priority, then the primary key of lane.
 SELECT name, least(waiting, "limit" - active), worker_limit
 FROM (SELECT lane, sum(ready) AS waiting FROM pace WHERE ready > 0 GROUP BY lane) AS startable
 JOIN lane ON lane.name = startable.lane WHERE active < "limit" AND paused = 0;
 
 -- name: asides
--- Name the tasks that are not paused and have runs set aside in lanes with room, with those lanes and their limits per
--- worker; then those of which runs are parked behind circuits that let them start by now. It reads aside and broken, a
--- row per lane and task, or per lane and circuit.
+-- Return the tasks, not paused, that have runs set aside in lanes with room, with those lanes and their limits per
+-- worker; then the same for runs parked behind circuits that let them start by now. It reads aside and broken, a row
+-- per lane and task, or per lane and circuit.
 SELECT aside.lane, worker_limit, task FROM aside JOIN lane ON lane.name = aside.lane
 WHERE active < "limit" AND paused = 0 AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = task)
 UNION ALL
@@ -27,18 +29,19 @@ WHERE (until IS NULL OR (until <= $1 AND probe IS NULL)) AND active < "limit" AN
     AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = split_part(broken.key, chr(10), 1));
 
 -- name: executed
--- Count what each incarnation executes, per lane. It reads all leases: only a limit per worker makes it matter.
+-- Count the runs that each incarnation executes, per lane. It reads all leases: only a limit per worker makes it
+-- matter.
 SELECT holder, run.lane, count(*) FROM lease JOIN run ON run.number = lease.number
 WHERE died IS NULL GROUP BY holder, run.lane;
 
 -- name: holder
--- Read where a wake-up reaches a worker. Index: the primary key.
+-- Read the address at which a wake-up reaches a worker. Index: the primary key.
 SELECT id, socket FROM worker WHERE id = $1;
 
 -- name: live
--- Read where wake-ups reach the workers that have not left. It reads the table.
+-- Read the addresses of the workers that have not left. It reads the table.
 SELECT id, socket FROM worker WHERE "left" = 0;
 
 -- name: rouse
--- End the rest of a worker. Index: worker_number.
+-- Mark a worker as not idle. Index: worker_number.
 UPDATE worker SET idle = 0 WHERE number = $1;

@@ -1,11 +1,12 @@
--- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
+-- The counts that decide who may start: a transaction reads them when a rule first needs them and writes them back at
+-- its end.
 --
--- These rows are written in almost every transaction. While somebody's old snapshot keeps their former versions, a look
--- for a row begins with its newest era, and meets it among `64` versions at most (see the schema).
+-- Almost every transaction writes these rows. While an old snapshot keeps their former versions alive, a lookup begins
+-- with the newest era of a row, so it passes at most `64` dead versions (see the schema).
 
 -- name: lane
--- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
--- per priority, or one without. Index: the primary keys, one look per priority, from the highest down.
+-- Read a lane's limits, the number of its active and pending runs, and the virtual time of each priority: a row per
+-- priority, or one without. Index: the primary keys, one look per priority, from the highest down.
 WITH RECURSIVE come(priority, v, ready) AS (
     (SELECT priority, v, ready FROM pace WHERE lane = $1 ORDER BY priority DESC, era DESC LIMIT 1)
     UNION ALL
@@ -18,12 +19,12 @@ SELECT "limit", per_user, worker_limit, max_pending, when_full, active, pending,
 FROM (SELECT * FROM lane WHERE name = $1 ORDER BY era DESC LIMIT 1) AS lane LEFT JOIN come ON true;
 
 -- name: set_runs
--- Write how many runs of a lane are active and pending. Index: the primary key.
+-- Write the number of active and pending runs of a lane. Index: the primary key.
 UPDATE lane SET active = $1, pending = $2, writes = writes + 1
 WHERE name = $3 AND era = (SELECT era FROM lane WHERE name = $3 ORDER BY era DESC LIMIT 1);
 
 -- name: set_pace
--- Write how far a priority of a lane has come. Index: the primary key.
+-- Write the virtual time of a priority of a lane. Index: the primary key.
 INSERT INTO pace (lane, priority, v, ready, writes)
 SELECT lane, priority, v, ready, coalesce((
     SELECT writes FROM pace WHERE pace.lane = given.lane AND pace.priority = given.priority ORDER BY era DESC LIMIT 1
@@ -32,8 +33,8 @@ FROM (VALUES ($1::text, $2::int, $3::bigint, $4::int)) AS given(lane, priority, 
 ON CONFLICT (lane, priority, era) DO UPDATE SET v = excluded.v, ready = excluded.ready, writes = pace.writes + 1;
 
 -- name: ready_lanes
--- Name the lanes that have startable runs. Index: the primary key, one look per lane and priority. An index by what is
--- ready would keep every update of pace from staying on its page.
+-- Return the lanes that have startable runs. Index: the primary key, one lookup per lane and priority. With an index on
+-- the number of ready runs, updates of pace could not stay on their page.
 WITH RECURSIVE come(lane, priority, ready) AS (
     (SELECT lane, priority, ready FROM pace ORDER BY lane DESC, priority DESC, era DESC LIMIT 1)
     UNION ALL
@@ -73,7 +74,7 @@ ON CONFLICT (lane, "user", priority, era)
 DO UPDATE SET last = excluded.last, waiting = excluded.waiting, writes = turn.writes + 1;
 
 -- name: drop_turn
--- Delete the turn of a user who has nothing waiting. Index: the primary key.
+-- Delete the turn of a user without waiting runs. Index: the primary key.
 DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::int AND era = (
     SELECT era FROM turn AS newest
     WHERE newest.lane = $1::text AND newest."user" = $2::text AND newest.priority = $3::int
@@ -81,8 +82,8 @@ DELETE FROM turn WHERE lane = $1::text AND "user" = $2::text AND priority = $3::
 );
 
 -- name: rest_turn
--- Note that no run without a user waits. Their turn is kept, and counts nothing: it comes and goes all the time, and to
--- find that it is not there would be to pass by all that it was. Index: the primary key.
+-- Write that no run without a user waits. The row stays: it comes and goes so often that a lookup of a deleted row
+-- would pass all its dead versions. Index: the primary key.
 UPDATE turn SET waiting = 0, writes = writes + 1
 WHERE lane = $1 AND "user" = '' AND priority = $2 AND waiting <> 0 AND era = (
     SELECT era FROM turn WHERE lane = $1 AND "user" = '' AND priority = $2 ORDER BY era DESC LIMIT 1
@@ -96,8 +97,8 @@ FROM json_array_elements_text($2::json) AS wanted(value) CROSS JOIN LATERAL (
 ) AS seat;
 
 -- name: caps
--- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index:
--- the primary keys.
+-- Read the caps of these users in a lane, for users with a cap of their own. A paused user has cap 0. Index: the
+-- primary keys.
 SELECT wanted.value, CASE WHEN paused.name IS NULL THEN cap ELSE 0 END
 FROM json_array_elements_text($2::json) AS wanted(value)
 LEFT JOIN paused ON paused.what = 'user' AND paused.name = wanted.value
@@ -105,7 +106,7 @@ LEFT JOIN cap ON cap."user" = wanted.value AND cap.lane = $1
 WHERE paused.name IS NOT NULL OR cap IS NOT NULL;
 
 -- name: parked_users
--- Name the users of a lane who have parked runs. Index: the primary key; it reads all seats of the lane.
+-- Return the users of a lane that have parked runs. Index: the primary key; it reads all seats of the lane.
 SELECT "user" FROM seat WHERE lane = $1 AND parked > 0;
 
 -- name: set_seat
@@ -119,7 +120,7 @@ ON CONFLICT (lane, "user", era)
 DO UPDATE SET active = excluded.active, parked = excluded.parked, out = excluded.out, writes = seat.writes + 1;
 
 -- name: drop_seat
--- Delete the seat of a user who has nothing in the lane. Index: the primary key.
+-- Delete the seat of a user without runs in the lane. Index: the primary key.
 DELETE FROM seat WHERE lane = $1::text AND "user" = $2::text AND era = (
     SELECT era FROM seat AS newest WHERE newest.lane = $1::text AND newest."user" = $2::text ORDER BY era DESC LIMIT 1
 );

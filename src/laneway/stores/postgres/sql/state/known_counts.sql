@@ -1,8 +1,8 @@
--- What `ledgers` writes by the same names, of rows that are known to be there: to insert one that may be there is to
--- look for it twice.
+-- The writes of `counts.sql`, under the same names, for rows that are known to be there: an upsert would look for the
+-- row twice.
 
 -- name: set_turn
--- Write a user's turn, which is there. Index: the primary key.
+-- Update a user's turn. Index: the primary key.
 UPDATE turn SET last = newest.last, waiting = newest.waiting, writes = writes + 1
 FROM (
     SELECT given.last, given.waiting, found.place
@@ -16,7 +16,7 @@ FROM (
 WHERE turn.ctid = newest.place;
 
 -- name: set_seat
--- Write a user's seat, which is there. Index: the primary key.
+-- Update a user's seat. Index: the primary key.
 UPDATE seat SET active = newest.active, parked = newest.parked, out = newest.out, writes = writes + 1
 FROM (
     SELECT given.active, given.parked, given.out, found.place
@@ -29,7 +29,7 @@ FROM (
 WHERE seat.ctid = newest.place;
 
 -- name: set_session
--- Write a session, which is there. Index: the primary key.
+-- Update a session. Index: the primary key.
 UPDATE session SET admitted = newest.admitted, unstarted = newest.unstarted, held = newest.held,
     back = newest.back, joined = newest.joined, front = newest.front, rest = newest.rest
 FROM (

@@ -1,6 +1,6 @@
 -- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range. Every
--- page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether
--- the run is paused, and what it says of its session when it joins.
+-- page has the columns kind, rank, number, id, task, args, lane, user, session, priority, ties; where needed also
+-- whether the run is paused, and its session intent for the time when it joins.
 
 -- name: ready
 -- Read a lane's ready order behind a key, and from its floor on: what was taken before that may be dead and not yet
@@ -40,7 +40,7 @@ WHERE shelf.lane = $1 AND gate = $2 AND (shelf.rank, shelf.number) > ($3, $4)
 ORDER BY shelf.rank, shelf.number LIMIT $5;
 
 -- name: first_parked
--- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
+-- Read the first runs (this many, and those of the same rank) of each of these parked sets, given as [lane, gate].
 -- Index: the primary key of parked.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, "user", session, priority, ties, gate
 FROM json_array_elements($1::json) AS wanted(value)
@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
 JOIN run ON run.number = shelf.number;
 
 -- name: put_parked
--- Index: the primary key.
+-- Put runs into parked sets. Index: the primary key.
 INSERT INTO parked (lane, gate, rank, number, kind) VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::int);
 
 -- name: drop_parked
@@ -63,7 +63,7 @@ INSERT INTO parked (lane, gate, rank, number, kind) VALUES ($1::text, $2::text, 
 DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND (rank, number) <= ($3::bigint, $4::bigint);
 
 -- name: held
--- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
+-- Read the runs that a session holds back, behind a key. Index: the primary key of held, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, paused
 FROM held AS shelf JOIN run ON run.number = shelf.number
 WHERE shelf.session = $1 AND (shelf.rank, shelf.number) > ($2, $3) ORDER BY shelf.rank, shelf.number LIMIT $4;
@@ -78,16 +78,16 @@ CROSS JOIN LATERAL (
 JOIN run ON run.number = shelf.number;
 
 -- name: put_held
--- Index: the primary key.
+-- Put runs behind their sessions. Index: the primary key.
 INSERT INTO held (session, rank, number, kind, paused) VALUES ($1::text, $2::bigint, $3::bigint, $4::int, $5::int);
 
 -- name: drop_held
--- Delete what a session held back, up to a key. Index: the primary key.
+-- Delete the runs that a session holds back, up to a key. Index: the primary key.
 DELETE FROM held WHERE session = $1::text AND (rank, number) <= ($2::bigint, $3::bigint);
 
 -- name: first_due
--- Read the first future runs, whether they are due or not: what is due by now can be asked only once it is known what
--- time it is. Index: the primary key of due, then that of run.
+-- Read the first future runs, due or not: the query is sent before the transaction knows the time. Index: the primary
+-- key of due, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, "user", run.session, priority, ties, 0,
     arrival
 FROM due AS shelf JOIN run ON run.number = shelf.number ORDER BY shelf.rank, shelf.number LIMIT $1;
@@ -100,11 +100,11 @@ FROM due AS shelf JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= $1 ORDER BY shelf.rank, shelf.number LIMIT $2;
 
 -- name: due_after
--- Tell when the first future run behind an instant is due. Index: the primary key.
+-- Return when the first future run behind an instant is due. Index: the primary key.
 SELECT min(rank) FROM due WHERE rank > $1;
 
 -- name: put_due
--- Index: the primary key.
+-- Put runs onto the future shelf. Index: the primary key.
 INSERT INTO due (rank, number, kind, session) VALUES ($1::bigint, $2::bigint, $3::int, $4::text);
 
 -- name: drop_due
@@ -112,21 +112,20 @@ INSERT INTO due (rank, number, kind, session) VALUES ($1::bigint, $2::bigint, $3
 DELETE FROM due WHERE (rank, number) <= ($1::bigint, $2::bigint);
 
 -- name: asides
--- Name the tasks that have runs set aside, per lane. It reads the table, a row per lane and task.
+-- Count the runs set aside, per lane and task. It reads the table, a row per lane and task.
 SELECT lane, task, runs FROM aside;
 
 -- name: set_aside
--- Index: the primary key.
+-- Write the number of runs set aside of a task in a lane. Index: the primary key.
 INSERT INTO aside (lane, task, runs)
 VALUES ($1::text, $2::text, $3::int) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
 
 -- name: drop_aside
--- Index: the primary key.
+-- Delete a number that is zero. Index: the primary key.
 DELETE FROM aside WHERE lane = $1::text AND task = $2::text;
 
 -- name: tried
--- Read how often these runs were tried, and what their attempts left. Index: the primary key of outcome, the
--- primary keys.
+-- Read the attempts of these runs, and what those attempts left. Index: the primary key of outcome, the primary keys.
 SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args,
     (SELECT count(*) FROM memo WHERE memo.number = outcome.number)
 FROM outcome LEFT JOIN checkpoint ON checkpoint.number = outcome.number
@@ -134,10 +133,10 @@ LEFT JOIN prepared ON prepared.number = outcome.number
 WHERE outcome.number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: find
--- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or
--- by the one key it can have while its session is paused; then among those its session holds back, those of its parked
--- sets and, from the front, its lane's ready runs. A run that came back is near the front. It stops at the first arm
--- that has it. Index: the primary keys, whole or by their first columns.
+-- Find where a pending run is. Looked up first: its due time, and the key at its acceptance, which is right for most;
+-- then the only key it can have while its session is paused; then the runs that its session holds back, its parked sets
+-- and, from the front, its lane's ready runs (a run that came back is near the front). The query stops at the first
+-- branch that finds the run. Index: the primary keys, whole or by their first columns.
 SELECT 'due', '', rank, kind FROM due WHERE rank = $7 AND number = $1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = $2 AND rank = $6 AND number = $1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = $5 AND rank = $6 AND number = $1
@@ -157,19 +156,19 @@ UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = $2 AND number =
 LIMIT 1;
 
 -- name: remove_ready
--- Index: the primary key.
+-- Delete one ready run. Index: the primary key.
 DELETE FROM ready WHERE lane = $1::text AND rank = $2::bigint AND number = $3::bigint;
 
 -- name: remove_parked
--- Index: the primary key.
+-- Delete one parked run. Index: the primary key.
 DELETE FROM parked WHERE lane = $1::text AND gate = $2::text AND rank = $3::bigint AND number = $4::bigint;
 
 -- name: remove_held
--- Index: the primary key.
+-- Delete one held run. Index: the primary key.
 DELETE FROM held WHERE session = $1::text AND rank = $2::bigint AND number = $3::bigint;
 
 -- name: remove_due
--- Index: the primary key.
+-- Delete one future run. Index: the primary key.
 DELETE FROM due WHERE rank = $1::bigint AND number = $2::bigint;
 
 -- name: bodies
@@ -182,7 +181,7 @@ LEFT JOIN prepared ON prepared.number = run.number
 WHERE run.number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: held_run
--- Find where a session holds a run. Index: the primary key, by its first column.
+-- Return the place at which a session holds a run. Index: the primary key, by its first column.
 SELECT rank FROM held WHERE session = $1 AND number = $2;
 
 -- name: pause_held

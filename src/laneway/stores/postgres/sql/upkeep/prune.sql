@@ -1,13 +1,13 @@
 -- Deleting ended runs that are old.
 
 -- name: outdated
--- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age.
+-- Find the runs of a state that ended before an instant, oldest end first. Index: outcome_age.
 SELECT ended_at, number FROM outcome
 WHERE state = $1 AND ended_at IS NOT NULL AND ended_at < $2 ORDER BY ended_at, number LIMIT $3;
 
 -- name: keep_number
--- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary
--- keys.
+-- Remember the newest acceptance number before its run may be deleted, so that it is not given again. Index: the
+-- primary keys.
 UPDATE counter SET accepted = greatest(accepted, (SELECT max(number) FROM run)) WHERE one = 1;
 
 -- name: drop_events
@@ -15,19 +15,19 @@ UPDATE counter SET accepted = greatest(accepted, (SELECT max(number) FROM run)) 
 DELETE FROM event WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_checkpoints
--- Delete what these runs saved. Index: the primary key.
+-- Delete the checkpoints of these runs. Index: the primary key.
 DELETE FROM checkpoint WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_transient
--- Forget that these runs had deltas. Index: the primary key.
+-- Delete the marks of deltas of these runs. Index: the primary key.
 DELETE FROM transient WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_controls
--- Forget the calls that changed these runs. Index: the primary key.
+-- Delete the marks of the calls that changed these runs. Index: the primary key.
 DELETE FROM control WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_prepared
--- Delete what was prepared for these runs. Index: the primary key.
+-- Delete the prepared arguments of these runs. Index: the primary key.
 DELETE FROM prepared WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_memos
@@ -43,11 +43,11 @@ DELETE FROM wait WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 DELETE FROM message WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: leave_keys
--- Note that the runs of these keys are gone. Index: key_number.
+-- Mark the keys of these runs: their runs are deleted. Index: key_number.
 UPDATE key SET gone = 1 WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);
 
 -- name: drop_keys
--- Delete the keys of runs that are gone, of an instant or older. Index: key_gone.
+-- Delete the keys of deleted runs that are of an instant or older. Index: key_gone.
 DELETE FROM key WHERE gone <> 0 AND at <= $1::bigint;
 
 -- name: drop_outcomes

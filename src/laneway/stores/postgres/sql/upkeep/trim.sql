@@ -1,18 +1,18 @@
--- Trimming the deltas out of logs.
+-- Trimming deltas from logs.
 
 -- name: note_ends
--- Note which runs with deltas have ended since. It reads the index transient_open: those that had not ended when this
--- was last done. Index: the primary key of outcome.
+-- Write the ends of runs with deltas that have ended since the last call. It reads the index transient_open: those that
+-- had not ended when this was last done. Index: the primary key of outcome.
 UPDATE transient SET ended_at = (SELECT outcome.ended_at FROM outcome WHERE outcome.number = transient.number)
 WHERE ended_at IS NULL
     AND EXISTS (SELECT 1 FROM outcome WHERE outcome.number = transient.number AND outcome.ended_at IS NOT NULL);
 
 -- name: outdated
--- Find the runs with deltas that ended before an instant, those that ended first first. Index: transient_ended.
+-- Find the runs with deltas that ended before an instant, oldest end first. Index: transient_ended.
 SELECT number FROM transient WHERE ended_at < $1 ORDER BY ended_at, number LIMIT $2;
 
 -- name: chunks
--- Read all chunks of a run but the last of one that has ended. Index: the primary key.
+-- Read the chunks of a run, without the last one of an ended run. Index: the primary key.
 SELECT seq, body FROM event WHERE number = $1 ORDER BY seq;
 
 -- name: last_chunk
@@ -32,5 +32,5 @@ INSERT INTO event (number, seq, body) VALUES ($1::bigint, $2::int, $3::text);
 UPDATE outcome SET log = $1 WHERE number = $2;
 
 -- name: forget
--- Forget that these runs had deltas. Index: the primary key.
+-- Delete the marks of deltas of these runs. Index: the primary key.
 DELETE FROM transient WHERE number = ANY (translate($1, '[]', '{}')::bigint[]);

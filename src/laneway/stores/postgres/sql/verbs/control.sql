@@ -1,20 +1,20 @@
--- Control: what is asked of runs from outside.
+-- Control of runs by operators.
 
 -- name: number
 -- Find the number of a run. Index: the unique id.
 SELECT number FROM run WHERE id = $1;
 
 -- name: changed
--- Count what a call has changed among these numbers, and find the last of it. Index: control_call.
+-- Count the runs that a call has changed among these numbers, and return the last one. Index: control_call.
 SELECT count(*), max(number) FROM control WHERE call = $1 AND number > $2 AND number <= $3;
 
 -- name: changed_runs
--- Read what a call has changed, oldest first, and how it stands. Index: control_call, then the primary keys.
+-- Read the runs that a call has changed, oldest first, with their states. Index: control_call, then the primary keys.
 SELECT id, state FROM control JOIN record ON record.number = control.number WHERE call = $1 ORDER BY control.number;
 
 -- name: unended
--- Find runs that have not ended, oldest first: as many as wanted, and as many more as may have been requested to be
--- cancelled before. It reads the shelves, the leases and the index outcome_kept, and nothing that has ended. OFFSET 0
+-- Find runs that have not ended, oldest first: as many as wanted, plus the number of running runs that have a cancel
+-- request already. It reads the shelves, the leases and the index outcome_kept, and nothing that has ended. OFFSET 0
 -- keeps the planner from beginning with the runs.
 SELECT found.number FROM (
     SELECT number FROM ready WHERE coalesce(:state::text, 'pending') = 'pending'

@@ -46,7 +46,8 @@ FROM unnest($6::text[], $7::text[]) WITH ORDINALITY AS own(id, args, nth)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: ready_uniform
--- Put runs of a uniform batch, from an acceptance number on, into their lane's ready order. Index: the primary keys.
+-- Put the runs of a uniform batch, from an acceptance number on, into their lane's ready order. Index: the primary
+-- keys.
 WITH put AS (
     INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= $1
     RETURNING lane, rank
@@ -56,5 +57,6 @@ WHERE name = lowest.lane AND floor > lowest.rank
     AND era = (SELECT era FROM lane AS newest WHERE newest.name = lowest.lane ORDER BY era DESC LIMIT 1);
 
 -- name: set_retry
--- Note which run one tries again; few do, so it is no column of the statements above. Index: the primary key.
+-- Write which run this one tries again. Few runs do, so it is no column of the statements above. Index: the primary
+-- key.
 UPDATE run SET retry_of = $1 WHERE number = $2;

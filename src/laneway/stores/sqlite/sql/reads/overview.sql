@@ -1,4 +1,4 @@
--- How lanes, users and tasks stand, and what a run waits for. People ask these; workers never do.
+-- How lanes, users and tasks stand, and what a run waits for. People run these queries; workers never do.
 
 -- name: lanes
 -- Read all lanes by name. It reads the table and, by its primary key, pace.
@@ -7,8 +7,8 @@ SELECT name, "limit", per_user, worker_limit, max_pending, when_full, active,
 FROM lane ORDER BY name;
 
 -- name: users
--- Read users in lanes behind a key: who has runs there, or of whom something is set; one of whom nothing but that he is
--- paused is known, in no lane. Index: the primary keys; it reads what there is of users between :first and :last.
+-- Read users in lanes after a key: users that have runs there or an operator setting. A user who is only paused is
+-- returned without a lane. Index: the primary keys; it reads what there is of users between :first and :last.
 WITH found (user, lane) AS (
     SELECT seat.user, seat.lane FROM lane CROSS JOIN seat ON seat.lane = name AND seat.user BETWEEN :first AND :last
     UNION SELECT turn.user, turn.lane FROM lane CROSS JOIN turn ON turn.lane = name AND turn.user BETWEEN :first AND :last
@@ -39,34 +39,34 @@ SELECT 'ready', count(*) FROM ready UNION ALL SELECT 'parked', count(*) FROM par
 UNION ALL SELECT 'held', count(*) FROM held WHERE NOT paused UNION ALL SELECT 'due', count(*) FROM due;
 
 -- name: waiting
--- Read a run that may be waiting: number, state, due_at, task, lane, user, the session it has a place in, fence, its key
--- when it was accepted, what it waits for, and whether it is on its last chance, which has this reason. Index: the unique
--- id, then the primary keys.
+-- Read a run that may be waiting: number, state, due_at, task, lane, user, the session in which it has a place, fence,
+-- its key at acceptance, what it waits for, and whether it is on its last chance (that is its reason then). Index: the
+-- unique id, then the primary keys.
 SELECT number, state, record.due_at, record.task, record.lane, record.user, run.session, fence, rank, wait,
     crashes > 0 AND reason IS ?2
 FROM record JOIN run USING (number) WHERE record.id = ?1;
 
 -- name: active
--- Name the running runs of a lane and their users, oldest first. It reads all leases.
+-- Return the running runs of a lane and their users, oldest first. It reads all leases.
 SELECT id, user FROM lease CROSS JOIN run ON run.number = lease.number WHERE run.lane = ? ORDER BY lease.number;
 
 -- name: executed
--- Count what each incarnation executes of a lane. It reads all leases.
+-- Count the runs of a lane that each incarnation executes. It reads all leases.
 SELECT holder, count(*) FROM lease CROSS JOIN run ON run.number = lease.number
 WHERE died IS NULL AND run.lane = ? GROUP BY holder;
 
 -- name: last_chances
--- Name the runs on their last chance that incarnations execute, oldest first. It reads all leases.
+-- Return the runs on their last chance that incarnations execute, oldest first. It reads all leases.
 SELECT holder, run.id FROM lease
 CROSS JOIN outcome ON outcome.number = lease.number CROSS JOIN run ON run.number = lease.number
 WHERE died IS NULL AND crashes > 0 AND reason = ? ORDER BY lease.number;
 
 -- name: held
--- Number what a session holds back, in order. Index: the primary key.
+-- Return the numbers of the runs that a session holds back, in order. Index: the primary key.
 SELECT number FROM held WHERE session = ? ORDER BY rank, number;
 
 -- name: ids
--- Name these runs, in this order. Index: the primary key.
+-- Return the ids of these runs, in this order. Index: the primary key.
 SELECT run.id FROM json_each(?) AS wanted CROSS JOIN run ON run.number = wanted.value ORDER BY wanted.key;
 
 -- name: ahead

@@ -1,16 +1,16 @@
 -- What runs wait for.
 
 -- name: put
--- Let a run wait, until an instant if it asks something. Index: the primary key.
+-- Write what a run waits for; `until` is set if it asks a question. Index: the primary key.
 INSERT INTO wait (number, until, request, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET until = excluded.until, request = excluded.request, body = excluded.body;
 
 -- name: leave
--- Let a run wait no more; what it waited for is kept. Index: the primary key.
+-- End the wait of a run; what it waited for is kept. Index: the primary key.
 UPDATE wait SET until = NULL, request = NULL WHERE number = ?;
 
 -- name: take_back
--- Forget what was requested of a run before it waited. Index: the primary key.
+-- Remove the request that a run had when it began to wait. Index: the primary key.
 UPDATE wait SET request = NULL WHERE number = ?;
 
 -- name: wait
@@ -18,6 +18,6 @@ UPDATE wait SET request = NULL WHERE number = ?;
 SELECT body FROM wait WHERE number = ?;
 
 -- name: late
--- Find the runs whose questions were not answered by an instant, the most overdue first. Index: wait_until, which covers
--- it.
+-- Find the runs whose questions were not answered by an instant, the most overdue first. Index: wait_until, which
+-- covers it.
 SELECT number FROM wait INDEXED BY wait_until WHERE until <= ? ORDER BY until, number LIMIT ?;

@@ -1,8 +1,8 @@
--- Settling: results and events under their leases.
+-- Results and events, written under the leases of their runs.
 
 -- name: leased
--- Read these leases of an incarnation and what the rules need of their runs, as `Leased` has it; one that was
--- started once has not waited yet. Index: the primary keys.
+-- Read these leases of an incarnation, and what the rules need of their runs, as `Leased` has it. What a run waited for
+-- is read from its second start on. Index: the primary keys.
 SELECT 1, 0, lease.number, '', task, NULL, lane, user, session, priority, ties, 0, NULL, attempt, 0, fence, events,
     NULL, NULL, 0, 0, coalesce(died, holder), started_at, noted, request, cleared,
     iif(fence > 1, (SELECT body FROM wait WHERE wait.number = lease.number), NULL)
@@ -20,7 +20,7 @@ SELECT id FROM run WHERE number = ?;
 DELETE FROM lease WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: settle
--- Write what an attempt came to. Index: the unique number. A run that ends keeps the due time it had.
+-- Write how an attempt ended. Index: the unique number. A run that ends keeps the due time it had.
 INSERT INTO outcome
 (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -31,7 +31,7 @@ ON CONFLICT (number) DO UPDATE SET
     log = excluded.log;
 
 -- name: succeed
--- Write that a run has succeeded, as `settle` would: few values, because each one takes its time to be bound, and a NULL
+-- Write that a run has succeeded, as `settle` would, with fewer values to bind, because binding takes time, for a NULL
 -- most of all. Index: the unique number.
 INSERT INTO outcome
 (number, state, attempt, crashes, fence, events, due_at, started_at, ended_at, reason, error, result, log)
@@ -46,25 +46,25 @@ ON CONFLICT (number) DO UPDATE SET
 INSERT INTO event (number, seq, body) VALUES (?, ?, ?);
 
 -- name: streams
--- Note that a run has deltas in its log. Index: the primary key.
+-- Mark a run that has deltas in its log. Index: the primary key.
 INSERT OR IGNORE INTO transient (number) VALUES (?);
 
 -- name: note
--- Count the events written under a lease, its `started` among them. Index: the primary key.
+-- Write the number of events under a lease, its `started` included. Index: the primary key.
 UPDATE lease SET events = ?, noted = 1 WHERE number = ?;
 
 -- name: save
--- Keep the newest checkpoint of a run. Index: the primary key.
+-- Write the newest checkpoint of a run. Index: the primary key.
 INSERT INTO checkpoint (number, state) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state;
 
 -- name: prepare
--- Keep the arguments of a run as they were prepared. Index: the primary key.
+-- Write the prepared arguments of a run. Index: the primary key.
 INSERT INTO prepared (number, args) VALUES (?, ?) ON CONFLICT (number) DO UPDATE SET args = excluded.args;
 
 -- name: forgive
--- Forget the crashes of a run that came as far as a checkpoint. Index: the unique number.
+-- Reset the crashes of a run that has reached a checkpoint. Index: the unique number.
 UPDATE outcome SET crashes = 0 WHERE number = ? AND crashes > 0;
 
 -- name: overdue
--- Note that the time-out of an attempt was decided. Index: the primary key.
+-- Mark a lease whose attempt has timed out. Index: the primary key.
 UPDATE lease SET timed_out = 1 WHERE number = ?;

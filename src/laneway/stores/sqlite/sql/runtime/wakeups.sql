@@ -1,21 +1,22 @@
--- Choosing whom to wake.
+-- Choosing which workers to wake up.
 
 -- name: idle
--- Read the resting workers, oldest first, with the room of those that have lent their next step and have not lapsed.
--- Index: worker_idle.
-SELECT number, id, socket, told, incarnation, call, iif(abs(?1 - renewed_at) <= lease, room, NULL), 0
-FROM worker WHERE idle ORDER BY number;
+-- Read the idle workers: first those that execute nothing and have not lapsed, then the oldest. No claim is made ahead
+-- for any of them. Index: worker_idle.
+SELECT number, id, socket, told, incarnation, call, NULL, 0
+FROM worker WHERE idle ORDER BY room IS NULL OR abs(?1 - renewed_at) > lease, number;
 
 -- name: startable
--- Count what could start at once, per lane, with its limit per worker. Index: pace_ready, then the primary key of lane.
+-- Count the runs that could start at once, per lane, with the limit per worker of the lane. Index: pace_ready, then the
+-- primary key of lane.
 SELECT name, min(waiting, "limit" - active), worker_limit
 FROM (SELECT lane, sum(ready) AS waiting FROM pace INDEXED BY pace_ready WHERE ready > 0 GROUP BY lane)
 JOIN lane ON lane.name = lane WHERE active < "limit" AND NOT paused;
 
 -- name: asides
--- Name the tasks that are not paused and have runs set aside in lanes with room, with those lanes and their limits per
--- worker; then those of which runs are parked behind circuits that let them start by now. It reads aside and broken, a
--- row per lane and task, or per lane and circuit.
+-- Return the tasks, not paused, that have runs set aside in lanes with room, with those lanes and their limits per
+-- worker; then the same for runs parked behind circuits that let them start by now. It reads aside and broken, a row
+-- per lane and task, or per lane and circuit.
 SELECT aside.lane, worker_limit, task FROM aside JOIN lane ON lane.name = aside.lane
 WHERE active < "limit" AND NOT paused AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = task)
 UNION ALL
@@ -25,18 +26,19 @@ WHERE (until IS NULL OR (until <= ?1 AND probe IS NULL)) AND active < "limit" AN
     AND NOT EXISTS (SELECT 1 FROM paused WHERE what = 'task' AND name = of);
 
 -- name: executed
--- Count what each incarnation executes, per lane. It reads all leases: only a limit per worker makes it matter.
+-- Count the runs that each incarnation executes, per lane. It reads all leases: only a limit per worker makes it
+-- matter.
 SELECT holder, run.lane, count(*) FROM lease CROSS JOIN run ON run.number = lease.number
 WHERE died IS NULL GROUP BY holder, run.lane;
 
 -- name: holder
--- Read where a wake-up reaches a worker. Index: the unique id.
+-- Read the address at which a wake-up reaches a worker. Index: the unique id.
 SELECT id, socket FROM worker WHERE id = ?;
 
 -- name: live
--- Read where wake-ups reach the workers that have not left. It reads the table.
+-- Read the addresses of the workers that have not left. It reads the table.
 SELECT id, socket FROM worker WHERE NOT "left";
 
 -- name: rouse
--- End the rest of a worker. Index: the primary key.
+-- Mark a worker as not idle. Index: the primary key.
 UPDATE worker SET idle = 0 WHERE number = ?;

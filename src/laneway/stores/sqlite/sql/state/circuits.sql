@@ -5,8 +5,8 @@
 SELECT circuit.key, failures, until, probe, fence FROM json_each(?) AS wanted CROSS JOIN circuit ON circuit.key = wanted.value;
 
 -- name: tasks
--- Name the tasks of which a circuit is not closed. Index: circuit_open, one look per task, however many of its users
--- have such a circuit.
+-- Return the tasks that have a circuit that is not closed. Index: circuit_open, one look per task, however many of its
+-- users have such a circuit.
 WITH RECURSIVE guarded(task) AS (
     SELECT min(task) FROM circuit INDEXED BY circuit_open WHERE until IS NOT NULL
     UNION ALL
@@ -22,25 +22,25 @@ ON CONFLICT (key) DO UPDATE SET failures = excluded.failures, until = excluded.u
     fence = excluded.fence;
 
 -- name: drop
--- Forget a circuit. Index: the primary key.
+-- Delete a circuit. Index: the primary key.
 DELETE FROM circuit WHERE key = ?;
 
 -- name: open
--- Name, per lane, the circuits behind which runs are parked that may start by now. It reads broken, a row per lane and
--- circuit that has some, and the primary key of circuit.
+-- Return, per lane, the circuits whose parked runs may start by now. It reads broken, a row per lane and circuit that
+-- has some, and the primary key of circuit.
 SELECT lane, broken.key FROM broken LEFT JOIN circuit ON circuit.key = broken.key
 WHERE until IS NULL OR (until <= ? AND probe IS NULL);
 
 -- name: count
--- Count so many more runs as parked behind a circuit in a lane. Index: the primary key.
+-- Add to the number of runs parked behind a circuit in a lane. Index: the primary key.
 INSERT INTO broken (lane, key, runs) VALUES (?, ?, ?) ON CONFLICT (lane, key) DO UPDATE SET runs = runs + excluded.runs;
 
 -- name: uncount
--- Forget a count that is down to nothing. Index: the primary key.
+-- Delete a count that is zero. Index: the primary key.
 DELETE FROM broken WHERE lane = ? AND key = ? AND runs = 0;
 
 -- name: all
--- Read all circuits, those also that are closed and have runs parked, and how many these are. It reads both tables.
+-- Read all circuits, closed ones with parked runs included, and how many runs each has. It reads both tables.
 SELECT key, coalesce(failures, 0), until, probe, fence, coalesce(runs, 0)
 FROM (SELECT key FROM circuit UNION SELECT key FROM broken) LEFT JOIN circuit USING (key)
 LEFT JOIN (SELECT key, sum(runs) AS runs FROM broken GROUP BY key) USING (key) ORDER BY key;

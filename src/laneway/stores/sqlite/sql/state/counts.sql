@@ -1,24 +1,24 @@
--- The counts that decide who may start: read when first asked for, written back at the end of the transaction.
--- A row is written whole, by REPLACE: of a table that is but its primary key, SQLite then puts it where it belongs without
--- looking at what was there, which is half the work of ON CONFLICT DO UPDATE.
+-- The counts that decide who may start: a transaction reads them when a rule first needs them and writes them back at
+-- its end. Rows are written whole, by REPLACE: in a table that consists of its primary key, SQLite then writes the row
+-- without reading the old one, which is half the work of ON CONFLICT DO UPDATE.
 
 -- name: lane
--- Read a lane's limits, how many of its runs are active and pending, and how far each of its priorities has come: a row
--- per priority, or one without. Index: the primary keys.
+-- Read a lane's limits, the number of its active and pending runs, and the virtual time of each priority: a row per
+-- priority, or one without. Index: the primary keys.
 SELECT "limit", per_user, worker_limit, max_pending, when_full, active, pending, paused, priority, v, ready
 FROM lane LEFT JOIN pace ON pace.lane = name WHERE name = ?;
 
 -- name: set_runs
--- Write how many runs of a lane are active and pending. Index: the primary key.
+-- Write the number of active and pending runs of a lane. Index: the primary key.
 UPDATE lane SET active = ?, pending = ? WHERE name = ?;
 
 -- name: set_pace
--- Write how far a priority of a lane has come. Index: the primary key.
+-- Write the virtual time of a priority of a lane. Index: the primary key.
 INSERT INTO pace (lane, priority, v, ready) VALUES (?, ?, ?, ?)
 ON CONFLICT (lane, priority) DO UPDATE SET v = excluded.v, ready = excluded.ready;
 
 -- name: ready_lanes
--- Name the lanes that have startable runs. Index: pace_ready, which covers it.
+-- Return the lanes that have startable runs. Index: pace_ready, which covers it.
 SELECT DISTINCT lane FROM pace INDEXED BY pace_ready WHERE ready > 0;
 
 -- name: turns
@@ -31,7 +31,7 @@ FROM json_each(?2) AS wanted CROSS JOIN turn ON turn.lane = ?1 AND turn.user = w
 REPLACE INTO turn (lane, user, priority, last, waiting) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_turn
--- Delete the turn of a user who has nothing waiting. Index: the primary key.
+-- Delete the turn of a user without waiting runs. Index: the primary key.
 DELETE FROM turn WHERE lane = ? AND user = ? AND priority = ?;
 
 -- name: rest_turn
@@ -44,7 +44,7 @@ SELECT seat.user, active, parked, out
 FROM json_each(?2) AS wanted CROSS JOIN seat ON seat.lane = ?1 AND seat.user = wanted.value;
 
 -- name: caps
--- Read the caps of these users in a lane, of those who have one of their own; who is paused has none to spare. Index: the
+-- Read the caps of these users in a lane, for users with a cap of their own. A paused user has cap 0. Index: the
 -- primary keys.
 SELECT wanted.value, iif(paused.name IS NULL, cap, 0)
 FROM json_each(?2) AS wanted
@@ -53,7 +53,7 @@ LEFT JOIN cap ON cap.user = wanted.value AND cap.lane = ?1
 WHERE paused.name IS NOT NULL OR cap IS NOT NULL;
 
 -- name: parked_users
--- Name the users of a lane who have parked runs. Index: the primary key; it reads all seats of the lane.
+-- Return the users of a lane that have parked runs. Index: the primary key; it reads all seats of the lane.
 SELECT user FROM seat WHERE lane = ? AND parked > 0;
 
 -- name: set_seat
@@ -61,7 +61,7 @@ SELECT user FROM seat WHERE lane = ? AND parked > 0;
 REPLACE INTO seat (lane, user, active, parked, out) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_seat
--- Delete the seat of a user who has nothing in the lane. Index: the primary key.
+-- Delete the seat of a user without runs in the lane. Index: the primary key.
 DELETE FROM seat WHERE lane = ? AND user = ?;
 
 -- name: sessions

@@ -1,6 +1,6 @@
--- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range.
--- Every page brings: kind, rank, number, id, task, args, lane, user, session, priority, ties; where it matters also whether the
--- run is paused, and what it says of its session when it joins.
+-- The shelves of pending runs. Each is read from its front in pages, and what was taken is deleted as one range. Every
+-- page has the columns kind, rank, number, id, task, args, lane, user, session, priority, ties; where needed also
+-- whether the run is paused, and its session intent for the time when it joins.
 
 -- name: ready
 -- Read a lane's ready order behind a key. Index: the primary key of ready, then that of run.
@@ -23,7 +23,7 @@ FROM parked AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.lane = ?1 AND gate = ?2 AND (shelf.rank, shelf.number) > (?3, ?4) ORDER BY shelf.rank, shelf.number LIMIT ?5;
 
 -- name: first_parked
--- Read the first runs (so many, and those of the same rank) of each of these parked sets, given as [lane, gate].
+-- Read the first runs (this many, and those of the same rank) of each of these parked sets, given as [lane, gate].
 -- Index: the primary key of parked.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, run.lane, user, session, priority, ties, gate
 FROM json_each(?1) AS wanted
@@ -35,7 +35,7 @@ CROSS JOIN parked AS shelf ON shelf.lane = wanted.value ->> 0 AND shelf.gate = w
 CROSS JOIN run ON run.number = shelf.number;
 
 -- name: put_parked
--- Index: the primary key.
+-- Put runs into parked sets. Index: the primary key.
 INSERT INTO parked (lane, gate, rank, number, kind) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_parked
@@ -43,7 +43,7 @@ INSERT INTO parked (lane, gate, rank, number, kind) VALUES (?, ?, ?, ?, ?);
 DELETE FROM parked WHERE lane = ? AND gate = ? AND (rank, number) <= (?, ?);
 
 -- name: held
--- Read what a session holds back, behind a key. Index: the primary key of held, then that of run.
+-- Read the runs that a session holds back, behind a key. Index: the primary key of held, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, paused
 FROM held AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.session = ?1 AND (shelf.rank, shelf.number) > (?2, ?3) ORDER BY shelf.rank, shelf.number LIMIT ?4;
@@ -57,15 +57,15 @@ CROSS JOIN held AS shelf ON shelf.session = wanted.value
 CROSS JOIN run ON run.number = shelf.number;
 
 -- name: put_held
--- Index: the primary key.
+-- Put runs behind their sessions. Index: the primary key.
 INSERT INTO held (session, rank, number, kind, paused) VALUES (?, ?, ?, ?, ?);
 
 -- name: drop_held
--- Delete what a session held back, up to a key. Index: the primary key.
+-- Delete the runs that a session holds back, up to a key. Index: the primary key.
 DELETE FROM held WHERE session = ? AND (rank, number) <= (?, ?);
 
 -- name: first_due
--- Read the first future runs, whether they are due or not. Index: the primary key of due, then that of run.
+-- Read the first future runs, due or not. Index: the primary key of due, then that of run.
 SELECT shelf.kind, shelf.rank, shelf.number, run.id, run.task, args, lane, user, run.session, priority, ties, 0, arrival
 FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.rank > -4611686018427387904 ORDER BY shelf.rank, shelf.number LIMIT ?1;
@@ -77,11 +77,11 @@ FROM due AS shelf CROSS JOIN run ON run.number = shelf.number
 WHERE shelf.rank <= ?1 ORDER BY shelf.rank, shelf.number LIMIT ?2;
 
 -- name: due_after
--- Tell when the first future run behind an instant is due. Index: the primary key.
+-- Return when the first future run behind an instant is due. Index: the primary key.
 SELECT min(rank) FROM due WHERE rank > ?1;
 
 -- name: put_due
--- Index: the primary key.
+-- Put runs onto the future shelf. Index: the primary key.
 INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
 
 -- name: drop_due
@@ -89,20 +89,20 @@ INSERT INTO due (rank, number, kind, session) VALUES (?, ?, ?, ?);
 DELETE FROM due WHERE (rank, number) <= (?, ?);
 
 -- name: asides
--- Name the tasks that have runs set aside, per lane. It reads the table, a row per lane and task.
+-- Count the runs set aside, per lane and task. It reads the table, a row per lane and task.
 SELECT lane, task, runs FROM aside;
 
 -- name: set_aside
--- Index: the primary key.
+-- Write the number of runs set aside of a task in a lane. Index: the primary key.
 INSERT INTO aside (lane, task, runs) VALUES (?, ?, ?) ON CONFLICT (lane, task) DO UPDATE SET runs = excluded.runs;
 
 -- name: drop_aside
--- Index: the primary key.
+-- Delete a number that is zero. Index: the primary key.
 DELETE FROM aside WHERE lane = ? AND task = ?;
 
 -- name: tried
--- Read how often these runs were tried, and what their attempts left. Index: the unique number of outcome, the
--- primary keys, and the unique (number, kind, name) of memo.
+-- Read the attempts of these runs, and what those attempts left. Index: the unique number of outcome, the primary keys,
+-- and the unique (number, kind, name) of memo.
 SELECT outcome.number, attempt, crashes, fence, events, checkpoint.state, prepared.args,
     (SELECT count(*) FROM memo WHERE memo.number = outcome.number)
 FROM json_each(?) AS wanted CROSS JOIN outcome ON outcome.number = wanted.value
@@ -110,9 +110,10 @@ LEFT JOIN checkpoint ON checkpoint.number = outcome.number
 LEFT JOIN prepared ON prepared.number = outcome.number;
 
 -- name: find
--- Find where a pending run is: first by its due time and by the key it was accepted with, which is right for most, or by
--- the one key it can have while its session is paused; then among those its session holds back, those of its parked sets and, from the front, its lane's ready runs. A run that came
--- back is near the front. It stops at the first arm that has it. Index: the primary keys, whole or by their first columns.
+-- Find where a pending run is. Looked up first: its due time, and the key at its acceptance, which is right for most;
+-- then the only key it can have while its session is paused; then the runs that its session holds back, its parked sets
+-- and, from the front, its lane's ready runs (a run that came back is near the front). The query stops at the first
+-- branch that finds the run. Index: the primary keys, whole or by their first columns.
 SELECT 'due', '', rank, kind FROM due WHERE rank = ?7 AND number = ?1
 UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND rank = ?6 AND number = ?1
 UNION ALL SELECT 'held', '', rank, kind FROM held WHERE session = ?5 AND rank = ?6 AND number = ?1
@@ -131,19 +132,19 @@ UNION ALL SELECT 'ready', '', rank, kind FROM ready WHERE lane = ?2 AND number =
 LIMIT 1;
 
 -- name: remove_ready
--- Index: the primary key.
+-- Delete one ready run. Index: the primary key.
 DELETE FROM ready WHERE lane = ? AND rank = ? AND number = ?;
 
 -- name: remove_parked
--- Index: the primary key.
+-- Delete one parked run. Index: the primary key.
 DELETE FROM parked WHERE lane = ? AND gate = ? AND rank = ? AND number = ?;
 
 -- name: remove_held
--- Index: the primary key.
+-- Delete one held run. Index: the primary key.
 DELETE FROM held WHERE session = ? AND rank = ? AND number = ?;
 
 -- name: remove_due
--- Index: the primary key.
+-- Delete one future run. Index: the primary key.
 DELETE FROM due WHERE rank = ? AND number = ?;
 
 -- name: bodies
@@ -156,7 +157,7 @@ LEFT JOIN checkpoint ON checkpoint.number = run.number
 LEFT JOIN prepared ON prepared.number = run.number;
 
 -- name: held_run
--- Find where a session holds a run. Index: the primary key, by its first column.
+-- Return the place at which a session holds a run. Index: the primary key, by its first column.
 SELECT rank FROM held WHERE session = ? AND number = ?;
 
 -- name: pause_held

@@ -1,8 +1,8 @@
--- What a writing verb asks first.
+-- What a writing verb reads first.
 
 -- name: glance
--- Read the last acceptance number, when the next future run is due, whether any worker but the one who asks rests,
--- whether anything is requested of that one's runs, and whether runs that were never started have a log (they were
+-- Read the last acceptance number, when the next future run is due, whether a worker other than the caller is idle,
+-- whether one of the caller's runs has a request, and whether runs that were never started have a log (they were
 -- resumed, or took messages). The counter is behind the newest run until runs are pruned. Index: primary keys,
 -- worker_idle, lease_requested and outcome_resumed.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
@@ -12,11 +12,11 @@ SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(ra
 FROM counter WHERE one = 1;
 
 -- name: seldom
--- Read what is the same in most transactions: when the next question is answered too late, whether runs are set aside,
--- whether there are messages, and whether some are of runs that have not ended; then what operators have set: of
--- users, paused tasks, disabled ones, and of sessions; then whether there are circuits, and whether runs are parked
--- behind any; last, when the first job is due, and whether the store has a part in a move. Index: primary keys,
--- wait_until, message_open and job_due.
+-- Read what is the same in most transactions: the earliest deadline of a question, whether runs are set aside, whether
+-- there are messages, and whether some are of runs that have not ended; whether operators have set something of users,
+-- paused tasks, disabled tasks, or set something of sessions; whether there are circuits, and whether runs are parked
+-- behind any; when the first job is due, and whether the store has a part in a move. Index: primary keys, wait_until,
+-- message_open and job_due.
 SELECT (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM aside),
     (SELECT max(rowid) FROM message) IS NOT NULL,
@@ -29,8 +29,8 @@ SELECT (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NUL
     EXISTS (SELECT 1 FROM moving WHERE one = 1);
 
 -- name: next_due
--- Tell when the next future run is due, the next question is answered too late, or the next circuit behind which runs are
--- parked is tried again. Index: the primary keys, and wait_until; it reads broken, a row per lane and circuit that has some.
+-- Return the earliest of: the next future run, the next deadline of a question, the next try of a circuit that has
+-- parked runs. Index: the primary keys, and wait_until; it reads broken, a row per lane and circuit that has some.
 SELECT min(soonest) FROM (
     SELECT min(rank) AS soonest FROM due
     UNION ALL SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL

@@ -1,4 +1,4 @@
--- Reading all that a store has, in pages.
+-- Reading everything a store has, in pages.
 
 -- name: counters
 -- Read the newest acceptance number and the latest time of a job. Index: the primary keys.
@@ -10,11 +10,11 @@ SELECT name, "limit", per_user, worker_limit, max_pending, when_full, declared, 
 FROM lane ORDER BY name;
 
 -- name: paces
--- Read how far the priorities of lanes have come. It reads the table.
+-- Read the virtual time of the priorities of lanes. It reads the table.
 SELECT lane, priority, v, ready FROM pace ORDER BY lane, priority;
 
 -- name: counts
--- Read what became of submissions. It reads the table.
+-- Read the counts of submissions. It reads the table.
 SELECT lane, what, count FROM lane_count ORDER BY lane, what;
 
 -- name: caps
@@ -47,7 +47,7 @@ ORDER BY lane, user, priority LIMIT ?4;
 SELECT lane, user, active, parked, out FROM seat WHERE (lane, user) > (?1, ?2) ORDER BY lane, user LIMIT ?3;
 
 -- name: sessions
--- Read sessions behind one, as `ledgers.sessions` does. Index: the primary key.
+-- Read sessions behind one, as `counts.sessions` does. Index: the primary key.
 SELECT name, admitted, unstarted, held, back, joined, front, rest
 FROM session WHERE name > ?1 ORDER BY name LIMIT ?2;
 
@@ -56,11 +56,11 @@ FROM session WHERE name > ?1 ORDER BY name LIMIT ?2;
 SELECT id, spec, state, created_at, changed_at, version, call FROM job WHERE id > ?1 ORDER BY id LIMIT ?2;
 
 -- name: fires
--- Read what is on record of the jobs from one to another. Index: the primary key.
+-- Read the records of the jobs from one to another. Index: the primary key.
 SELECT job, record FROM fire WHERE job >= ?1 AND job <= ?2 ORDER BY job, nth;
 
 -- name: keys
--- Read the keys of runs that are gone, behind one. Index: the primary key; it reads others, too.
+-- Read, behind one, the keys whose runs are deleted. Index: the primary key; it reads others, too.
 SELECT task, user, key, digest, at, run_id, number FROM key WHERE (task, user, key) > (?1, ?2, ?3) AND gone <> 0
 ORDER BY task, user, key LIMIT ?4;
 
@@ -98,19 +98,19 @@ SELECT number, task, user, key, digest, at FROM key WHERE number >= ?1 AND numbe
 ORDER BY number, task, user, key;
 
 -- name: ready
--- Read a shelf behind a place. Index: the primary key.
+-- Read the ready runs behind a key. Index: the primary key.
 SELECT lane, rank, number, kind FROM ready WHERE (lane, rank, number) > (?1, ?2, ?3) ORDER BY lane, rank, number LIMIT ?4;
 
 -- name: parked
--- Read a shelf behind a place. Index: the primary key.
+-- Read the parked runs behind a key. Index: the primary key.
 SELECT lane, gate, rank, number, kind FROM parked WHERE (lane, gate, rank, number) > (?1, ?2, ?3, ?4)
 ORDER BY lane, gate, rank, number LIMIT ?5;
 
 -- name: held
--- Read a shelf behind a place. Index: the primary key.
+-- Read the held runs behind a key. Index: the primary key.
 SELECT session, rank, number, kind, paused FROM held WHERE (session, rank, number) > (?1, ?2, ?3)
 ORDER BY session, rank, number LIMIT ?4;
 
 -- name: due
--- Read a shelf behind a place. Index: the primary key.
+-- Read the future runs behind a key. Index: the primary key.
 SELECT rank, number, kind, session FROM due WHERE (rank, number) > (?1, ?2) ORDER BY rank, number LIMIT ?3;

@@ -1,4 +1,4 @@
--- What `laneway doctor` asks about time.
+-- What `laneway doctor` reads about time.
 
 -- name: newest
 -- Read the latest instant of each kind. Index: the primary key of run from its end, outcome_age; it reads all leases
@@ -12,7 +12,7 @@ UNION ALL SELECT max(renewed_at) FROM worker
 UNION ALL SELECT renewed_at FROM heartbeat WHERE one = 1;
 
 -- name: set_back
--- Tell how far the clock was set back between two of the newest thousand acceptances. Index: the primary key, from
+-- Return how far the clock was set back between two of the newest thousand acceptances. Index: the primary key, from
 -- its end.
 SELECT max(before - accepted_at) FROM (
     SELECT accepted_at, lag(accepted_at) OVER (ORDER BY number) AS before

@@ -1,14 +1,13 @@
 -- Deleting ended runs that are old.
 
 -- name: outdated
--- Find the runs of a state that ended before an instant, those that ended first first. Index: outcome_age, which
--- covers it.
+-- Find the runs of a state that ended before an instant, oldest end first. Index: outcome_age, which covers it.
 SELECT ended_at, number FROM outcome INDEXED BY outcome_age
 WHERE state = ? AND ended_at < ? ORDER BY ended_at, number LIMIT ?;
 
 -- name: keep_number
--- Note the newest acceptance number before its run may be deleted, so that it is not given again. Index: the primary
--- keys.
+-- Remember the newest acceptance number before its run may be deleted, so that it is not given again. Index: the
+-- primary keys.
 UPDATE counter SET accepted = max(accepted, (SELECT max(number) FROM run)) WHERE one = 1;
 
 -- name: drop_events
@@ -16,19 +15,19 @@ UPDATE counter SET accepted = max(accepted, (SELECT max(number) FROM run)) WHERE
 DELETE FROM event WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_checkpoints
--- Delete what these runs saved. Index: the primary key.
+-- Delete the checkpoints of these runs. Index: the primary key.
 DELETE FROM checkpoint WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_transient
--- Forget that these runs had deltas. Index: the primary key.
+-- Delete the marks of deltas of these runs. Index: the primary key.
 DELETE FROM transient WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_controls
--- Forget the calls that changed these runs. Index: the primary key.
+-- Delete the marks of the calls that changed these runs. Index: the primary key.
 DELETE FROM control WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_prepared
--- Delete what was prepared for these runs. Index: the primary key.
+-- Delete the prepared arguments of these runs. Index: the primary key.
 DELETE FROM prepared WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_memos
@@ -44,11 +43,11 @@ DELETE FROM wait WHERE number IN (SELECT value FROM json_each(?));
 DELETE FROM message WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: leave_keys
--- Note that the runs of these keys are gone. Index: key_number.
+-- Mark the keys of these runs: their runs are deleted. Index: key_number.
 UPDATE key SET gone = 1 WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: drop_keys
--- Delete the keys of runs that are gone, of an instant or older. Index: key_gone.
+-- Delete the keys of deleted runs that are of an instant or older. Index: key_gone.
 DELETE FROM key WHERE gone AND at <= ?;
 
 -- name: drop_outcomes

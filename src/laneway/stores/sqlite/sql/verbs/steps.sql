@@ -1,17 +1,17 @@
--- A worker's step: claiming what fits, and the answer that can be given again.
+-- A worker's step: the claim, and the reply that can be built again.
 
 -- name: lease
 -- Lease a run to an incarnation. Index: the primary key.
 INSERT INTO lease (number, fence, attempt, holder, call, nth, started_at, events) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: worker
--- Read an incarnation and its last answer, and whether the store has a part in a move. Index: the unique id, and the
+-- Read an incarnation and its last reply, and whether the store has a part in a move. Index: the unique id, and the
 -- primary key.
 SELECT incarnation, "left", call, EXISTS (SELECT 1 FROM moving WHERE one = 1), lent, refused, due_in, more, answered_at
 FROM worker WHERE id = ?;
 
 -- name: answer
--- Keep the answer to a step. Index: the unique id.
+-- Write the reply to a step. Index: the unique id.
 UPDATE worker SET call = ?, refused = ?, due_in = ?, more = ?, answered_at = ?, told = ?, idle = ?, short = ?,
     room = ?, lent = ?
 WHERE id = ?;
@@ -25,16 +25,17 @@ LEFT JOIN checkpoint ON checkpoint.number = lease.number LEFT JOIN prepared ON p
 WHERE holder = ? AND call = ? AND died IS NULL ORDER BY nth;
 
 -- name: lease_kept
--- Note how many messages a run had taken, and how many memos it had, when it was claimed; few did. Index: the primary key.
+-- Write how many messages and memos a run had when it was claimed; few have any. Index: the primary key.
 UPDATE lease SET messages = ?, memos = ? WHERE number = ?;
 
 -- name: executed
--- Count what an incarnation executes of these lanes. It reads all leases: only lanes with a limit per worker are asked for.
+-- Count the runs of these lanes that an incarnation executes. It reads all leases: only lanes with a limit per worker
+-- are asked for.
 SELECT run.lane, count(*) FROM lease CROSS JOIN run ON run.number = lease.number
 WHERE holder = ?1 AND died IS NULL AND run.lane IN (SELECT value FROM json_each(?2)) GROUP BY run.lane;
 
 -- name: requests
--- Read what is requested of the runs that an incarnation executes, and how many messages lie in their inboxes. Index:
+-- Read the requests on the runs that an incarnation executes, and how many messages are in their inboxes. Index:
 -- lease_requested; it reads all leases, then message_open.
 SELECT number, fence, request, 0 FROM lease INDEXED BY lease_requested
 WHERE holder = ?1 AND request IS NOT NULL AND died IS NULL

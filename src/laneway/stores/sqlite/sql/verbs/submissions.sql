@@ -1,11 +1,11 @@
 -- Accepting runs.
 
 -- name: look
--- Read all that is asked about a uniform batch, a row per priority of its lane: the last acceptance number, when the next
--- future run is due, and the next question answered too late, whether a worker rests; the lane's limit and what runs and
--- waits there, the turn of runs without a user; and how far each priority has come. No row if there is no such lane, if
--- it has a bound, if the task is disabled, or if the store has a part in a move. ?1 is the lane, ?2 the task.
--- Index: primary keys, wait_until, worker_idle.
+-- Read all that a uniform batch needs, a row per priority of its lane: the last acceptance number, when the next future
+-- run is due, the earliest deadline of a question, whether a worker is idle; the lane's limit and how many of its runs
+-- are active and pending, the turn of runs without a user; and the virtual time of each priority. No row if there is no
+-- such lane, if it has a bound, if the task is disabled, or if the store has a part in a move. ?1 is the lane, ?2 the
+-- task. Index: primary keys, wait_until, worker_idle.
 SELECT max(accepted, coalesce((SELECT max(number) FROM run), 0)), (SELECT min(rank) FROM due),
     (SELECT min(until) FROM wait INDEXED BY wait_until WHERE until IS NOT NULL),
     EXISTS (SELECT 1 FROM worker INDEXED BY worker_idle WHERE idle),
@@ -32,9 +32,11 @@ INSERT INTO run (number, id, task, lane, priority, accepted_at, due_at, rank, ar
 VALUES (?1 + {nth}, ?{id}, ?3, ?4, 0, ?5, ?5, ?2 + {nth}, ?{args});
 
 -- name: ready_uniform
--- Put runs of a uniform batch, from an acceptance number on, into their lane's ready order. Index: the primary keys.
+-- Put the runs of a uniform batch, from an acceptance number on, into their lane's ready order. Index: the primary
+-- keys.
 INSERT INTO ready (lane, rank, number, kind) SELECT lane, rank, number, 0 FROM run WHERE number >= ?;
 
 -- name: set_retry
--- Note which run one tries again; few do, so it is no column of the statements above. Index: the primary key.
+-- Write which run this one tries again. Few runs do, so it is no column of the statements above. Index: the primary
+-- key.
 UPDATE run SET retry_of = ? WHERE number = ?;

@@ -1,4 +1,4 @@
-"""Stories of runs that leave others behind."""
+"""Scripts of runs that leave follow-ups behind."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from laneway import BadSetting, Context, GiveUp, Snooze
 from laneway.engine.handlers.context import carried
 from laneway.errors import UsageError
-from tests.engine.telling import Story, add, named
+from tests.support.scripts.runner import Script, add, named
 
 
-def submits(ctx: Context, folder: str) -> Story:
+def submits(ctx: Context, folder: str) -> Script:
     yield from ()
     first = ctx.submit("echo", {"value": "one"})
     second = ctx.submit("whose", priority=7, lane="team", session=None)
     return [first.run_id, second.run_id]
 
 
-def submits_and_fails(ctx: Context, folder: str) -> Story:
+def submits_and_fails(ctx: Context, folder: str) -> Script:
     yield from ()
     ctx.submit("echo", {"value": ctx.attempt})
     if ctx.attempt < 3:
@@ -27,13 +27,13 @@ def submits_and_fails(ctx: Context, folder: str) -> Story:
     return "done"
 
 
-def submits_and_gives_up(ctx: Context, folder: str) -> Story:
+def submits_and_gives_up(ctx: Context, folder: str) -> Script:
     yield from ()
     ctx.submit("echo", {"value": "never"})
     raise GiveUp("no luck")
 
 
-def submits_and_snoozes(ctx: Context, folder: str) -> Story:
+def submits_and_snoozes(ctx: Context, folder: str) -> Script:
     yield from ()
     ctx.submit("echo", {"value": ctx.fence})
     if ctx.fence == 1:
@@ -41,12 +41,12 @@ def submits_and_snoozes(ctx: Context, folder: str) -> Story:
     return "done"
 
 
-def submits_and_asks(ctx: Context, folder: str) -> Story:
+def submits_and_asks(ctx: Context, folder: str) -> Script:
     ctx.submit("echo", {"value": ctx.fence})
     return (yield ctx.ask("Really?"))
 
 
-def flaky(ctx: Context, folder: str) -> Story:
+def flaky(ctx: Context, folder: str) -> Script:
     yield from ()
     ctx.submit("echo", {"value": add(folder, "tries")})
     if add(folder, "tries") < 4:
@@ -54,7 +54,7 @@ def flaky(ctx: Context, folder: str) -> Story:
     return "done"
 
 
-def submits_too_many(ctx: Context, folder: str) -> Story:
+def submits_too_many(ctx: Context, folder: str) -> Script:
     yield from ()
     try:
         for n in range(20):
@@ -63,16 +63,16 @@ def submits_too_many(ctx: Context, folder: str) -> Story:
         return str(error)
 
 
-def nests(ctx: Context, folder: str) -> Story:
+def nests(ctx: Context, folder: str) -> Script:
     yield from ()
     try:
-        ctx.submit("tell", {"name": named(nests), "folder": folder})
+        ctx.submit("run_script", {"name": named(nests), "folder": folder})
     except BadSetting as error:
         return str(error).replace(ctx.run_id, "it")
     return "one more"
 
 
-def awaits_in_a_loop(ctx: Context, folder: str) -> Story:
+def awaits_in_a_loop(ctx: Context, folder: str) -> Script:
     yield from ()
     held = ctx.submit("echo", {"value": 1})
     assert repr(held) == f"<held-back run {held.run_id}>"
@@ -82,7 +82,7 @@ def awaits_in_a_loop(ctx: Context, folder: str) -> Story:
         return str(error)
 
 
-def wrong(ctx: Context, folder: str) -> Story:
+def wrong(ctx: Context, folder: str) -> Script:
     yield from ()
     said: list[str] = []
     options: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
@@ -105,7 +105,7 @@ def wrong(ctx: Context, folder: str) -> Story:
     return said
 
 
-def traces(ctx: Context, folder: str) -> Story:
+def traces(ctx: Context, folder: str) -> Script:
     ctx.submit("whose")
     called = yield ctx.call("whose")
     return [dict(ctx.trace), dict(carried.get()), called[3]]

@@ -1,4 +1,4 @@
-"""Stories: handlers in real child processes, which say what they do."""
+"""Execute handlers in real child processes, and record what they emit and save."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from laneway.core.records.events import Draft
 from laneway.core.records.run import Claimed, Failure
 from laneway.engine.children.pool import ChildHandle, ChildPool
 from laneway.engine.children.protocol import Checkpoint, Keep
-from tests.engine.support import IN_TIME
+from tests.support.waits import IN_TIME
 
 
-class Story:
-    """Executes handlers in children and keeps what they say."""
+class ChildRunner:
+    """Executes handlers in child processes and records their events and checkpoints."""
 
     def __init__(self, children: ChildPool) -> None:
         self.children = children
@@ -45,8 +45,8 @@ class Story:
         assert isinstance(outcome, Failed), outcome
         return outcome.failure
 
-    async def heard(self, kind: str, data: Any = None) -> Any:
-        """Wait until the handler has said this; return the data."""
+    async def emitted(self, kind: str, data: Any = None) -> Any:
+        """Wait until the handler has emitted this; return the data."""
         async with asyncio.timeout(IN_TIME):
             while True:
                 for said, text in self.drafts:
@@ -56,10 +56,10 @@ class Story:
                 await self._said.wait()
 
     async def ready(self, function: Callable[..., Any], **args: Any) -> tuple[ChildHandle, asyncio.Task[Any]]:
-        """Begin a handler and wait until it says that it is ready."""
+        """Begin a handler and wait until it logs "ready"."""
         execution = self.begin(function, **args)
         ending = asyncio.create_task(execution.outcome())
-        await self.heard("log", {"text": "ready"})
+        await self.emitted("log", {"text": "ready"})
         return execution, ending
 
     @property

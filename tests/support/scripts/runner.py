@@ -1,8 +1,8 @@
-"""Handlers that keep, ask, call and leave runs behind, each told once and executed in every way there is.
+"""One script, executed as every kind of handler: async or plain, on the worker's process or in a child process.
 
-A *story* is a generator that yields whatever is awaited where an event loop runs: an async handler awaits it, a plain
-one has it already. Children find them by module and name. What a story does is counted in a file, because some of it
-is done in processes of its own.
+A *script* is a generator that yields each value that an async handler would await. The async handler awaits the value
+and sends the result back; a plain handler has the result already. A child process finds a script by module and name.
+The effects of a script are counted in a file, because some of them happen in other processes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from laneway import Context, GiveUp, Retry, Scheduler
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 
-Story = Generator[Any, Any, Any]
-Tale = Callable[[Context, str], Story]
+Script = Generator[Any, Any, Any]
+ScriptFunction = Callable[[Context, str], Script]
 AT_ONCE = Retry.delays(0, 0, 0)
 
-app = Scheduler("memory://")  # for children: their tasks are those of the scheduler that they find here
+app = Scheduler("memory://")  # a child process finds the tasks of this scheduler
 
 
 class Way(NamedTuple):
@@ -37,13 +37,13 @@ WAYS = [Way("async", True), Way("plain", False), Way("process", False, True), Wa
 
 
 class Effects:
-    """What was done in a folder, and how often."""
+    """Counts of what scripts did, kept in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self._file = Path(folder) / "effects"
 
     def done(self, what: str) -> int:
-        """Note that it was done; return how often it was by now."""
+        """Count one more; return the new count."""
         with self._file.open("ab", buffering=0) as file:
             file.write(what.encode() + b"\n")
         return self.counts()[what]
@@ -52,22 +52,22 @@ class Effects:
         return Counter(self._file.read_text().splitlines() if self._file.exists() else [])
 
 
-def named(story: Tale) -> str:
-    """Return what a child finds a story by."""
-    return f"{story.__module__}:{story.__name__}"
+def named(script: ScriptFunction) -> str:
+    """Return the name by which any process finds a script."""
+    return f"{script.__module__}:{script.__name__}"
 
 
-def _begun(name: str, folder: str, ctx: Context) -> Story:
+def _begun(name: str, folder: str, ctx: Context) -> Script:
     module, _, function = name.partition(":")
-    tale: Tale = getattr(import_module(module), function)
-    return tale(ctx, folder)
+    found: ScriptFunction = getattr(import_module(module), function)
+    return found(ctx, folder)
 
 
 @app.task
-async def tell(name: str, folder: str = "", *, ctx: Context) -> Any:
-    """Tell a story where a loop runs."""
-    telling = _begun(name, folder, ctx)
-    send: Callable[[], Any] = lambda: telling.send(None)  # noqa: E731
+async def run_script(name: str, folder: str = "", *, ctx: Context) -> Any:
+    """Execute a script as an async handler."""
+    script = _begun(name, folder, ctx)
+    send: Callable[[], Any] = lambda: script.send(None)  # noqa: E731
     while True:
         try:
             awaited = send()
@@ -75,19 +75,19 @@ async def tell(name: str, folder: str = "", *, ctx: Context) -> Any:
             return end.value
         try:
             value = await awaited
-        except BaseException as error:  # noqa: BLE001  # the story's, whatever it is
-            send = lambda error=error: telling.throw(error)  # type: ignore[misc]  # noqa: E731
+        except BaseException as error:  # noqa: BLE001  # the script decides what it catches
+            send = lambda error=error: script.throw(error)  # type: ignore[misc]  # noqa: E731
         else:
-            send = lambda value=value: telling.send(value)  # type: ignore[misc]  # noqa: E731
+            send = lambda value=value: script.send(value)  # type: ignore[misc]  # noqa: E731
 
 
 @app.task
-def tell_plainly(name: str, folder: str = "", *, ctx: Context) -> Any:
-    """Tell a story where everything blocks."""
-    telling, value = _begun(name, folder, ctx), None
+def run_script_plainly(name: str, folder: str = "", *, ctx: Context) -> Any:
+    """Execute a script as a plain handler."""
+    script, value = _begun(name, folder, ctx), None
     while True:
         try:
-            value = telling.send(value)
+            value = script.send(value)
         except StopIteration as end:
             return end.value
 
@@ -108,28 +108,28 @@ async def fail(text: str = "no") -> None:
 
 
 def register(on: Scheduler, way: Way, **options: Any) -> Scheduler:
-    """Give a scheduler the task `work`, which tells stories that way, and those that stories name."""
-    handler: Any = tell.function if way.is_async else tell_plainly.function
+    """Register the task `work`, which executes scripts that way, and the tasks that scripts call."""
+    handler: Any = run_script.function if way.is_async else run_script_plainly.function
     on.task(name="work", process=way.process, **{"retry": AT_ONCE, **options})(handler)
-    for task in (echo, whose, fail, tell):
+    for task in (echo, whose, fail, run_script):
         on.task(name=task.name, retry=None)(task.function)
     return on
 
 
-class Teller:
-    """A scheduler that tells stories in one way, in a folder of its own, while the clock stands still."""
+class ScriptRunner:
+    """A scheduler that executes scripts in one way, with a folder of its own, while the clock stands still."""
 
     def __init__(self, scheduler: Scheduler, way: Way, folder: Path, clock: FakeClock) -> None:
         self.app, self.way, self.folder, self.clock = scheduler, way, str(folder), clock
         self.effects = Effects(folder)
 
-    async def submit(self, story: Tale, **options: Any) -> str:
-        receipt = await self.app.submit("work", {"name": named(story), "folder": self.folder}, **options)
+    async def submit(self, script: ScriptFunction, **options: Any) -> str:
+        receipt = await self.app.submit("work", {"name": named(script), "folder": self.folder}, **options)
         return receipt.run_id
 
-    async def run(self, story: Tale, **options: Any) -> str:
-        """Submit a story and tell it as far as that goes now; return the run's id."""
-        run_id = await self.submit(story, **options)
+    async def run(self, script: ScriptFunction, **options: Any) -> str:
+        """Submit a script and execute it until it ends or waits; return the run's id."""
+        run_id = await self.submit(script, **options)
         await self.drain()
         return run_id
 
@@ -137,12 +137,12 @@ class Teller:
         await asyncio.wait_for(self.app.drain(), 30)
 
     async def answer(self, run_id: str, answer: object, name: str | None = None) -> None:
-        """Answer, and tell on."""
+        """Answer, and execute what can go on."""
         await self.app.answer(run_id, answer, name=name)
         await self.drain()
 
     async def problem(self, run_id: str) -> str:
-        """Return what a run has failed with."""
+        """Return the message of the error that a run failed with."""
         run = await self.app.get(run_id)
         assert run.state is RunState.FAILED
         assert run.error is not None
@@ -154,5 +154,5 @@ class Teller:
 
 
 def add(folder: str, what: str) -> int:
-    """Do something; return how often it was done by now."""
+    """Count an effect; return the new count."""
     return Effects(folder).done(what)

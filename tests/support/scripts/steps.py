@@ -1,4 +1,4 @@
-"""Stories of steps."""
+"""Scripts of steps."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from typing import Any
 
 from laneway import Context, Snooze
-from tests.engine.telling import Story, add
+from tests.support.scripts.runner import Script, add
 
 
-def steps(ctx: Context, folder: str) -> Story:
+def steps(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     second = yield ctx.step("second", add, folder, what="second")
     return [first, second]
 
 
-def fails_between(ctx: Context, folder: str) -> Story:
+def fails_between(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     if ctx.attempt < 3:
         raise ValueError("not yet")
@@ -24,7 +24,7 @@ def fails_between(ctx: Context, folder: str) -> Story:
     return [first, second, ctx.attempt]
 
 
-def fails_inside(ctx: Context, folder: str) -> Story:
+def fails_inside(ctx: Context, folder: str) -> Script:
     def inside() -> int:
         if add(folder, "inside") < 3:
             raise ValueError("not yet")
@@ -33,14 +33,14 @@ def fails_inside(ctx: Context, folder: str) -> Story:
     return (yield ctx.step("inside", inside))
 
 
-def snoozes_between(ctx: Context, folder: str) -> Story:
+def snoozes_between(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     if ctx.fence == 1:
         raise Snooze(0)
     return [first, (yield ctx.step("second", add, folder, "second"))]
 
 
-def shapes(ctx: Context, folder: str) -> Story:
+def shapes(ctx: Context, folder: str) -> Script:
     values = yield ctx.step("values", lambda: {"pair": (1, 2), "nothing": None})
     nothing = yield ctx.step("nothing", lambda: None)
     if ctx.attempt == 1:
@@ -48,7 +48,7 @@ def shapes(ctx: Context, folder: str) -> Story:
     return [values, nothing]
 
 
-def tokens(ctx: Context, folder: str) -> Story:
+def tokens(ctx: Context, folder: str) -> Script:
     def token() -> str:
         text = f"token {ctx.step_token}"
         if add(folder, text) < 2:
@@ -60,36 +60,36 @@ def tokens(ctx: Context, folder: str) -> Story:
     return [first, second]
 
 
-def token_outside(ctx: Context, folder: str) -> Story:
+def token_outside(ctx: Context, folder: str) -> Script:
     yield ctx.step("first", lambda: None)
     return ctx.step_token
 
 
-def not_json(ctx: Context, folder: str) -> Story:
+def not_json(ctx: Context, folder: str) -> Script:
     yield ctx.step("first", lambda: float("nan"))
 
 
-def too_large(ctx: Context, folder: str) -> Story:
+def too_large(ctx: Context, folder: str) -> Script:
     yield ctx.step("first", lambda: "x" * 2_000_000)
 
 
-def twice(ctx: Context, folder: str) -> Story:
+def twice(ctx: Context, folder: str) -> Script:
     yield ctx.step("first", add, folder, "first")
     yield ctx.step("first", add, folder, "again")
 
 
-def nameless(ctx: Context, folder: str) -> Story:
+def nameless(ctx: Context, folder: str) -> Script:
     yield ctx.step("", add, folder, "first")
 
 
-def stop_iteration(ctx: Context, folder: str) -> Story:
+def stop_iteration(ctx: Context, folder: str) -> Script:
     try:
         yield ctx.step("first", lambda: next(iter([])))
     except Exception as error:  # noqa: BLE001
         return type(error).__name__
 
 
-def reordered(ctx: Context, folder: str) -> Story:
+def reordered(ctx: Context, folder: str) -> Script:
     names = ["a", "b", "c"] if ctx.attempt == 1 else ["c", "new", "a", "b"]
     values = {}
     for name in names:
@@ -99,14 +99,14 @@ def reordered(ctx: Context, folder: str) -> Story:
     return values
 
 
-def flaky(ctx: Context, folder: str) -> Story:
+def flaky(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     if add(folder, "tries") < 3:
         raise ConnectionError("busy")
     return [first, (yield ctx.step("second", add, folder, "second"))]
 
 
-def pauses(ctx: Context, folder: str) -> Story:
+def pauses(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     for turn in range(900 if ctx.fence == 1 else 0):
         yield ctx.step(f"turn {turn}", time.sleep, 0.01)

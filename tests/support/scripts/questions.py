@@ -1,4 +1,4 @@
-"""Stories of questions."""
+"""Scripts of questions."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from contextlib import suppress
 from datetime import timedelta
 
 from laneway import BadArguments, BadSetting, Context
-from tests.engine.telling import Story, add
+from tests.support.scripts.runner import Script, add
 
 
-def asks(ctx: Context, folder: str) -> Story:
+def asks(ctx: Context, folder: str) -> Script:
     add(folder, "starts")
     return (yield ctx.ask("Really?"))
 
 
-def asks_in_between(ctx: Context, folder: str) -> Story:
+def asks_in_between(ctx: Context, folder: str) -> Script:
     before = yield ctx.step("before", add, folder, "before")
     answer = yield ctx.ask({"text": "Which?", "of": [1, 2]}, name="which", timeout=60)
     after = yield ctx.step("after", add, folder, "after")
     return [before, answer, after]
 
 
-def asks_three(ctx: Context, folder: str) -> Story:
+def asks_three(ctx: Context, folder: str) -> Script:
     first = yield ctx.ask("first")
     named = yield ctx.ask("second", name="named")
     third = yield ctx.ask("third")
     return [first, named, third]
 
 
-def holds_on(ctx: Context, folder: str) -> Story:
+def holds_on(ctx: Context, folder: str) -> Script:
     try:
         return (yield ctx.ask("Really?"))
     except Exception:  # noqa: BLE001  # what an agent's loop does around everything
@@ -37,15 +37,15 @@ def holds_on(ctx: Context, folder: str) -> Story:
         add(folder, "finally")
 
 
-def another_text(ctx: Context, folder: str) -> Story:
+def another_text(ctx: Context, folder: str) -> Script:
     return (yield ctx.ask(f"It is {ctx.fence} o'clock?"))
 
 
-def another_text_by_name(ctx: Context, folder: str) -> Story:
+def another_text_by_name(ctx: Context, folder: str) -> Script:
     return (yield ctx.ask(f"It is {ctx.fence} o'clock?", name="clock"))
 
 
-def wrong(ctx: Context, folder: str) -> Story:
+def wrong(ctx: Context, folder: str) -> Script:
     said = []
     for timeout in (0, -1, float("nan"), "soon", timedelta(days=-1)):
         try:
@@ -60,13 +60,13 @@ def wrong(ctx: Context, folder: str) -> Story:
     return said
 
 
-def twice(ctx: Context, folder: str) -> Story:
+def twice(ctx: Context, folder: str) -> Script:
     with suppress(BaseException):
         yield ctx.ask("Really?", name="same")
     yield ctx.ask("Yes, really?", name="same")
 
 
-def swallows(ctx: Context, folder: str) -> Story:
+def swallows(ctx: Context, folder: str) -> Script:
     try:
         answer = yield ctx.ask("Really?")
     except BaseException:  # noqa: BLE001  # that is the point
@@ -74,7 +74,7 @@ def swallows(ctx: Context, folder: str) -> Story:
     return answer
 
 
-def swallows_two(ctx: Context, folder: str) -> Story:
+def swallows_two(ctx: Context, folder: str) -> Script:
     answers = {}
     for name in ("one", "two"):
         with suppress(BaseException):
@@ -82,7 +82,7 @@ def swallows_two(ctx: Context, folder: str) -> Story:
     return answers
 
 
-def raises_on_its_way(ctx: Context, folder: str) -> Story:
+def raises_on_its_way(ctx: Context, folder: str) -> Script:
     try:
         return (yield ctx.ask("Really?"))
     finally:
@@ -90,7 +90,7 @@ def raises_on_its_way(ctx: Context, folder: str) -> Story:
             raise ValueError("on its way out")
 
 
-def flaky(ctx: Context, folder: str) -> Story:
+def flaky(ctx: Context, folder: str) -> Script:
     if add(folder, "tries") < 3:
         raise ConnectionError("busy")
     answer = yield ctx.ask("Really?")
