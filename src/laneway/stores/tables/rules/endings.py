@@ -60,7 +60,7 @@ class Endings:
                     self._beside.cancel_called(child)
         if run.tied is not None:
             self._tell_parent(run, state, result, reason, failure)
-            self._transaction.jobs.hear(self._after_commit, run, state, failure)
+            self._transaction.jobs.run_ended(self._after_commit, run, state, failure)
 
     def _tell_parent(
         self, run: LeasedRun, state: RunState, result: str | None, reason: str | None, failure: Failure | None

@@ -112,7 +112,7 @@ class Settlements:
         self._chunks, self._outcomes, self._successes, self._noted, self._overdue = [], [], [], [], []
         self._saved, self._prepared, self._memos, self._streaming = {}, {}, [], set()
         if self._tied:
-            self._transaction.jobs.hear_all(self._after_commit, self._tied)
+            self._transaction.jobs.runs_ended(self._after_commit, self._tied)
             self._tied = []
 
     def _read(self, step: Step) -> dict[int, LeasedRun]:
