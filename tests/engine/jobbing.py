@@ -15,6 +15,7 @@ from laneway.core.common.instants import instant
 from laneway.core.jobs.plan import created
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
 from laneway.core.schedules import Every
+from laneway.ports.jobs import AddJob, EditJob
 from laneway.testing import FakeClock
 from tests.engine.support import fires_of, scheduler_on, soon
 from tests.support.jobs import spec_of, standing
@@ -75,7 +76,9 @@ async def add_unreadable_job(app: Scheduler, name: str) -> JobRecord:
     """Keep a minutely job whose schedule a newer laneway wrote."""
     job = created(name, spec_of(MINUTELY, name=name, task="work"), app._clock.now(), "UTC")
     newer = msgspec.structs.replace(job.spec, schedule='{"v": 99, "kind": "lunar"}')
-    return await (await app.open()).add_job(msgspec.structs.replace(job, spec=newer))
+    kept = await (await app.open()).change_job(AddJob(msgspec.structs.replace(job, spec=newer)))
+    assert kept is not None
+    return kept
 
 
 async def recorded(app: Scheduler, job: str, number: int) -> list[FireRecord]:
@@ -103,5 +106,5 @@ async def planned_again(app: Scheduler, job: str) -> None:
 async def change_job(app: Scheduler, job: str, change: Callable[[JobRecord], JobRecord]) -> None:
     """Change a job as it stands, again if somebody else was faster."""
     store = await app.open()
-    while await store.change_job(change(await standing(store, job))) is None:  # noqa: ASYNC110 - as above
+    while await store.change_job(EditJob(change(await standing(store, job)))) is None:  # noqa: ASYNC110 - as above
         await asyncio.sleep(0)

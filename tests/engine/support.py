@@ -17,6 +17,7 @@ from laneway.core.records.states import RunState
 from laneway.core.schedules import Schedule
 from laneway.engine.worker.worker import _lingering
 from laneway.ports.clock import Clock
+from laneway.ports.jobs import AddJob
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.support.jobs import all_fires, spec_of
@@ -184,7 +185,9 @@ async def add_job(on: Scheduler, name: str, schedule: Schedule, *, zone: str = "
     """Make a job of the task `work` as of now; return it as it is kept."""
     store = await on.open()
     spec = spec_of(schedule, **{"name": name, "task": "work"} | said)
-    return await store.add_job(created(name, spec, on._clock.now(), zone))
+    kept = await store.change_job(AddJob(created(name, spec, on._clock.now(), zone)))
+    assert kept is not None
+    return kept
 
 
 async def fires_of(on: Scheduler, name: str) -> list[FireRecord]:

@@ -234,7 +234,7 @@ async def test_callers_that_wait_for_a_full_lane_come_back_together(
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
-    assert await watched.count() == {"pending": 1}
+    assert (await watched.depths()).runs == {"pending": 1}
 
 
 async def test_a_caller_that_stops_waiting_before_its_run_is_sent_leaves_none_behind(app: Scheduler) -> None:

@@ -15,6 +15,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.run import Run
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import Synced, sync
+from laneway.ports.jobs import AddJob
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, fire_due, with_tasks
 from tests.engine.support import WatchedStore
@@ -219,7 +220,9 @@ async def test_w2_6_a_stored_rule_that_cannot_be_read_here_hides_no_other_job(jo
     ):
         spec = JobSpec(name=name, task="cleanup", schedule=schedule)
         state = JobState(next_at=BEGIN_AT + 1, fire_at=BEGIN_AT + 1)
-        await store.add_job(JobRecord(id=name, spec=spec, state=state, created_at=BEGIN_AT, changed_at=BEGIN_AT))
+        await store.change_job(
+            AddJob(JobRecord(id=name, spec=spec, state=state, created_at=BEGIN_AT, changed_at=BEGIN_AT))
+        )
 
     jobs = await jobs_app.jobs.list()
 

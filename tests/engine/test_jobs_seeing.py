@@ -11,6 +11,7 @@ from laneway import At, BadSetting, Between, Cron, DailyAt, Every, LanewayError,
 from laneway.core.jobs.fires import output_of
 from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind
 from laneway.core.records.states import RunState
+from laneway.ports.upkeep import OldRuns
 from laneway.testing import FakeClock
 from tests.engine.desking import BEGIN, fire_due, with_tasks
 
@@ -73,7 +74,7 @@ async def test_a_fire_whose_run_is_gone_is_still_told(clock: FakeClock) -> None:
         await app.drain()
         store = await app.open()
         await clock.advance(3600)
-        await store.prune({RunState.SUCCEEDED: 1})
+        await store.prune(OldRuns({RunState.SUCCEEDED: 1}))
 
         [fire] = await app.jobs.runs("often")
 

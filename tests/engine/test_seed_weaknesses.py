@@ -22,6 +22,7 @@ from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.engine.support import as_time_passes, soon, turns, until
+from tests.support.sessions import session_of
 
 CHAT = "chat-7"
 
@@ -130,7 +131,7 @@ async def test_what_is_queued_survives_a_crash_and_a_session_that_is_idle_is_gon
         assert (before.name, before.queued) == (CHAT, 3)
         assert seen == ["one", "two", "three"]
         assert await app.sessions.list() == []
-        assert await (await app.open()).session(CHAT) is None
+        assert await session_of(await app.open(), CHAT) is None
 
 
 # W4-2: cancelling frees the slot while the old run is still unwinding, so a new one of a serial session overlaps it

@@ -146,7 +146,7 @@ async def test_what_was_begun_when_the_store_is_closed_is_finished(
     desk._stopped = False
 
     again = SQLiteStore(path, clock)
-    assert await again.count() == {"pending": 1}
+    assert (await again.depths()).runs == {"pending": 1}
     await again.close()
 
 
@@ -178,7 +178,7 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     with pytest.raises(ZeroDivisionError):
         await store.submit([new_run("a")])
     monkeypatch.undo()
-    assert await store.count() == {}
+    assert (await store.depths()).runs == {}
     await store.submit([new_run("a")])
     assert (await store.get("a")).number == 1
 
@@ -198,7 +198,7 @@ async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     monkeypatch.undo()
 
     await store.submit([new_run("b")])
-    assert await store.count() == {"pending": 1}
+    assert (await store.depths()).runs == {"pending": 1}
     assert (await store.get("b")).number == 1
     await check_invariants(store, logs=False)
 
@@ -221,7 +221,7 @@ async def test_ctrl_c_between_the_lock_and_the_work_leaves_no_transaction_behind
         other.execute("BEGIN IMMEDIATE")  # nobody has the lock
         other.execute("ROLLBACK")
     await store.submit([new_run("b")])
-    assert await store.count() == {"pending": 1}
+    assert (await store.depths()).runs == {"pending": 1}
 
 
 def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:

@@ -33,6 +33,7 @@ from laneway.core.records.events import CALLED, DONE, LAPSED, QUESTION, RELEASED
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from tests.support.invariants import all_runs, check_invariants
+from tests.support.sessions import session_of
 from tests.system.app import LANES, MARKS, plod, stroll
 from tests.system.harness import Stage, say
 from tests.system.journal import Attempt, How, Journal, Line, What
@@ -314,7 +315,7 @@ async def _left_behind(store: Store, books: Books) -> list[str]:
     ]
     wrong += [f"worker {one.incarnation.id} holds {one.running}" for one in await store.workers() if one.running]
     for session in books.sessions():
-        if (state := await store.session(session)) is not None:
+        if (state := await session_of(store, session)) is not None:
             wrong.append(f"session {session} is not idle: {state}")
     return wrong
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from laneway.core.records.memos import Recall
-from laneway.core.records.run import Run
 
 
 class MemoStore(Protocol):
@@ -19,15 +18,6 @@ class MemoStore(Protocol):
     A question that nobody has answered when its time is over ends its run as cancelled (`unanswered`), in the first
     `submit` or `step` after that; `StepReply.due_in` tells of it.
     """
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        """Answer a question that the run waits for, with JSON text; `name` may be left out if there is just one.
-
-        The first answer before the question's time is over wins. A later one ends the run, if nobody has yet, and
-        raises NotWaiting, as every answer does to a run that does not wait for it. Repeatable by `call`, as the verbs
-        of `ControlStore`. Raises UnknownRun, and BadSetting if several questions stand open and no name is given.
-        """
-        ...
 
     async def recall(self, run_id: str) -> Recall:
         """Return the run's memos, by when they were written, and what it waits for, or waited for last.

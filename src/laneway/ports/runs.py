@@ -46,7 +46,3 @@ class RunStore(Protocol):
         Reading in pages by `before` meets every run that fits throughout exactly once, whatever happens meanwhile.
         """
         ...
-
-    async def count(self) -> dict[str, int]:
-        """Return how many runs there are in each state that has any."""
-        ...

@@ -13,6 +13,7 @@ from laneway.ports.memos import MemoStore
 from laneway.ports.moving import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
+from laneway.ports.settings import SettingStore
 from laneway.ports.upkeep import UpkeepStore
 from laneway.ports.users import UserStore
 from laneway.ports.workers import WorkerStore
@@ -26,6 +27,7 @@ class Store(
     UserStore,
     SessionStore,
     GateStore,
+    SettingStore,
     EventStore,
     WorkerStore,
     JobStore,

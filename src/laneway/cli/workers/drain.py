@@ -62,4 +62,4 @@ async def _drained(scheduler: Scheduler, concurrency: int | None) -> tuple[Mappi
     async with scheduler:
         moves = await scheduler.drain(concurrency=concurrency)
         store = await scheduler.open()
-        return moves, await store.count()
+        return moves, (await store.depths()).runs

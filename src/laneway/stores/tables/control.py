@@ -11,7 +11,8 @@ from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.records.run import Run, RunFilter
 from laneway.core.records.states import Move, RunState
 from laneway.errors import NotWaiting, UnknownRun, WrongState
-from laneway.ports.control import Swept
+from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
+from laneway.ports.sessions import Extent
 from laneway.stores.tables import reading, steered
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.expiring import begin
@@ -26,24 +27,28 @@ _SQL = sql_names("control")
 _LAST = 2**62  # behind every acceptance number
 
 
-def cancel(db: Database, effects: Effects, call: str, run_id: str, now: int, *, abandon: bool) -> Run:
-    """Cancel the run; see `ControlStore.cancel`."""
-    return _steer(db, effects, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon))
+def change(
+    db: Database, effects: Effects, call: str, run_id: str, change: RunChange, now: int
+) -> Run | WrongState | NotWaiting:
+    """Change the run; see `ControlStore.change_run`. An error is returned if what was done before it must stand."""
+    match change:
+        case Cancel(abandon):
+            return _steer(db, effects, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon))
+        case Pause():
+            return _steer(db, effects, call, run_id, now, _pause)
+        case Resume():
+            return _resumed(db, effects, call, run_id, now)
+        case Answer(text, name):
+            return _answered(db, effects, call, run_id, text, name, now)
 
 
-def pause(db: Database, effects: Effects, call: str, run_id: str, now: int) -> Run:
-    """Pause the run; see `ControlStore.pause`."""
-
-    def steer(steering: Steering, run: Steered) -> None:
-        change = control.pause(run.stands, run.requested)
-        if change is not None:
-            steering.apply(run, change)
-
-    return _steer(db, effects, call, run_id, now, steer)
+def _pause(steering: Steering, run: Steered) -> None:
+    paused = control.pause(run.stands, run.requested)
+    if paused is not None:
+        steering.apply(run, paused)
 
 
-def resume(db: Database, effects: Effects, call: str, run_id: str, now: int) -> Run | WrongState:
-    """Resume the run; see `ControlStore.resume`. The error is returned if what was done before must stand."""
+def _resumed(db: Database, effects: Effects, call: str, run_id: str, now: int) -> Run | WrongState:
     [run] = steered.read(db, [_number(db, run_id)])
     if run.call == call:
         return reading.get(db, run_id)
@@ -62,10 +67,9 @@ def resume(db: Database, effects: Effects, call: str, run_id: str, now: int) -> 
     return WrongState(run.state, Move.RESUME) if gone else reading.get(db, run_id)
 
 
-def answer(
-    db: Database, effects: Effects, call: str, run_id: str, answer: str, name: str | None, now: int
+def _answered(
+    db: Database, effects: Effects, call: str, run_id: str, text: str, name: str | None, now: int
 ) -> Run | NotWaiting:
-    """Answer a question; see `MemoStore.answer`. The error of a late answer is returned: it has ended the run."""
     late = []
 
     def steer(steering: Steering, run: Steered) -> None:
@@ -75,7 +79,7 @@ def answer(
             late.append(run)
             steering.expire(run)
         else:
-            steering.answer(run, answer, question)
+            steering.answer(run, text, question)
 
     found = _steer(db, effects, call, run_id, now, steer)
     return NotWaiting(run_id, found.state.value) if late else found
@@ -113,13 +117,11 @@ def _unended(db: Database, wanted: RunFilter, after: int, until: int, limit: int
     return [number for (number,) in db.execute(_SQL["unended"], asked)]
 
 
-def stop(db: Database, effects: Effects, call: str, name: str, now: int) -> Stopped:
-    """Cancel the session's oldest active run; see `SessionStore.stop`."""
-    return _stop(db, effects, call, now, lambda steering: (arrivals.stop(steering, name), []))
-
-
-def stop_all(db: Database, effects: Effects, call: str, name: str, now: int, *, abandon: bool) -> Stopped:
-    """Cancel and drop all of the session; see `SessionStore.stop_all`."""
+def stop(db: Database, effects: Effects, call: str, name: str, extent: Extent, now: int) -> Stopped:
+    """Stop what goes on in the session; see `SessionStore.stop`."""
+    if extent is Extent.OLDEST:
+        return _stop(db, effects, call, now, lambda steering: (arrivals.stop(steering, name), []))
+    abandon = extent is Extent.ABANDON
     return _stop(db, effects, call, now, lambda steering: arrivals.stop_all(steering, name, abandon=abandon))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.jobs import DueJobs, JobChange, JobFilter
 from laneway.stores.tables import firing, jobs
 from laneway.stores.tables.runtime.access import Asking, P
 
@@ -14,21 +14,13 @@ from laneway.stores.tables.runtime.access import Asking, P
 class Jobkeeping(Asking[P]):
     """Keeps and fires jobs; see `JobStore`."""
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        """Keep a new job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.add(db, effects, job, db.now()))
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        """Add, edit or remove a job; see `JobStore`."""
+        return await self._write(lambda db, effects: jobs.change(db, effects, change, db.now()))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
         return await self._read(lambda db: jobs.listed(db, wanted, limit, after))
-
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        """Write a changed job; see `JobStore`."""
-        return await self._write(lambda db, effects: jobs.change(db, effects, job, db.now()))
-
-    async def remove_job(self, job_id: str) -> bool:
-        """Forget a job; see `JobStore`."""
-        return await self._write(lambda db, _: jobs.remove(db, job_id))
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""

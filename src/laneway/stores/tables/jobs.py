@@ -12,7 +12,7 @@ import msgspec
 
 from laneway.core.jobs.record import FIRES_KEPT, FireRecord, JobRecord, JobSpec, JobState
 from laneway.errors import JobExists
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.jobs import AddJob, DueJobs, EditJob, JobChange, JobFilter, RemoveJob
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
@@ -26,8 +26,18 @@ _state = msgspec.json.Decoder(JobState).decode
 decode_fire = msgspec.json.Decoder(FireRecord).decode
 
 
-def add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
-    """Keep a new job; see `JobStore.add_job`."""
+def change(db: Database, effects: Effects, change: JobChange, now: int) -> JobRecord | None:
+    """Add, edit or remove a job; see `JobStore.change_job`."""
+    match change:
+        case AddJob(job):
+            return _add(db, effects, job, now)
+        case EditJob(job):
+            return _edit(db, effects, job, now)
+        case RemoveJob(job_id):
+            return _remove(db, job_id)
+
+
+def _add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
     known = find(db, job.id)
     if known is not None:
         return known
@@ -35,8 +45,7 @@ def add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
     return job
 
 
-def change(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord | None:
-    """Write a changed job; see `JobStore.change_job`."""
+def _edit(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord | None:
     known = find(db, job.id)
     if known is None or (known.call == job.call and job.call):
         return known
@@ -47,10 +56,17 @@ def change(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecor
     return job
 
 
-def remove(db: Database, job_id: str) -> bool:
-    """Forget a job and its records; see `JobStore.remove_job`."""
+def _remove(db: Database, job_id: str) -> JobRecord | None:
+    known = find(db, job_id)
+    if known is not None:
+        remove(db, job_id)
+    return known
+
+
+def remove(db: Database, job_id: str) -> None:
+    """Forget a job and its records."""
     db.execute(_SQL["drop_fires"], (job_id, _LAST))
-    return bool(db.execute(_SQL["remove"], (job_id,)).rowcount)
+    db.execute(_SQL["remove"], (job_id,))
 
 
 def find(db: Database, job_id: str) -> JobRecord | None:

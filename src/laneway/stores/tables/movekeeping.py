@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
+from laneway.ports.moving import Moved, Transition
 from laneway.stores.tables import moving, packing, unpacking
 from laneway.stores.tables.jobkeeping import Jobkeeping
 from laneway.stores.tables.runtime.access import P
@@ -19,25 +20,13 @@ class Movekeeping(Jobkeeping[P]):
         """Return how the store stands; see `MovingStore`."""
         return await self._read(standing)
 
-    async def shut_for(self, move: str, place: str) -> Moving:
-        """Be the source of a move; see `MovingStore`."""
-        return await self._write(lambda db, effects: moving.shut_for(db, effects, move, place), gated=False)
-
-    async def freeze(self, move: str) -> int:
-        """Let nothing change any more; see `MovingStore`."""
-        return await self._write(lambda db, _: moving.freeze(db, move), gated=False)
-
-    async def reopen(self, move: str) -> bool:
-        """Undo a part in a move; see `MovingStore`."""
-        return await self._write(lambda db, effects: moving.reopen(db, effects, move, db.now()), gated=False)
+    async def move(self, transition: Transition) -> Moved:
+        """Go on with a move; see `MovingStore`."""
+        return await self._write(lambda db, effects: moving.move(db, effects, transition, db.now()), gated=False)
 
     async def holds(self) -> list[str]:
         """Return what there is; see `MovingStore`."""
         return await self._read(moving.holds)
-
-    async def arrive(self, move: str, place: str) -> Moving:
-        """Be the target of a move; see `MovingStore`."""
-        return await self._write(lambda db, _: moving.arrive(db, move, place), gated=False)
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""
@@ -46,7 +35,3 @@ class Movekeeping(Jobkeeping[P]):
     async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
         """Take in pieces; see `MovingStore`."""
         await self._write(lambda db, _: unpacking.unpack(db, move, pieces, mark), gated=False)
-
-    async def open_up(self, move: str) -> None:
-        """Be an ordinary store; see `MovingStore`."""
-        await self._write(lambda db, _: moving.open_up(db, move), gated=False)

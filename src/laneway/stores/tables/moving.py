@@ -8,6 +8,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import Moving, Phase, in_words
 from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
+from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.tables import ruling
 from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects
@@ -26,38 +27,50 @@ TABLES = (
 )
 
 
-def shut_for(db: Database, effects: Effects, move: str, place: str) -> Moving:
-    """Be the source of a move; see `MovingStore.shut_for`."""
+def move(db: Database, effects: Effects, transition: Transition, now: int) -> Moved:
+    """Make a transition; see `MovingStore.move`."""
+    match transition:
+        case Shut(move, place):
+            return _shut(db, effects, move, place)
+        case Freeze(move):
+            return _freeze(db, move)
+        case Reopen(move):
+            return _reopen(db, effects, move, now)
+        case Arrive(move, place):
+            return _arrive(db, move, place)
+        case OpenUp(move):
+            return _open_up(db, move)
+
+
+def _shut(db: Database, effects: Effects, move: str, place: str) -> Moved:
     found = standing(db)
     if found is None or found.phase is Phase.ARRIVED:
         db.execute(_SQL["stand"], (Phase.SHUT.value, move, place))
         wake_everybody(db, effects)
-        return Moving(phase=Phase.SHUT, move=move, place=place)
-    return found
+        found = Moving(phase=Phase.SHUT, move=move, place=place)
+    return Moved(found.move == move, found)
 
 
-def freeze(db: Database, move: str) -> int:
-    """Let nothing change any more; see `MovingStore.freeze`."""
+def _freeze(db: Database, move: str) -> Moved:
     found = standing(db)
     if found is None or found.move != move or not found.leaves:
         raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
     [[busy]] = db.execute(_SQL["busy"]).fetchall()
     if not busy:
         db.execute(_SQL["stand"], (Phase.FROZEN.value, move, found.place))
-    return int(busy)
+    return Moved(not busy, leases=int(busy))
 
 
-def reopen(db: Database, effects: Effects, move: str, now: int) -> bool:
-    """Undo a part in a move; see `MovingStore.reopen`."""
+def _reopen(db: Database, effects: Effects, move: str, now: int) -> Moved:
     found = standing(db)
     if found is None or found.move != move or found.phase is Phase.ARRIVED:
-        return False
+        return Moved(done=False)
     if found.phase is Phase.ARRIVING:
         _clear(db)
         ruling.declare_lanes(db, effects, DEFAULT_LANES, now)
     db.execute(_SQL["forget"])
     wake_everybody(db, effects)
-    return True
+    return Moved(done=True)
 
 
 def holds(db: Database) -> list[str]:
@@ -65,18 +78,16 @@ def holds(db: Database) -> list[str]:
     return in_words(*db.execute(_SQL["holds"]).fetchone())
 
 
-def arrive(db: Database, move: str, place: str) -> Moving:
-    """Be the target of a move; see `MovingStore.arrive`."""
+def _arrive(db: Database, move: str, place: str) -> Moved:
     found = standing(db)
     if found is not None and (found.move == move or found.phase is Phase.SHUT):
-        return found
+        return Moved(found.move == move, found)
     _clear(db)
     db.execute(_SQL["stand"], (Phase.ARRIVING.value, move, place))
-    return Moving(phase=Phase.ARRIVING, move=move, place=place)
+    return Moved(True, Moving(phase=Phase.ARRIVING, move=move, place=place))
 
 
-def open_up(db: Database, move: str) -> None:
-    """Be an ordinary store; see `MovingStore.open_up`."""
+def _open_up(db: Database, move: str) -> Moved:
     found = standing(db)
     if found is None or found.move != move:
         raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
@@ -84,6 +95,7 @@ def open_up(db: Database, move: str) -> None:
         db.execute(_SQL["note_asides"])
         db.execute(_SQL["note_broken"])
         db.execute(_SQL["stand"], (Phase.ARRIVED.value, move, found.place))
+    return Moved(done=True)
 
 
 def remember(db: Database, move: str, mark: Mark | None) -> None:

@@ -8,7 +8,7 @@ what a step knew is used by the next only while nobody has written in between (`
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply
@@ -16,14 +16,15 @@ from laneway.core.queue.audit import Finding
 from laneway.core.records.events import Event
 from laneway.core.records.liveness import Incarnation, WorkerInfo
 from laneway.core.records.memos import Recall
-from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.policy import Lane
 from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, UsageError
-from laneway.ports.control import Swept
-from laneway.ports.gates import Depths, Held, TaskState
+from laneway.ports.control import RunChange, Swept
+from laneway.ports.gates import Depths, TaskState
 from laneway.ports.lanes import LaneState
-from laneway.ports.sessions import SessionState
+from laneway.ports.sessions import Extent, SessionState
+from laneway.ports.settings import Setting
+from laneway.ports.upkeep import Old, OldDeltas, OldRuns
 from laneway.ports.users import UserState
 from laneway.stores.tables import (
     checking,
@@ -40,6 +41,7 @@ from laneway.stores.tables import (
     trimming,
     waiting,
 )
+from laneway.stores.tables.database import Database
 from laneway.stores.tables.movekeeping import Movekeeping
 from laneway.stores.tables.runtime.access import P
 from laneway.stores.tables.runtime.after_commit import Effects
@@ -70,17 +72,12 @@ class TableStore(Movekeeping[P], ABC):
         """Return runs, newest first; see `RunStore`."""
         return await self._read(lambda db: reading.runs(db, wanted, limit, before))
 
-    async def count(self) -> dict[str, int]:
-        """Count the runs by state; see `RunStore`."""
-        return await self._read(reading.count)
-
     # Control
 
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        """Cancel the run; see `ControlStore`."""
-        return await self._write(
-            lambda db, effects: control.cancel(db, effects, call, run_id, db.now(), abandon=abandon)
-        )
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        """Cancel, pause, resume or answer the run; see `ControlStore`."""
+        found = await self._write(lambda db, effects: control.change(db, effects, call, run_id, change, db.now()))
+        return _or_raise(found)
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -90,33 +87,13 @@ class TableStore(Movekeeping[P], ABC):
             lambda db, effects: control.cancel_where(db, effects, call, wanted, after, until, limit, db.now())
         )
 
-    async def pause(self, call: str, run_id: str) -> Run:
-        """Pause the run; see `ControlStore`."""
-        return await self._write(lambda db, effects: control.pause(db, effects, call, run_id, db.now()))
-
-    async def resume(self, call: str, run_id: str) -> Run:
-        """Resume the run; see `ControlStore`."""
-        found = await self._write(lambda db, effects: control.resume(db, effects, call, run_id, db.now()))
-        return _or_raise(found)
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        """Answer a question; see `MemoStore`."""
-        found = await self._write(lambda db, effects: control.answer(db, effects, call, run_id, answer, name, db.now()))
-        return _or_raise(found)
-
     async def recall(self, run_id: str) -> Recall:
         """Return what the run has kept; see `MemoStore`."""
         return await self._read(lambda db: memos.recall(db, run_id))
 
-    async def stop(self, call: str, name: str) -> Stopped:
-        """Cancel the session's oldest active run; see `SessionStore`."""
-        return await self._write(lambda db, effects: control.stop(db, effects, call, name, db.now()))
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        """Cancel and drop all of the session; see `SessionStore`."""
-        return await self._write(
-            lambda db, effects: control.stop_all(db, effects, call, name, db.now(), abandon=abandon)
-        )
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        """Stop what goes on in the session; see `SessionStore`."""
+        return await self._write(lambda db, effects: control.stop(db, effects, call, name, extent, db.now()))
 
     # Lanes, users, gates
 
@@ -124,39 +101,19 @@ class TableStore(Movekeeping[P], ABC):
         """Take note of what is declared of lanes; see `LaneStore`."""
         await self._write(lambda db, effects: ruling.declare_lanes(db, effects, lanes, db.now()))
 
-    async def set_lane(self, lane: Lane) -> None:
-        """Set a lane; see `LaneStore`."""
-        await self._write(lambda db, effects: ruling.set_lane(db, effects, lane, db.now()))
-
-    async def unset_lane(self, name: str) -> None:
-        """Let what is declared of a lane hold again; see `LaneStore`."""
-        await self._write(lambda db, effects: ruling.unset_lane(db, effects, name, db.now()))
+    async def set(self, setting: Setting) -> None:
+        """Set what an operator sets; see `SettingStore`."""
+        await self._write(lambda db, effects: ruling.put(db, effects, setting, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
         return await self._read(explaining.lanes)
-
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set a user's cap; see `UserStore`."""
-        await self._write(lambda db, effects: ruling.set_cap(db, effects, user, lane, cap, db.now()))
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
         return await self._read(lambda db: explaining.users(db, user, limit, after))
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume a lane, user, session or task; see `GateStore`."""
-        await self._write(lambda db, effects: ruling.hold(db, effects, what, name, db.now(), held=held))
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._write(lambda db, effects: ruling.disable(db, effects, task, db.now(), disabled=disabled))
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        """Close a circuit; see `GateStore`."""
-        await self._write(lambda db, effects: ruling.close_breaker(db, effects, task, user, db.now()))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
@@ -172,16 +129,12 @@ class TableStore(Movekeeping[P], ABC):
 
     # Sessions, events
 
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        """Set what is given of a session's rule; see `SessionStore`."""
-        await self._write(lambda db, effects: ruling.set_session(db, effects, name, rule, throttled, db.now()))
-
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        return await self._read(lambda db: reading.session(db, name))
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
+        if named is not None:
+            return await self._read(lambda db: reading.session(db, named))
         return await self._read(lambda db: reading.sessions(db, prefix, limit, after))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
@@ -247,25 +200,24 @@ class TableStore(Movekeeping[P], ABC):
 
     # Upkeep
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        """Delete old runs; see `UpkeepStore`."""
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        """Delete what is old; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
-        return await self._write(
-            lambda db, _: pruning.prune(db, keep, limit, db.now()), Effects(durable=False), gated=False
-        )
-
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        """Trim old logs; see `UpkeepStore`."""
-        # Not durable, as pruning.
-        return await self._write(
-            lambda db, _: trimming.trim(db, older_than, limit, db.now()), Effects(durable=False), gated=False
-        )
+        return await self._write(lambda db, _: _prune(db, old, limit, db.now()), Effects(durable=False), gated=False)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
             return await self._read(checking.look)
         return await self._write(lambda db, effects: checking.repair(db, effects, db.now()))
+
+
+def _prune(db: Database, old: Old, limit: int, now: int) -> int:
+    match old:
+        case OldRuns(keep):
+            return pruning.prune(db, keep, limit, now)
+        case OldDeltas(age):
+            return trimming.trim(db, age, limit, now)
 
 
 def _or_raise(found: Run | UsageError) -> Run:

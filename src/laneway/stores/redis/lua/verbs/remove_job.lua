@@ -1,9 +1,11 @@
 -- needs: runtime/base, state/jobbook
--- Forget a job and its records: {id}. Answers whether it was there.
+-- Forget a job and its records: {id}. Answers the job as it was, false if there was none.
 
 local job = jobbook.find(unpacked(ARGV[2])[1])
-if job then
-  jobbook.remove(job)
-  base.flush()
+if not job then
+  return pack(false)
 end
-return pack(job ~= nil)
+local reply = pack(jobbook.shown(job))
+jobbook.remove(job)
+base.flush()
+return reply
