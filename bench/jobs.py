@@ -29,7 +29,7 @@ from laneway.core.jobs.record import JobRecord, JobSpec
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.form import to_dict
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.firer import Firer
 from laneway.ports.jobs import AddJob
 from laneway.ports.store import Store
@@ -85,7 +85,7 @@ async def costs(plan: Plan, store: str) -> tuple[float, float]:
     async with due_jobs(plan, store, plan.runs) as (clock, opened, jobs):
         gc.collect()
         start = perf_counter()
-        won = await Firer(opened, clock, Knowing()).fire_all()
+        won = await Firer(opened, clock, JobEnvironment()).fire_all()
         fires = perf_counter() - start
         assert won == len(jobs), f"{won} of {len(jobs)} were fired"
     async with fresh(plan, store) as (_, opened):
@@ -137,7 +137,7 @@ async def all_at_once(plan: Plan, store: str) -> tuple[float, float]:
     async with due_jobs(plan, store, TOGETHER) as (clock, opened, _):
         counted = Counted(opened)
         start = perf_counter()
-        assert await Firer(cast("Store", counted), clock, Knowing()).fire_all() == TOGETHER
+        assert await Firer(cast("Store", counted), clock, JobEnvironment()).fire_all() == TOGETHER
         return (perf_counter() - start) * 1000, counted.calls["fire"]
 
 
@@ -159,7 +159,7 @@ def moved(store: str) -> Experiment:
         )
     )
     async def measure(plan: Plan) -> list[list[Round]]:
-        knowing = Knowing()
+        knowing = JobEnvironment()
         knowing.conditions["never"] = never
         async with fresh(plan, store) as (clock, opened):
             now = clock.now()

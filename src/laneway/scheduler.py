@@ -17,24 +17,23 @@ from laneway.core.records.status import Status, StuckRun
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.admin import Lanes, Sessions, Tasks, Users
 from laneway.engine.client.client import Client
-from laneway.engine.client.load import Load, Loads
-from laneway.engine.client.run_control import Control, Workers
-from laneway.engine.client.submissions import Checking, Submission
+from laneway.engine.client.load import Load, SessionLoads
+from laneway.engine.client.run_control import RunControl, Workers
+from laneway.engine.client.submissions import Submission, SubmissionChecker
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.config.apply import FileSync
 from laneway.engine.config.lane_declarations import declared
 from laneway.engine.config.tomlfile import FILE
 from laneway.engine.config.watcher import FileWatch
-from laneway.engine.facade.decorators import Registering
-from laneway.engine.facade.runs_api import Runs
-from laneway.engine.handlers.context import carried
+from laneway.engine.facade.decorators import TaskDecorators
+from laneway.engine.facade.runs_api import RunsApi
 from laneway.engine.handlers.replay import Bounds
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.jobs.declared import CodeJobs
-from laneway.engine.jobs.environment import Knowing, OwnerZone
+from laneway.engine.jobs.environment import JobEnvironment, OwnerZone
 from laneway.engine.jobs.jobs import Jobs
-from laneway.engine.worker.lifecycle import Working
+from laneway.engine.worker.lifecycle import WorkerLifecycle
 from laneway.errors import BadSetting, BadURL, KeyConflict, StoreMoved
 from laneway.ports.clock import Clock
 from laneway.ports.inbox import InboxStore, Letter
@@ -50,7 +49,7 @@ SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
 
 
-class Scheduler(Registering, Runs):
+class Scheduler(TaskDecorators, RunsApi):
     """Accepts runs now and executes them later.
 
     `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
@@ -77,32 +76,32 @@ class Scheduler(Registering, Runs):
             raise BadSetting("give the address of a store or store=, not both")
         self.settings = Settings.of(settings)
         self._registry = Registry()
-        self._knowing = Knowing(self.settings.tz, owner_zone)
+        self._environment = JobEnvironment(self.settings.tz, owner_zone)
         self._clock = clock or SystemClock()
         code = () if lanes is None else tuple(lanes)
         file = Path(FILE).absolute()
         self._declared = () if lanes is None else declared(code, os.environ, file)
-        loads = Loads(load)
-        self._checking = Checking(self._registry, loads, Bounds.of(self.settings))
+        loads = SessionLoads(load)
+        self._checker = SubmissionChecker(self._registry, loads, Bounds.of(self.settings))
         self._owns_store = store is None
         if store is None:
             self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
             self._store = store_at(self.url, self._clock, self.settings)
         else:
             self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
-        self._client = Client(self._store, self._clock, self._checking.made)
-        self._control = Control(self._store, self._client)
+        self._client = Client(self._store, self._clock)
+        self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
         self.users = Users(self.open, self._client)
         self.sessions = Sessions(self.open, self._client, self._control)
         self.tasks = Tasks(self.open, self._client, self._registry)
         self.workers = Workers(self.open, self._client)
-        limit, knowing = self.settings.args_limit, self._knowing
+        limit, environment = self.settings.args_limit, self._environment
         self._code_jobs = CodeJobs(
-            *(self._client, self._registry, knowing, limit), lambda: self._working.worker is not None
+            *(self._client, self._registry, environment, limit), lambda: self._lifecycle.worker is not None
         )
         self.jobs = Jobs(
-            *(self.open, self._client, self._registry, knowing),
+            *(self.open, self._client, self._registry, environment),
             limit=limit,
             refuse_new=self._refuse_if_shut,
             code=self._code_jobs,
@@ -111,7 +110,7 @@ class Scheduler(Registering, Runs):
         self._subscribers = Subscribers()
         self._shut = False
         self._opened = False
-        self._working = Working(
+        self._lifecycle = WorkerLifecycle(
             self.open,
             lambda: self._opened,
             tasks=self._registry,
@@ -120,15 +119,15 @@ class Scheduler(Registering, Runs):
             settings=self.settings,
             load=None if load is None else loads,
             subscribers=self._subscribers,
-            knowing=self._knowing,
+            environment=self._environment,
             file=None if lanes is None else self._watch(file, code),
         )
         # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
-        self.sync: Sync[AnyTask, Submission] = Sync(self, self._working.forget)
+        self.sync: Sync[AnyTask, Submission] = Sync(self, self._lifecycle.forget)
 
     def _watch(self, file: Path, lanes: Sequence[Lane]) -> FileWatch:
         limit = self.settings.args_limit
-        sync = FileSync(file, self.open, self._client, self._registry, self._knowing, lanes=lanes, args_limit=limit)
+        sync = FileSync(file, self.open, self._client, self._registry, self._environment, lanes=lanes, args_limit=limit)
         return FileWatch(file, self._clock, sync.apply)
 
     # Submitting
@@ -147,23 +146,13 @@ class Scheduler(Registering, Runs):
         """
         if connection is not None:
             return await (await self.letter(task, args, **options)).send(connection)
-        if self._shut:
-            raise BadSetting(SHUT)
-        args, known = args or {}, None
-        asked: NewRun | dict[str, Any] | None = None
-        # Looked up here and not by a call more: it is the way of most submissions.
-        if not options and type(args) is dict and not carried.get():
-            known = self._registry.get(task) if type(task) is str else self._registry.known(task)
-            if known.parameters.flat:
-                # Made later, together with others: until then they may change theirs, but not a number or text in it.
-                asked = args.copy()
-        if asked is None:
-            known, asked = None, self._checking.one(task, args, options)
+        self._refuse_if_shut()
+        new = self._checker.one(task, args or {}, options)
         if not self._opened:
             await self.open()
-        receipt = await self._client.submit(asked, known)
+        receipt = await self._client.submit(new)
         if receipt.outcome is _REFUSED:
-            return await self._not_accepted(asked, known, receipt)
+            return await self._not_accepted(new, receipt)
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
@@ -172,18 +161,17 @@ class Scheduler(Registering, Runs):
         Raises as `submit`, and BadSetting if the store shares no database with anybody.
         """
         self._refuse_if_shut()
-        new = self._checking.one(task, args or {}, options)
+        new = self._checker.one(task, args or {}, options)
         if not isinstance(self._store, InboxStore):
             raise BadSetting("connection= needs a PostgreSQL store: only there can a run be part of your transaction")
         await self.open()
         return self._store.letter(new)
 
-    async def _not_accepted(self, asked: NewRun | dict[str, Any], task: AnyTask | None, receipt: Receipt) -> Receipt:
+    async def _not_accepted(self, new: NewRun, receipt: Receipt) -> Receipt:
         if receipt.reason == Why.LANE_WAIT:
-            batch = self._checking.made([asked], task)
-            [receipt] = await self._client.submit_and_wait(batch, self.settings.submit_timeout)
-        if receipt.reason == Why.KEY_CONFLICT and isinstance(asked, NewRun):  # what is plain has no key
-            raise KeyConflict(asked.key or "", receipt.run_id)
+            [receipt] = await self._client.submit_and_wait([new], self.settings.submit_timeout)
+        if receipt.reason == Why.KEY_CONFLICT:
+            raise KeyConflict(new.key or "", receipt.run_id)
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
@@ -192,7 +180,7 @@ class Scheduler(Registering, Runs):
         A key that was used with other arguments is no error here: its receipt says `refused`, `key_conflict`.
         """
         self._refuse_if_shut()
-        batch = self._checking.many(items)
+        batch = self._checker.many(items)
         await self.open()
         return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
 
@@ -219,16 +207,16 @@ class Scheduler(Registering, Runs):
         With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
         is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
         """
-        await self._working.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
+        await self._lifecycle.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
         """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
-        return await self._working.work(self._store, until_drained=True, concurrency=concurrency)
+        return await self._lifecycle.work(self._store, until_drained=True, concurrency=concurrency)
 
     @asynccontextmanager
     async def running(self, concurrency: int | None = None) -> AsyncIterator[Scheduler]:
         """Work inside the `async with` block: `async with app.running(concurrency=10): ...`."""
-        async with self._working.running(self._store, concurrency):
+        async with self._lifecycle.running(self._store, concurrency):
             yield self
 
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
@@ -237,16 +225,16 @@ class Scheduler(Registering, Runs):
         Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
         another loop. From inside a handler it only begins the stop, and returns at once.
         """
-        return await self._working.stop(timeout)
+        return await self._lifecycle.stop(timeout)
 
     @property
     def executing(self) -> list[str]:
         """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
-        return self._working.executing
+        return self._lifecycle.executing
 
     def status(self) -> Status:
         """Return how this scheduler is doing in this process; may be asked from any thread."""
-        return self._working.status()
+        return self._lifecycle.status()
 
     # Opening and closing
 
@@ -260,7 +248,7 @@ class Scheduler(Registering, Runs):
                     await self._store.declare_lanes(self._declared)
                 await self._code_jobs.tell(self._store, anew=True)
             self._opened = True
-        elif self._knowing.declared:
+        elif self._environment.declared:
             await self._code_jobs.tell(self._store)
         return self._store
 

@@ -53,7 +53,7 @@ def test_every_promise_names_tests_that_are_there() -> None:
     table = (ROOT / "docs/reliability.md").read_text().split("|---|---|\n")[1].split("\n\n")[0]
 
     for promise in table.splitlines():
-        named = re.findall(r"`(\w+)/(\w+\.py)(?:::(\w+))?`", promise.split("|")[2])
+        named = re.findall(r"`([\w/]+)/(\w+\.py)(?:::(\w+))?`", promise.split("|")[2])
         assert named, promise
         for folder, name, test in named:
             # Named without the folders between, so that tests can move.

@@ -11,17 +11,16 @@ import pytest_asyncio
 
 from laneway import Scheduler
 from laneway.core.records.codec import RESULT_LIMIT
-from laneway.engine.children.pool import Children
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
-from tests.engine.childstories import Story
-from tests.engine.desking import with_tasks
-from tests.engine.jobbing import Started
-from tests.engine.kept_children import children_kept, let_children_go
-from tests.engine.support import WatchedStore, scheduler_on
-from tests.engine.telling import WAYS, Teller, register
+from tests.support.children.kept import children_kept, let_children_go
+from tests.support.children.runner import ChildRunner
+from tests.support.scheduler_jobs import Started, with_tasks
+from tests.support.scripts.runner import WAYS, ScriptRunner, register
+from tests.support.watched_store import WatchedStore
 
 
 def _has_sqlite() -> bool:
@@ -57,10 +56,10 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
 
 
 @pytest_asyncio.fixture
-async def story() -> AsyncIterator[Story]:
-    """A story told by child processes."""
-    children = Children(SystemClock(), RESULT_LIMIT)
-    yield Story(children)
+async def child_runner() -> AsyncIterator[ChildRunner]:
+    """What executes handlers in child processes."""
+    children = ChildPool(SystemClock(), RESULT_LIMIT)
+    yield ChildRunner(children)
     await children.close()
 
 
@@ -72,9 +71,9 @@ async def jobs_app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
 
 
 @pytest.fixture
-def started() -> Started:
+def started(clock: FakeClock) -> Started:
     """Notes of what jobs start."""
-    return Started()
+    return Started(clock)
 
 
 @pytest.fixture
@@ -97,29 +96,29 @@ def watched(memory: Store) -> WatchedStore:
 @pytest_asyncio.fixture
 async def lossy(watched: WatchedStore, clock: FakeClock) -> AsyncIterator[Scheduler]:
     """A scheduler on the watched store."""
-    async with scheduler_on(watched, clock) as app:
+    async with Scheduler(store=watched, clock=clock) as app:
         yield app
 
 
 # A child process does not know what store its worker has.
-TELLERS = [(way, store) for way in WAYS for store in STORES if not way.process or (store == "memory") is way.is_async]
+RUNNERS = [(way, store) for way in WAYS for store in STORES if not way.process or (store == "memory") is way.is_async]
 
 
 @pytest.fixture(scope="session")
-def children_at_last() -> Iterator[None]:
-    """Child processes go from teller to teller, until there is none any more."""
+def kept_children() -> Iterator[None]:
+    """Child processes that one test hands on to the next, until the last test is over."""
     yield
     let_children_go()
 
 
-@pytest_asyncio.fixture(params=TELLERS, ids=lambda teller: f"{teller[0].name}-{teller[1]}")
-async def teller(
-    request: pytest.FixtureRequest, sqlite_file: Path, clock: FakeClock, children_at_last: None
-) -> AsyncIterator[Teller]:
-    """A scheduler that tells stories, in each way in turn; `@pytest.mark.work(...)` gives options of its task."""
+@pytest_asyncio.fixture(params=RUNNERS, ids=lambda runner: f"{runner[0].name}-{runner[1]}")
+async def runner(
+    request: pytest.FixtureRequest, sqlite_file: Path, clock: FakeClock, kept_children: None
+) -> AsyncIterator[ScriptRunner]:
+    """A scheduler that executes scripts, in each way in turn; `@pytest.mark.work(...)` gives options of its task."""
     (way, store), folder = request.param, sqlite_file.parent
     marked = request.node.get_closest_marker("work")
     with children_kept():
         async with Scheduler(address(store, folder), clock=clock) as app:
             register(app, way, **({} if marked is None else marked.kwargs))
-            yield Teller(app, way, folder, clock)
+            yield ScriptRunner(app, way, folder, clock)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laneway.core.records.liveness import WorkerInfo
-from laneway.core.transfer.move_state import Phase
+from laneway.core.transfer.move_state import MovePhase
 from laneway.core.transfer.pieces import FIRST, Disabled, Mark, Page
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
@@ -163,7 +163,7 @@ async def test_it_waits_for_who_executes_and_takes_over_from_the_dead(clock: Fak
 
     moving = await source.moving()
     assert moving is not None
-    assert moving.phase is Phase.SHUT
+    assert moving.phase is MovePhase.SHUT
     told: list[Progress] = []
     # Nobody renews, so the lease lapses.
     await clock_through(mover(source, target, clock, wait=300, tell=told.append).move(), clock)
@@ -187,7 +187,7 @@ async def test_what_does_not_hold_the_same_is_not_opened(source: Store, clock: F
 
     moving = await target.moving()
     assert moving is not None
-    assert moving.phase is Phase.ARRIVING
+    assert moving.phase is MovePhase.ARRIVING
     assert await mover(source, target, clock).abort()
     assert await source.moving() is None
 

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from laneway.core.records.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
-from laneway.core.records.run import NewRun, RunFilter, Ties
+from laneway.core.records.run import NewRun, RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.ports.control import Cancel, Pause
 from laneway.ports.gates import Held
@@ -45,7 +45,7 @@ class Shape(msgspec.Struct, frozen=True):
     n: int
     throttled: bool | None
     inside: bool
-    ties: Ties | None
+    ties: RunLinks | None
 
     def new(self, run_id: str) -> NewRun:
         """Return such a submission."""
@@ -70,13 +70,13 @@ POLICIES = st.builds(
     while_waiting=st.sampled_from([None, None, *WhileWaiting]),
 )
 AFTER = new_run("after", args={"n": 7})
-LATER = new_run("later", task="mail", lane="nowhere", delay=2, ties=Ties(then=(AFTER,)))
+LATER = new_run("later", task="mail", lane="nowhere", delay=2, ties=RunLinks(then=(AFTER,)))
 TALK = new_run("talk", session="s1", policy=SessionPolicy(mode=Mode.INTERRUPT, max_concurrent=2))
 TIES = (
-    Ties(then=(AFTER,)),
-    Ties(then=(AFTER, LATER), on_failure=(TALK,), trace={"id": "x"}),
-    Ties(on_failure=(LATER, AFTER)),
-    Ties(then=(TALK,), on_failure=(AFTER,)),
+    RunLinks(then=(AFTER,)),
+    RunLinks(then=(AFTER, LATER), on_failure=(TALK,), trace={"id": "x"}),
+    RunLinks(on_failure=(LATER, AFTER)),
+    RunLinks(then=(TALK,), on_failure=(AFTER,)),
 )
 SHAPES = st.builds(
     Shape,

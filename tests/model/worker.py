@@ -19,7 +19,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.liveness import Incarnation, ProcessMark
 from laneway.core.records.memos import Wait
 from laneway.core.records.policy import TaskPolicy
-from laneway.core.records.run import Claimed, Failure, NewRun, Request, Ties
+from laneway.core.records.run import Claimed, Failure, NewRun, Request, RunLinks
 from laneway.testing.hand import new_run
 from laneway.testing.waits import question, waits
 from tests.support.child_runs import child_of, follow_up
@@ -89,7 +89,7 @@ def _left(run: Claimed) -> tuple[NewRun, ...]:
     if run.ties is not None and run.ties.depth >= DEEPEST:
         return ()
     plain, later = follow_up(run, 1), follow_up(run, 2, task="mail", lane="team", delay=2, session="s2")
-    alone = follow_up(run, 3, key="k1", ties=Ties(session="", then=(new_run("then"),)))
+    alone = follow_up(run, 3, key="k1", ties=RunLinks(session="", then=(new_run("then"),)))
     return ((plain,), (plain, later), (alone, plain))[run.number % 3]
 
 

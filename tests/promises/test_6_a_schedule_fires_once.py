@@ -11,7 +11,7 @@ import pytest
 
 from laneway import Context, DailyAt, Every, Scheduler
 from laneway.testing import FakeClock
-from tests.engine.support import scheduler_on, soon
+from tests.support.waits import soon
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # what a FakeClock shows first
 UNHURRIED: dict[str, Any] = {"lease": 3600, "renew_every": 600}  # the clock here runs faster than any thread
@@ -42,7 +42,7 @@ async def test_one_run_for_each_nominal_time_however_many_processes_there_are(
     async with AsyncExitStack() as stack:
         first = started.on(await stack.enter_async_context(Scheduler(url, clock=clock, **UNHURRIED)))
         others = [
-            scheduler_on(first._store, clock, **UNHURRIED)
+            Scheduler(store=await first.open(), clock=clock, **UNHURRIED)
             if url.startswith("memory")
             else await stack.enter_async_context(Scheduler(url, clock=clock, **UNHURRIED))
             for _ in range(size - 1)

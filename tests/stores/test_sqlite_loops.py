@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from laneway.core.records.codec import ARGS_LIMIT
-from laneway.core.records.run import Alike
+from laneway.core.records.run import UniformBatch
 from laneway.stores.sqlite import writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables import submitting
 from laneway.stores.tables.runtime.worker_thread import Ask
+from laneway.stores.tables.verbs import submissions
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.engine.support import until
 from tests.stores.sqlite.raw_file import locked
 from tests.stores.sqlite.slow_disk import at_rest, slow_disk
 from tests.support.invariants import check_invariants
+from tests.support.waits import until
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -53,14 +53,14 @@ async def test_much_data_is_left_to_the_writers_thread(store: SQLiteStore, doers
     large = f'"{"x" * (ARGS_LIMIT - 2)}"'
     for ids, args in ((["a"], large), ([f"b{number}" for number in range(16)], large), (["c"], large + " ")):
         await at_rest(store)
-        await store.submit(Alike("task", "main", ids, [args] * len(ids)))
+        await store.submit(UniformBatch("task", "main", ids, [args] * len(ids)))
     assert [doer is threading.current_thread() for doer in doers] == [True, False, False]
 
 
 async def test_none_that_are_alike_are_submitted_as_any_none(store: SQLiteStore) -> None:
     await at_rest(store)
     assert await store.submit([]) == []
-    assert await store.submit(Alike("task", "main", [], [])) == []
+    assert await store.submit(UniformBatch("task", "main", [], [])) == []
 
 
 async def test_a_loop_does_not_wait_for_anothers_lock(
@@ -170,8 +170,8 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await at_rest(store)
-    monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
-    monkeypatch.setattr("laneway.stores.tables.submitting.wake_for_work", _raise)
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", _raise)
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", _raise)
     hand = await Hand(store, tasks=["other"]).register()
     await hand.rest()
     await at_rest(store)
@@ -183,7 +183,7 @@ async def test_a_wrong_submission_is_undone_on_the_loop_as_well(
     assert (await store.get("a")).number == 1
 
 
-@pytest.mark.parametrize("where", [f"{submitting.__name__}.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
+@pytest.mark.parametrize("where", [f"{submissions.__name__}.Receipt", f"{writer.__name__}.SQLiteWriter._execute"])
 async def test_ctrl_c_in_the_middle_of_it_leaves_nothing_half_done(
     where: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,9 +23,9 @@ from laneway.stores.sqlite.writer import SQLiteWriter
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.engine.support import until
 from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
+from tests.support.waits import until
 
 pytestmark = pytest.mark.usefixtures("patient")
 

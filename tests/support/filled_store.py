@@ -7,7 +7,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.events import deltas, draft
 from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.core.records.run import Gate, Ties
+from laneway.core.records.run import Gate, RunLinks
 from laneway.core.records.states import RunState
 from laneway.ports.control import Answer, Cancel, Pause
 from laneway.ports.gates import Held
@@ -25,7 +25,7 @@ FRAGILE = TaskPolicy(retry=Retry(attempts=1, base=0), breaker=Breaker(2, open_fo
 STEER, COLLECT = SessionPolicy(mode=Mode.STEER), SessionPolicy(mode=Mode.COLLECT)
 WINDOW = SessionPolicy(debounce=3 * DAY)
 KEYED = new_run("keyed", args={"n": 1}, user="ann", key="order 7")
-FOLLOWED = new_run("followed", ties=Ties(then=(new_run("t"),), on_failure=(new_run("f"),), trace={"id": "x"}))
+FOLLOWED = new_run("followed", ties=RunLinks(then=(new_run("t"),), on_failure=(new_run("f"),), trace={"id": "x"}))
 
 
 async def furnish(store: Store, clock: FakeClock) -> None:

@@ -64,6 +64,10 @@ class LossyStore(MovesOf):
         """Let the next calls of `verb` take effect and lose their answers."""
         self._planned[verb].extend([Fault.NO_REPLY] * times)
 
+    def heal(self) -> None:
+        """Drop the faults that are planned: from now on the store is within reach."""
+        self._planned.clear()
+
     # The verbs
 
     async def open(self) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.harness import Stage, stage_in
-from tests.system.nursery import close_nursery
+from tests.system.harness.fork_server import close_nursery
+from tests.system.harness.stage import Stage, stage_in
 
 if sys.platform != "linux":
     # They freeze, kill and watch processes through /proc and prctl.

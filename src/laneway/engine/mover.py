@@ -26,12 +26,11 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from laneway.core.transfer.digests import Tally
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Piece, RunIn
 from laneway.engine.client.client import Client
-from laneway.engine.client.submissions import ready_made
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.services.takeover import Heir
+from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
@@ -93,7 +92,7 @@ class Mover:
     ) -> None:
         self._source, self._target, self._clock = source, target, clock
         self._wait, self._overwrite, self._tell = wait, overwrite, tell
-        self._calls = Client(source.store, clock, ready_made)
+        self._calls = Client(source.store, clock)
 
     async def move(self) -> Done:
         """Move everything, or go on with a move that was begun.
@@ -114,7 +113,7 @@ class Mover:
         """Open the source again and empty the target; return False if there is no move to abort."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
         # Also if a mover has died before it came to the source, or who aborted while the target was emptied.
-        fills = target is not None and target.phase is Phase.ARRIVING and target.place == self._source.place
+        fills = target is not None and target.phase is MovePhase.ARRIVING and target.place == self._source.place
         if source is None or not source.leaves:
             return target is not None and fills and await _reopened(self._target, target)
         self._refuse_elsewhere(source)
@@ -132,7 +131,7 @@ class Mover:
     async def _begun(self) -> tuple[str, bool]:
         """Return the id of the move that is under way, or of a new one, and whether it is done already."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
-        if source is not None and source.phase is Phase.ARRIVING:
+        if source is not None and source.phase is MovePhase.ARRIVING:
             raise MoveRefused(f"{self._source.place} is being filled by a move from {source.place}; wait for that")
         if source is None or not source.leaves:
             return await self._begin(), False
@@ -140,7 +139,7 @@ class Mover:
         if target is not None and target.move == source.move:
             if target.leaves:
                 raise SameStore(self._source.place, self._target.place)
-            return source.move, target.phase is not Phase.ARRIVING
+            return source.move, target.phase is not MovePhase.ARRIVING
         # Somebody has begun to abort it and did not come to the source any more.
         await _reopened(self._source, source)
         return await self._begin(), False
@@ -169,7 +168,7 @@ class Mover:
         Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
         known there changes nothing, so workers of a store that is refused do not even notice.
         """
-        async with Heir(self._source.store) as guest:
+        async with TakeoverWorker(self._source.store) as guest:
             is_same = await guest.is_known_to(self._target.store)
             # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
             was_there = await guest.is_known_to(self._source.store)
@@ -180,15 +179,15 @@ class Mover:
 
     def _refuse_elsewhere(self, moving: Moving) -> None:
         if moving.place != self._target.place:
-            done = "was moved" if moving.phase is Phase.FROZEN else "is being moved"
+            done = "was moved" if moving.phase is MovePhase.FROZEN else "is being moved"
             raise MoveRefused(f"{self._source.place} {done} to {moving.place}, not to {self._target.place}")
 
     async def _refuse_full(self) -> None:
         """Refuse a target that holds something, unless that may be overwritten, or that has a part in another move."""
         found = await self._target.store.moving()
-        if found is not None and found.phase is Phase.SHUT:
+        if found is not None and found.phase is MovePhase.SHUT:
             raise MoveRefused(f"{self._target.place} is itself being moved, to {found.place}; finish that first")
-        if found is not None and found.phase is Phase.ARRIVING:
+        if found is not None and found.phase is MovePhase.ARRIVING:
             if found.place != self._source.place:
                 raise MoveRefused(f"{self._target.place} is being filled by a move from {found.place}")
             return
@@ -203,12 +202,12 @@ class Mover:
         if not busy:
             return
         deadline = self._clock.monotonic() + self._wait
-        async with Heir(self._source.store) as heir:
+        async with TakeoverWorker(self._source.store) as takeover:
             while busy:
                 self._tell(Progress(Stage.WAITING, 0, busy))
                 if self._clock.monotonic() >= deadline:
                     raise MoveUnfinished(self._source.place, busy)
-                await heir.take_over()
+                await takeover.take_over()
                 await self._clock.sleep(LOOK_EVERY)
                 busy = (await self._again(freeze)).leases
 

@@ -64,9 +64,9 @@ JobChange: TypeAlias = AddJob | EditJob | RemoveJob
 class JobStore(Protocol):
     """Keeps jobs. What they do is decided elsewhere (`core.jobs`), on a version, and written if it is still that.
 
-    A run that a firing makes is tied to its job (`Ties.job`). Whoever ends such a run writes what that does to the job
-    (`core.jobs.after.ended`) in the same atomic step. When the soonest `fire_at` becomes sooner, every live worker is
-    woken: `StepReply.fires_in` tells how long until it is due.
+    A run that a firing makes is linked to its job (`RunLinks.job`). Whoever ends such a run writes what that does to
+    the job (`core.jobs.after.ended`) in the same atomic step. When the soonest `fire_at` becomes sooner, every live
+    worker is woken: `StepReply.fires_in` tells how long until it is due.
     """
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:

@@ -25,7 +25,7 @@ from laneway.core.records.events import Draft, draft
 from laneway.core.records.liveness import LEASE, Incarnation, ProcessMark
 from laneway.core.records.memos import Memo, Question
 from laneway.core.records.policy import MAIN, SessionPolicy, TaskPolicy
-from laneway.core.records.run import Claimed, Failure, NewRun, Ties
+from laneway.core.records.run import Claimed, Failure, NewRun, RunLinks
 from laneway.ports.store import Store
 from laneway.testing.waits import waits
 
@@ -49,7 +49,7 @@ def new_run(
     retry_of: str | None = None,
     key: str | None = None,
     inside: bool = False,
-    ties: Ties | None = None,
+    ties: RunLinks | None = None,
 ) -> NewRun:
     """Return a submission; `args` is the value itself, `delay` is in seconds.
 
@@ -91,7 +91,7 @@ class Fields(TypedDict, total=False):
     retry_of: str | None
     key: str | None
     inside: bool
-    ties: Ties | None
+    ties: RunLinks | None
 
 
 def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laneway.core.lifecycle.outcome import Waits
 from laneway.core.records import codec
 from laneway.core.records.memos import Called, Memo, MemoKind, Question, Wait
-from laneway.core.records.run import NewRun, Ties
+from laneway.core.records.run import NewRun, RunLinks
 
 MINUTE = 60.0
 
@@ -24,7 +24,7 @@ def waits(*things: str | Question | NewRun) -> Waits:
 
 def called(new: NewRun) -> Called:
     """Return how a run waits for what it has called with this submission."""
-    ties = new.ties or Ties()
+    ties = new.ties or RunLinks()
     return Called(name=ties.call or "", run_id=new.id, about=ties.about, tries=ties.tries)
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from laneway.cli.demo import chapters, play
-from laneway.cli.demo.firing import FIRES
+from laneway.cli.demo.job_chapter import FIRES
 from laneway.cli.demo.ledger import Ledger, inversions
 from laneway.core.records.run import Run
 from tests.cli.conftest import Invoke

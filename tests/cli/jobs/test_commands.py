@@ -14,7 +14,7 @@ import pytest
 from laneway import Scheduler
 from laneway.cli.jobs import render
 from laneway.cli.jobs.diagnose import Surroundings
-from laneway.cli.shell import tables, wording
+from laneway.cli.shell import formats, tables
 from laneway.cli.shell.commands import awaited
 from laneway.cli.shell.completion import VARIABLE
 from laneway.core.jobs.job import Job
@@ -460,11 +460,11 @@ def test_on_a_narrow_terminal_columns_go_before_times_are_cut(
 def test_a_job_whose_condition_no_worker_knows_says_so(invoke: Invoke, digest: str) -> None:
     found = awaited(_digest())
     late = msgspec.structs.replace(found.spec, enabled_when="is_open")
-    due = msgspec.structs.replace(found, spec=late, next_fire_at=wording.now() - timedelta(minutes=1))
+    due = msgspec.structs.replace(found, spec=late, next_fire_at=formats.now() - timedelta(minutes=1))
     known = TaskState(name="summarize", workers=1)
 
-    assert Surroundings(1, known).reasons(found, wording.now()) == []
-    [reason] = Surroundings(1, known).reasons(due, wording.now())
+    assert Surroundings(1, known).reasons(found, formats.now()) == []
+    [reason] = Surroundings(1, known).reasons(due, formats.now())
     assert reason.endswith("and no worker fires it: only one that has registered its condition is_open does")
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from laneway.cli.admin.lanes import WHEN_FULL
-from laneway.cli.runs.submit import DROPS, MODES, WHILE_WAITING
+from laneway.cli.runs.submit import MODES
+from laneway.cli.shell.options import DROPS, WHILE_WAITING
 from laneway.core.records.policy import Drop, Mode, WhenFull, WhileWaiting
 from tests.cli.conftest import Invoke, Laneway, Start, running
 

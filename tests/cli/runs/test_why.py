@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.runs.reasons import told
+from laneway.cli.runs.why import told
 from laneway.core.records.run import Gate, Reason, Run
 from laneway.engine.common.clock import SystemClock
 from laneway.stores.sqlite.store import SQLiteStore

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.shell.output import store_words
+from laneway.cli.shell.hints import store_words
 from laneway.cli.stores import diagnosis
 from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite import examination

@@ -108,7 +108,7 @@ def test_a_table_full_of_dead_rows_is_named(invoke: Invoke, url: str, monkeypatc
         tables = link.execute("SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'laneway'").fetchall()
     found = facts(invoke, url)
 
-    assert set(examination.MOVING) <= {name for (name,) in tables}
+    assert set(examination.BUSY) <= {name for (name,) in tables}
     assert any(text.startswith("table lane has ") and "dead rows" in text for text in said(found, "server"))
     assert "rows wait to be vacuumed" in said(found, "tables")[0]
 

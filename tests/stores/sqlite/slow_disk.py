@@ -10,7 +10,7 @@ import pytest
 
 from laneway.stores.sqlite import log_sync
 from laneway.stores.sqlite.store import SQLiteStore
-from tests.engine.support import until
+from tests.support.waits import until
 
 real_sync = log_sync.sync_file
 

@@ -11,15 +11,15 @@ import pytest
 from laneway.core.lifecycle.outcome import Failed, Succeeded, settle
 from laneway.core.lifecycle.step import Result, Step
 from laneway.core.records.policy import TaskPolicy
-from laneway.core.records.run import Claimed, RunFilter, Ties
+from laneway.core.records.run import Claimed, RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
 from laneway.ports.control import Answer, Cancel
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import liveness, stepping, submitting
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.verbs import steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
 from laneway.testing.waits import step_memo, waits
@@ -210,7 +210,7 @@ async def test_a_step_that_fails_half_way_leaves_nothing_and_its_repeat_everythi
 ) -> None:
     """One step in which a called run returns, a run asks and calls, and one succeeds and leaves runs behind."""
     hand = await Hand(store).register()
-    then = Ties(then=(new_run("then"),))
+    then = RunLinks(then=(new_run("then"),))
     await store.submit([new_run("caller"), new_run("asks", session="chat"), new_run("leaves", ties=then)])
     caller, asks, leaves = await hand.claim(3)
     await hand.wait(caller, child_of(caller))
@@ -311,14 +311,14 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
     db: sqlite3.Connection,
     database: SQLiteDatabase,
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     effects, policy = Effects(), TaskPolicy()
 
     with traced(db) as texts:
-        submitting.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
-        reply = stepping.take_step(database, effects, Step("hand", 1, room=100), 1)
+        submissions.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
+        reply = steps.take_step(database, effects, Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
-        stepping.take_step(database, effects, Step("hand", 2, results, room=100), 1)
+        steps.take_step(database, effects, Step("hand", 2, results, room=100), 1)
 
     assert not [
         text for text in texts if re.match(r"(INSERT INTO|UPDATE|DELETE FROM|SELECT body FROM) (memo|wait)\b", text)
@@ -328,15 +328,15 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
 def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
     db: sqlite3.Connection, database: SQLiteDatabase
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     policy = TaskPolicy()
     asked = []
-    for call, ties in ((1, None), (3, Ties(parent="p", depth=1, trace={"id": "x"}))):
-        submitting.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
-        reply = stepping.take_step(database, Effects(), Step("hand", call, room=100), 1)
+    for call, ties in ((1, None), (3, RunLinks(parent="p", depth=1, trace={"id": "x"}))):
+        submissions.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
+        reply = steps.take_step(database, Effects(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
         with traced(db) as texts:
-            stepping.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
+            steps.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
         asked.append(len(texts))
 
     assert asked[0] == asked[1]

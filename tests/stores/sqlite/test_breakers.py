@@ -14,7 +14,7 @@ from laneway.core.records.retry import Retry
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.circuits import Circuits
+from laneway.stores.tables.state.circuits import Circuits
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.stores.sqlite.raw_file import edit
 from tests.stores.sqlite.tracing import counted

@@ -21,7 +21,7 @@ from laneway.stores.sqlite import checkpoints, writer
 from laneway.stores.sqlite.connection import connect_to_read
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.sql.database import Database
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.support.invariants import check_invariants
 

@@ -21,8 +21,10 @@ from laneway.ports.jobs import AddJob, JobFilter
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import firing, jobs, liveness, stepping, submitting
+from laneway.stores.tables.reads import jobs as job_reads
+from laneway.stores.tables.rows.jobs import soonest
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.verbs import fires, jobs, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_runs
 from laneway.testing.hand import error
 from tests.stores.sqlite.old_layouts import as_layout
@@ -200,16 +202,16 @@ def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]
 
 
 def step(database: SQLiteDatabase, number: int, results: list[Result] | None = None, *, now: int) -> StepReply:
-    return stepping.take_step(database, Effects(), Step("hand", number, results or [], room=1000), now)
+    return steps.take_step(database, Effects(), Step("hand", number, results or [], room=1000), now)
 
 
 def test_a_store_without_jobs_asks_and_writes_nothing_about_them(
     db: sqlite3.Connection, database: SQLiteDatabase
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
 
     with traced(db) as texts:
-        submitting.submit(database, Effects(), new_runs(20, "r"), 1)
+        submissions.submit(database, Effects(), new_runs(20, "r"), 1)
         reply = step(database, 1, now=1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
         step(database, 2, results, now=1)
@@ -227,7 +229,7 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
         due = decided(made, now)
         with traced(db) as texts:
             db.execute("BEGIN")
-            assert all(fired.won for fired in firing.fire(database, Effects(), due, now))
+            assert all(fired.won for fired in fires.fire(database, Effects(), due, now))
             db.execute("COMMIT")
         reads[count] = [text for text in texts if text.startswith("SELECT")]
         db.execute("DELETE FROM job")
@@ -236,8 +238,8 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
 
 
 def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
-    liveness.register(database, INCARNATION, None, 1)
-    firing.fire(database, Effects(), decided(many_jobs(database, 30, 1), 1), 1)
+    workers.register(database, INCARNATION, None, 1)
+    fires.fire(database, Effects(), decided(many_jobs(database, 30, 1), 1), 1)
     claimed = step(database, 1, now=1).claimed
     policy = TaskPolicy()
     results = [
@@ -252,7 +254,7 @@ def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, databas
     assert (
         len([text for text in texts if text.startswith("UPDATE job")]) == len(claimed) // 2
     )  # those that failed try again
-    states = [job.state.last_state for job in jobs.listed(database, JobFilter(), 1000, ("", ""))]
+    states = [job.state.last_state for job in job_reads.listed(database, JobFilter(), 1000, ("", ""))]
     assert (states.count(RunState.SUCCEEDED), states.count(None)) == (15, 15)
 
 
@@ -274,8 +276,8 @@ def test_finding_what_is_due_costs_the_same_among_a_hundred_thousand_jobs(
     for more in (0, 100_000):
         put_off(db, more)
         with counted(db) as count:
-            due = jobs.due(database, 500, (0, ""), 1)
-            jobs.soonest(database)
+            due = job_reads.due(database, 500, (0, ""), 1)
+            soonest(database)
         spent.append(count[0])
         assert [job.id for job in due.jobs] == [f"job-{n:06d}" for n in range(10)]
 

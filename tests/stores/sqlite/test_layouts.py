@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from laneway.core.common.instants import instant
-from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
@@ -20,7 +20,7 @@ from laneway.ports.settings import LaneSetting
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.lanebooks import lane_of
+from laneway.stores.tables.state.lane_counts import lane_of
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import OLD, as_layout
 from tests.stores.sqlite.raw_file import edit, rows
@@ -148,7 +148,7 @@ def bind(path: Path, first: int, prefix: str, args: list[str], user: str | None 
         turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
         turn = turns[user, 0] = Turn(*last) if last else Turn()
         book = LaneBook(
-            lane_of("main", limit), {priority: Pace(*rest) for priority, *rest in paces}, turns, Ledger(Seat)
+            lane_of("main", limit), {priority: VirtualTime(*rest) for priority, *rest in paces}, turns, Ledger(Seat)
         )
         book.active, book.pending = active, pending
         rank = book.enter_fresh(user, 0, len(ids))

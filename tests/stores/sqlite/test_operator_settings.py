@@ -15,10 +15,10 @@ from laneway.ports.lanes import LaneState
 from laneway.ports.settings import Hold, SessionSetting, UserCap
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import liveness, ruling, stepping, submitting
-from laneway.stores.tables.counts import count
-from laneway.stores.tables.rules import ruled_names, ruled_sessions
+from laneway.stores.tables.rows.settings import ruled_names, ruled_sessions
+from laneway.stores.tables.rows.submission_counts import count
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.verbs import settings, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.tracing import is_glance
 from tests.support.invariants import check_drains
@@ -67,16 +67,16 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
     db: sqlite3.Connection,
     database: SQLiteDatabase,
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     asked: list[str] = []
     db.set_trace_callback(asked.append)
 
-    submitting.submit(database, Effects(), new_runs(5, "r", user="ann"), 1)
-    reply = stepping.take_step(database, Effects(), Step("hand", 1, room=3, park=True), 1)
+    submissions.submit(database, Effects(), new_runs(5, "r", user="ann"), 1)
+    reply = steps.take_step(database, Effects(), Step("hand", 1, room=3, park=True), 1)
 
     assert len(reply.claimed) == 3
     glances = [text for text in asked if is_glance(text)]
-    assert len(glances) == 3
+    assert len(glances) == 4, "two statements for each of the two transactions"
     others = " ".join(text for text in asked if text not in glances)
     # Whom to wake is one question, which leaves out what is paused.
     assert not [table for table in RULES if f"FROM {table}" in others.replace("(SELECT 1 FROM paused", "")]
@@ -88,10 +88,10 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
 
 def test_declaring_the_same_again_writes_nothing(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
     lanes = [*DEFAULT_LANES, Lane("extra", limit=1, per_user=1, worker_limit=1, max_pending=9, when_full="drop_old")]
-    ruling.declare_lanes(database, Effects(), lanes, 1)
+    settings.declare_lanes(database, Effects(), lanes, 1)
     before = db.total_changes
 
-    ruling.declare_lanes(database, Effects(), lanes, 1)
+    settings.declare_lanes(database, Effects(), lanes, 1)
 
     assert db.total_changes == before
 

@@ -16,16 +16,16 @@ SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wante
 SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
 SMALL |= {"broken", "guarded"}  # what waits for a breaker, and the tasks that are found to have one open
 # Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
-LONG = {"reading.pending", "reading.count", "ledgers.parked_users", "control.unended"}
-LONG |= {name for name in TEXTS if name.startswith("checking.")} | {"circuits.all"}
+LONG = {"runs.pending", "runs.count", "counts.parked_users", "control.unended"}
+LONG |= {name for name in TEXTS if name.startswith("check.")} | {"circuits.all"}
 # Only asked of a lane that drops its oldest, and is full.
-LONG |= {"arriving.oldest"}
-LONG |= {"explaining.users", "explaining.depths"}
+LONG |= {"acceptance.oldest"}
+LONG |= {"overview.users", "overview.depths"}
 # A move reads all there is, once.
-LONG |= {"moving.holds", "moving.note_asides", "moving.note_broken"}
-LONG |= {"packing.caps", "packing.circuits", "packing.paused", "packing.rules"}
+LONG |= {"phases.holds", "phases.note_asides", "phases.note_broken"}
+LONG |= {"pack.caps", "pack.circuits", "pack.paused", "pack.rules"}
 # As long as what runs and streams, and what has ended since a minute ago.
-LONG |= {"trimming.note_ends"}
+LONG |= {"trim.note_ends"}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_no_statement_reads_a_growing_table_from_end_to_end(db: sqlite3.Connecti
     # One test looks at all of them, because each takes a moment; those that may do it must be planned as well.
     found = {name: scanned(db, name) - SMALL for name in sorted(TEXTS)}
 
-    assert {name: tables for name, tables in found.items() if tables and name not in LONG | {"reading.any"}} == {}
+    assert {name: tables for name, tables in found.items() if tables and name not in LONG | {"runs.any"}} == {}
 
 
 @pytest.mark.parametrize("name", ["ready", "parked", "held", "due"])
@@ -115,17 +115,17 @@ def test_a_step_glances_at_indexes_only(db: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])
 def test_runs_are_listed_without_sorting(db: sqlite3.Connection, name: str) -> None:
-    assert not [step for step in plan(db, TEXTS[f"reading.{name}"]) if "TEMP B-TREE" in step]
+    assert not [step for step in plan(db, TEXTS[f"runs.{name}"]) if "TEMP B-TREE" in step]
 
 
 def test_what_is_old_is_found_by_its_age_and_nothing_young_is_read(db: sqlite3.Connection) -> None:
-    [step] = plan(db, TEXTS["pruning.outdated"])
+    [step] = plan(db, TEXTS["prune.outdated"])
 
     assert step == "SEARCH outcome USING COVERING INDEX outcome_age (state=? AND ended_at<?)"
 
 
 @pytest.mark.parametrize("name", ["drop_events", "drop_outcomes", "drop_runs"])
 def test_what_is_pruned_is_found_by_its_number(db: sqlite3.Connection, name: str) -> None:
-    first, *_ = plan(db, TEXTS[f"pruning.{name}"])
+    first, *_ = plan(db, TEXTS[f"prune.{name}"])
 
     assert re.match(r"SEARCH \w+ USING .*(PRIMARY KEY|INDEX sqlite_autoindex_\w+) \((rowid|number)=\?\)", first)

@@ -19,8 +19,8 @@ from laneway.ports.sessions import Extent
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import liveness, stepping, submitting
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.verbs import steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import as_layout
 from tests.stores.sqlite.raw_file import rows
@@ -181,14 +181,14 @@ async def test_a_run_is_found_again_wherever_a_batch_has_put_it_before_it_is_dis
 def test_plain_runs_and_sessions_without_trouble_ask_nothing_about_messages_and_keys(
     db: sqlite3.Connection, database: SQLiteDatabase
 ) -> None:
-    liveness.register(database, INCARNATION, None, 1)
+    workers.register(database, INCARNATION, None, 1)
     batch = [*new_runs(20, "r"), *(message(f"m{n}", "queue", f"s{n}") for n in range(20))]
 
     with traced(db) as texts:
-        submitting.submit(database, Effects(), batch, 1)
-        reply = stepping.take_step(database, Effects(), Step("hand", 1, room=100), 1)
+        submissions.submit(database, Effects(), batch, 1)
+        reply = steps.take_step(database, Effects(), Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
-        stepping.take_step(database, Effects(), Step("hand", 2, results, room=100), 1)
+        steps.take_step(database, Effects(), Step("hand", 2, results, room=100), 1)
 
     assert len(results) == 30
     assert not [text for text in texts if "message" in text or " key " in text]
@@ -198,7 +198,7 @@ def test_what_a_batch_of_sessions_asks_does_not_grow_with_it(db: sqlite3.Connect
     asked = []
     for count in (8, 64):
         with traced(db) as texts:
-            submitting.submit(
+            submissions.submit(
                 database, Effects(), [message(f"{count}-{n}", "queue", f"{count}-{n}") for n in range(count)], 1
             )
         asked.append(len(texts))

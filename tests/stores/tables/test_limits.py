@@ -15,12 +15,14 @@ from laneway.ports.sessions import Extent
 from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables import rosters, stepping
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.lines import FRONT, Key, Line, Order, Paged, Shelf
+from laneway.stores.tables.rows import session_row
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import FRONT, Key, Shelf
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.step_cache import Memory
-from laneway.stores.tables.statements import as_json
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import as_json
+from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_drains, check_invariants
 
@@ -48,15 +50,15 @@ def compare(db: Database, memory: Memory) -> None:
         rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
     books = memory.sessions.values
-    stored = {row[0]: tuple(row) for row in db.execute("ledgers.sessions", (as_json(books),))}
-    known = {name: rosters.row_of(name, book) for name, book in books.items()}
+    stored = {row[0]: tuple(row) for row in db.execute("counts.sessions", (as_json(books),))}
+    known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
     for lane, seats in memory.seats.items():
-        counts = {user: tuple(row) for user, *row in db.execute("ledgers.seats", (lane, as_json(seats.values)))}
+        counts = {user: tuple(row) for user, *row in db.execute("counts.seats", (lane, as_json(seats.values)))}
         assert counts == {u: (s.active, s.parked, s.out) for u, s in seats.values.items() if not s.idle}
     for lane, turns in memory.turns.items():
         users = as_json({user or "" for user, _ in turns.values})
-        rows = db.execute("ledgers.turns", (lane, users)).fetchall()
+        rows = db.execute("counts.turns", (lane, users)).fetchall()
         # The turn of those without a user may stay where none waits.
         waiting = {(user or None, priority): counts for user, priority, *counts in rows if counts[1]}
         assert {key: counts for key, counts in waiting.items() if key in turns.values} == {
@@ -68,7 +70,7 @@ def compare(db: Database, memory: Memory) -> None:
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Compare after each step; collects how many shelves were compared."""
     shelves: list[int] = []
-    take_step = stepping.take_step
+    take_step = steps.take_step
 
     def step(db: Database, effects: Effects, step: Step, now: int) -> object:
         reply = take_step(db, effects, step, now)
@@ -77,7 +79,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             shelves.append(len(effects.memory.parked) + len(effects.memory.held))
         return reply
 
-    monkeypatch.setattr(stepping, "take_step", step)
+    monkeypatch.setattr(steps, "take_step", step)
     return shelves
 
 
@@ -190,7 +192,7 @@ class Table:
     def __init__(self, keys: list[Key]) -> None:
         self.keys = sorted(keys)
 
-    def read(self, shelf: Paged, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3
 
@@ -204,7 +206,7 @@ def line(rank: int, number: int) -> Line:
 def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -> None:
     random = Random(seed)
     table = Table([(random.randrange(20), number) for number in range(known)])
-    order, there, last = Order("ready", ("main",)), table.keys.copy(), known
+    order, there, last = Shelf("ready", ("main",)), table.keys.copy(), known
     if not known and seed % 2:
         order.know_empty()
     for _ in range(80):
@@ -222,4 +224,4 @@ def test_a_ready_order_gives_the_first_of_what_is_there(seed: int, known: int) -
 
     taken = [key for key in table.keys if order.taken and key <= order.taken[-1]]
     assert taken == order.taken
-    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.left())]) == there
+    assert sorted([*table.keys[len(taken) :], *((run.rank, run.number) for run in order.fresh.values())]) == there

@@ -44,14 +44,21 @@ def names_in(tree: ast.Module) -> Iterator[str]:
 
 def test_both_stores_have_the_same_statements() -> None:
     # Others' transactions post submissions into PostgreSQL alone; and there it matters whether a row is known.
-    assert set(SQLITE) == {name for name in POSTGRES if not name.startswith(("inbox.", "changing."))}
-    changing = {name.replace("changing.", "ledgers.") for name in POSTGRES if name.startswith("changing.")}
+    assert set(SQLITE) == {name for name in POSTGRES if not name.startswith(("intake.", "known_counts."))}
+    changing = {name.replace("known_counts.", "counts.") for name in POSTGRES if name.startswith("known_counts.")}
     assert changing <= set(POSTGRES)
 
 
 @pytest.mark.parametrize("store", STORES)
+def test_no_two_rooms_have_a_file_of_the_same_name(store: str) -> None:
+    stems = [file.stem for file in Path(str(files(f"laneway.stores.{store}"))).glob("sql/*/*.sql")]
+
+    assert len(stems) == len(set(stems))
+
+
+@pytest.mark.parametrize("store", STORES)
 def test_every_statement_that_a_verb_names_is_there(store: str) -> None:
-    used = {name for path in TABLES.glob("*.py") for name in names_in(ast.parse(path.read_text(encoding="utf-8")))}
+    used = {name for path in TABLES.rglob("*.py") for name in names_in(ast.parse(path.read_text(encoding="utf-8")))}
 
     assert len(used) > 100
     assert used <= STORES[store]
@@ -59,7 +66,7 @@ def test_every_statement_that_a_verb_names_is_there(store: str) -> None:
 
 @pytest.mark.parametrize("store", STORES)
 def test_every_statement_says_what_it_does_and_by_which_index(store: str) -> None:
-    for file in files(f"laneway.stores.{store}").joinpath("sql").iterdir():
+    for file in Path(str(files(f"laneway.stores.{store}"))).glob("sql/*/*.sql"):
         text = file.read_text(encoding="utf-8")
         said = re.findall(r"^-- name: (\w+)\n((?:-- .*\n)+)", text, flags=re.MULTILINE)
         assert len(said) == text.count("-- name: "), file.name
@@ -68,7 +75,7 @@ def test_every_statement_says_what_it_does_and_by_which_index(store: str) -> Non
 
 
 def test_no_statement_of_postgres_speaks_of_sqlite_or_runs_over_its_line() -> None:
-    for file in files("laneway.stores.postgres").joinpath("sql").iterdir():
+    for file in Path(str(files("laneway.stores.postgres"))).glob("sql/*/*.sql"):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"SQLite|rowid|REPLACE|INDEXED BY|iif\(|json_each|\?\d", text), file.name
         assert max(map(len, text.splitlines())) <= 120, file.name

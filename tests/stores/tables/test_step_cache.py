@@ -16,10 +16,10 @@ from laneway.ports.moving import Shut
 from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables import stepping
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.lanebooks import LaneBooks
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.state.lane_counts import LaneBooks
+from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres.tools import opened
 from tests.support.invariants import check_invariants
@@ -31,11 +31,11 @@ LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
 def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Compare what is remembered with the tables; collects each use of it."""
     uses: list[str] = []
-    with_ready, take_step = LaneBooks.with_ready, stepping.take_step
+    with_ready, take_step = LaneBooks.with_ready, steps.take_step
 
     def lanes(books: LaneBooks) -> set[str]:
         known = books._memory.unopened is not None
-        found, stored = with_ready(books), {name for (name,) in books._db.execute("ledgers.ready_lanes")}
+        found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
         assert found == {name for name in stored if name not in books} | {
             n for n, book in books.items() if book.ready()
         }
@@ -43,16 +43,16 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return found
 
     def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        known = stepping._follows(step, effects.memory)
+        known = steps._follows(step, effects.memory)
         if known is not None:
-            incarnation, left, call, *_ = db.execute("stepping.worker", (step.incarnation,)).fetchone()
+            incarnation, left, call, *_ = db.execute("steps.worker", (step.incarnation,)).fetchone()
             assert (known, 0, step.call - 1) == (incarnation, left, call)
-            assert stepping._leaving(db) is None
+            assert steps._leaving(db) is None
             uses.append("worker")
         return take_step(db, effects, step, now)
 
     monkeypatch.setattr(LaneBooks, "with_ready", lanes)
-    monkeypatch.setattr(stepping, "take_step", step)
+    monkeypatch.setattr(steps, "take_step", step)
     return uses
 
 

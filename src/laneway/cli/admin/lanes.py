@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import NONE, Command, Group, awaited, count, count_or_none, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, NOT_FOUND, Problem
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.options import NONE, count, count_or_none, json_option
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ for command in (
 
 
 def _tell(was: Lane | None, now: Lane, *, as_json: bool) -> int:
+    from laneway.cli.shell.formats import change
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import change
 
     old, new = None if was is None else _limits(was), _limits(now)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.facts import several
 from laneway.core.records.run import Request
 from laneway.core.records.states import TERMINAL, RunState
@@ -19,7 +19,7 @@ PAGE = 1000  # runs read at once
 SHOWN = 20  # of each place, to a person
 
 
-class Places(NamedTuple):
+class SessionRuns(NamedTuple):
     """The runs of a session that have not ended, each list in the order they were accepted."""
 
     active: list[Run]  # started
@@ -38,7 +38,7 @@ class Places(NamedTuple):
         return [*self.queued, *self.later]
 
 
-async def read(scheduler: Scheduler, session: str) -> Places:
+async def read(scheduler: Scheduler, session: str) -> SessionRuns:
     """Return where the runs of the session stand."""
     # By id: one that moves on while this reads would be met in both states.
     found: dict[str, Run] = {}
@@ -49,13 +49,13 @@ async def read(scheduler: Scheduler, session: str) -> Places:
         ):
             found |= {run.id: run for run in page}
             before = page[-1].number
-    places, now = Places([], [], [], []), wording.now()
+    places, now = SessionRuns([], [], [], []), formats.now()
     for run in sorted(found.values(), key=lambda run: run.number):
         _place(run, places, now).append(run)
     return places
 
 
-def _place(run: Run, places: Places, now: datetime) -> list[Run]:
+def _place(run: Run, places: SessionRuns, now: datetime) -> list[Run]:
     if run.ties is not None and run.ties.call is not None:
         return places.called
     if run.fence:
@@ -63,27 +63,15 @@ def _place(run: Run, places: Places, now: datetime) -> list[Run]:
     return places.queued if run.due_at <= now else places.later
 
 
-def facts(places: Places, session: str) -> list[tuple[str, str]]:
+def facts(places: SessionRuns, session: str) -> list[tuple[str, str]]:
     """Return the runs as facts, the first of each place."""
     import shlex
 
-    now, found = wording.now(), []
+    now, found = formats.now(), []
     for name, runs in places._asdict().items():
-        lines = [f"{run.id}  {run.task}, {standing(run, now)}" for run in runs[:SHOWN]]
+        lines = [f"{run.id}  {run.task}, {formats.standing_at(run, now)}" for run in runs[:SHOWN]]
         if len(runs) > SHOWN:
             more = f"laneway runs list --session {shlex.quote(session)}"
             lines.append(f"and {len(runs) - SHOWN} more: {more}")
         found += several(name, lines)
     return found
-
-
-def standing(run: Run, now: datetime) -> str:
-    """Say how a run stands, and since when or until when."""
-    said = wording.standing(run)
-    if run.state is RunState.RUNNING and run.started_at is not None:
-        return f"{said} for {wording.spoken(max(now - run.started_at, now - now))}"
-    if run.wait is not None:
-        return f"{said}, {wording.waited_for(run)}"
-    if run.due_at > now:
-        return f"{said}, due in {wording.spoken(run.due_at - now)}"
-    return said

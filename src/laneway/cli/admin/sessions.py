@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.admin.stopping import reset, stop, stop_all
-from laneway.cli.runs.submit import DROPS, WHILE_WAITING
-from laneway.cli.shell.commands import Command, Group, awaited, count, json_option
+from laneway.cli.admin.session_stop import reset, stop, stop_all
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, Problem, say
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, json_option
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.cli.admin.session_runs import Places
+    from laneway.cli.admin.session_runs import SessionRuns
     from laneway.core.records.policy import Rule, SessionPolicy
     from laneway.ports.sessions import SessionState
 
@@ -82,7 +82,7 @@ def show(name: str, store: str | None, as_json: bool) -> None:
     from laneway.cli.shell import facts
     from laneway.cli.shell.output import print_json
 
-    async def read() -> tuple[SessionState, Places]:
+    async def read() -> tuple[SessionState, SessionRuns]:
         async with read_store(store) as scheduler:
             return await scheduler.sessions.get(name), await session_runs.read(scheduler, name)
 
@@ -161,8 +161,8 @@ def unset(name: str, as_json: bool, store: str | None) -> int:
 async def _changed(
     store: str | None, name: str, policy: SessionPolicy | None, load: float | None, *, as_json: bool
 ) -> int:
+    from laneway.cli.shell.formats import change
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import change
 
     async with read_store(store) as scheduler:
         was = _rule((await scheduler.sessions.get(name)).rule)

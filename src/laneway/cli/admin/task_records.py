@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laneway.cli.shell import tables
-from laneway.cli.shell.wording import span
+from laneway.cli.shell.formats import span
 from laneway.core.common.instants import SECOND
 from laneway.core.records.breakers import Breaker, Phase
 from laneway.ports.gates import TaskState
@@ -36,20 +36,20 @@ STATE_HEADS = ("name", "state", "breaker", "workers", "aside")
 
 def record(task: Task[..., Any], states: Mapping[str, TaskState] | None) -> dict[str, Any]:
     """Return a task of an app, and how it stands among the `states` of its store, if there is one."""
-    policy, manner = task.policy, task.manner
+    policy, call_options = task.policy, task.call_options
     return {
         "v": 1,
         "name": task.name,
-        "kind": "process" if manner.process else "async" if task.is_async else "plain",
+        "kind": "process" if call_options.process else "async" if task.is_async else "plain",
         "lane": policy.lane,
         "timeout": None if policy.timeout is None else policy.timeout / SECOND,
         "retry": msgspec.to_builtins(policy.retry),
         "max_crashes": policy.max_crashes,
         "breaker": _breaker(policy.breaker),
-        "transient": [error.__name__ for error in manner.transient],
-        "transient_tries": manner.tries,
-        "transient_wait": manner.wait,
-        "validate": None if manner.validate is None else _named(manner.validate),
+        "transient": [error.__name__ for error in call_options.transient],
+        "transient_tries": call_options.tries,
+        "transient_wait": call_options.wait,
+        "validate": None if call_options.validate is None else _named(call_options.validate),
         "parameters": _parameters(task),
         **_standing(task.name, states),
     }

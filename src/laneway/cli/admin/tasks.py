@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem, say
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.options import json_option
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import APP, MEMORY, file_of, load, read_store, store_option
 
 if TYPE_CHECKING:
@@ -144,13 +145,13 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
 
 async def _close(scheduler: Scheduler, name: str, user: str | None) -> tuple[bool, str]:
     """Close it; tell whether there was anything to close, and if not, what is odd about the name."""
-    from laneway.cli.jobs.diagnose import of_unknown_task
+    from laneway.cli.shell.hints import unknown_task
 
     async with scheduler:
         states = [state for state in await scheduler.tasks.list() if state.name == name]
         await scheduler.tasks.close_breaker(name, user)
         closed = any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
-        return closed, "" if closed else await of_unknown_task(scheduler, name)
+        return closed, "" if closed else await unknown_task(scheduler, name)
 
 
 async def _doubt(scheduler: Scheduler, name: str) -> str | None:

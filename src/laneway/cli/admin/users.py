@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import NONE, Command, Group, awaited, count_or_none, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, say
-from laneway.cli.shell.switching import switch
+from laneway.cli.shell.options import NONE, count_or_none, json_option
+from laneway.cli.shell.switches import switch
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def set_(name: str, lane: str, cap: int | str, as_json: bool, store: str | None)
 
     A raised cap takes effect at once; a lowered one stops nothing that runs.
     """
+    from laneway.cli.shell.formats import change
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import change
 
     async def changed() -> tuple[int | None, int | None]:
         async with read_store(store) as scheduler:

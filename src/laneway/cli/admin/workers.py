@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.errors import say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def list_(store: str | None, as_json: bool) -> None:
     until another worker notices.
     """
     from laneway.cli.shell import tables
+    from laneway.cli.shell.formats import now
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import now
 
     async def read() -> list[WorkerInfo]:
         async with read_store(store) as scheduler:
@@ -71,7 +72,7 @@ def _record(worker: WorkerInfo) -> dict[str, Any]:
 
 
 def _row(worker: WorkerInfo, now: datetime) -> tuple[str, ...]:
-    from laneway.cli.shell.wording import age
+    from laneway.cli.shell.formats import age
     from laneway.core.common.instants import instant
 
     incarnation = worker.incarnation

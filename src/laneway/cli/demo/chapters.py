@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from laneway.cli.demo.firing import fire
+from laneway.cli.demo.job_chapter import fire
 from laneway.cli.demo.ledger import inversions
 from laneway.cli.demo.scene import Followed, Scene, Stopwatch
 from laneway.cli.demo.screen import Row
 from laneway.cli.demo.stage import COMMAND, CONCURRENCY
-from laneway.cli.shell.wording import spoken
+from laneway.cli.shell.formats import spoken
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import Run
 from laneway.engine.client.submissions import Submission

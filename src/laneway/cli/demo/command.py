@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from laneway.cli.shell.commands import Command, json_option
+from laneway.cli.shell.commands import Command
+from laneway.cli.shell.options import json_option
 
 
 @click.command(

@@ -15,8 +15,8 @@ from laneway.cli.demo.scene import Fact, Scene
 from laneway.cli.demo.screen import Screen
 from laneway.cli.demo.stage import COMMAND, Stage, stage
 from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_json
-from laneway.cli.shell.wording import spoken
 from laneway.errors import LanewayError
 
 CHAPTER_WITHIN = 25.0  # seconds before a chapter counts as stuck

@@ -11,7 +11,7 @@ from typing import Any
 
 from laneway.cli.demo.screen import Row, Screen
 from laneway.cli.demo.stage import Stage, WorkerProcess
-from laneway.cli.shell.wording import spoken
+from laneway.cli.shell.formats import spoken
 from laneway.core.records.events import Event
 from laneway.engine.client.submissions import Submission
 from laneway.scheduler import Scheduler

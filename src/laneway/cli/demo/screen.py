@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from laneway.cli.shell.formats import bar
 from laneway.cli.shell.output import STATES, console
-from laneway.cli.shell.wording import bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

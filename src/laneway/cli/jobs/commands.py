@@ -10,9 +10,10 @@ from laneway.cli.jobs.edit import add, edit
 from laneway.cli.jobs.fires import calendar, preview, run, runs
 from laneway.cli.jobs.switch import disable, enable, remove
 from laneway.cli.jobs.target import jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, Group, awaited, json_option
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.cli.jobs.diagnose import Surroundings
@@ -112,15 +113,15 @@ def show(name: str, owner: str | None, app: str | None, store: str | None, as_js
 
     If it does not fire, it says why, and which command changes that.
     """
-    from laneway.cli.jobs import records, render, upcoming
-    from laneway.cli.shell import wording
+    from laneway.cli.jobs import next_fires, records, render
+    from laneway.cli.shell import formats
     from laneway.cli.shell.output import print_json
 
     job, around, fires, past = awaited(_read(app, store, name, owner))
     if as_json:
         rows = {
-            "why_not": around.reasons(job, wording.now()),
-            "next_fires": [upcoming.record(fire) for fire in fires],
+            "why_not": around.reasons(job, formats.now()),
+            "next_fires": [next_fires.record(fire) for fire in fires],
             "last_fires": [records.fire_record(fire) for fire in past],
         }
         print_json({**records.job_record(job), **rows})

@@ -6,7 +6,7 @@ import shlex
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 
 if TYPE_CHECKING:
     from laneway.core.jobs.job import Job
@@ -64,18 +64,8 @@ async def workers_up(scheduler: Scheduler) -> int:
     """Count the workers that are up."""
     from laneway.core.common.instants import micros
 
-    now = micros(wording.now())
+    now = micros(formats.now())
     return sum(one.is_up(now) for one in await scheduler.workers.list())
-
-
-async def of_unknown_task(scheduler: Scheduler, name: str) -> str:
-    """Say that no worker that is up knows the task; nothing if one does, or if none is up that could."""
-    from laneway.errors import did_you_mean
-
-    known = [state.name for state in await scheduler.tasks.list() if state.workers]
-    if not known or name in known:
-        return ""
-    return f"no worker that is up knows task {name!r}{did_you_mean(name, known) or '; its runs wait for one'}"
 
 
 def of_declared(job: Job, done: str) -> str:
@@ -115,7 +105,7 @@ def _of_nobody(job: Job, now: datetime) -> str:
     if condition is None or late is None or late < OVERDUE:
         return ""
     known = f"only one that has registered its condition {condition} does"
-    return f"it has been due for {wording.spoken(late)}, and no worker fires it: {known}"
+    return f"it has been due for {formats.spoken(late)}, and no worker fires it: {known}"
 
 
 def _of_hold(job: Job, now: datetime) -> str:
@@ -123,4 +113,4 @@ def _of_hold(job: Job, now: datetime) -> str:
         return ""
     times = "once" if job.failures == 1 else f"{job.failures} times in a row"
     by = "its breaker is open" if job.held_by == "breaker_open" else "it is held back"
-    return f"{by}, because it failed {times}, for another {wording.spoken(job.held_until - now)}"
+    return f"{by}, because it failed {times}, for another {formats.spoken(job.held_until - now)}"

@@ -9,9 +9,10 @@ import click
 
 from laneway.cli.jobs.preview import zones
 from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import NONE, Command, awaited, count_or_none, json_option, seconds
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import FINE, Problem, say
+from laneway.cli.shell.options import NONE, count_or_none, json_option, seconds
 
 if TYPE_CHECKING:
     from laneway.core.jobs.job import Job
@@ -111,7 +112,8 @@ def add(
     "weekly mon,fri 09:00", "monthly last 18:00", "at 2126-12-01T09:00". With --app (or LANEWAY_APP) the task and its
     arguments are checked; without, they are taken as given. Everything else is checked before anything is stored.
     """
-    from laneway.cli.jobs import diagnose, render
+    from laneway.cli.jobs import render
+    from laneway.cli.shell import hints
 
     options = _options(given) | ({"enabled": False} if disabled else {})
     args = options.pop("args", None)
@@ -124,7 +126,7 @@ def add(
     async def added() -> tuple[Job, str]:
         async with jobs_of(app, store) as scheduler:
             made = await scheduler.jobs.create(name, schedule, task, args, check_task=app is not None, **options)
-            return made, await diagnose.of_unknown_task(scheduler, task)
+            return made, await hints.unknown_task(scheduler, task)
 
     made, doubt = awaited(added())
     if assumed:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.core.jobs.fires import Fire, NextFire
@@ -109,7 +110,7 @@ def preview(name: str, count: int, owner: str | None, app: str | None, store: st
 
     `laneway preview SCHEDULE` shows the same of a schedule that is no job yet.
     """
-    from laneway.cli.jobs import records, upcoming
+    from laneway.cli.jobs import next_fires, records
     from laneway.cli.shell.output import print_json
 
     async def read() -> tuple[Job, list[Any]]:
@@ -119,12 +120,12 @@ def preview(name: str, count: int, owner: str | None, app: str | None, store: st
 
     job, fires = awaited(read())
     if as_json:
-        rows = [upcoming.record(fire) for fire in fires]
+        rows = [next_fires.record(fire) for fire in fires]
         print_json({"v": 1, "job": job.name, "words": records.words(job), "tz": job.zone, "fires": rows})
         return
     say(records.words(job) + ("" if job.enabled else f"; it does not fire now ({job.reason})"))
     if fires:
-        upcoming.show(fires)
+        next_fires.show(fires)
     if len(fires) < count:
         say("and never again" if fires else "it never fires again")
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from laneway.cli.jobs import upcoming
-from laneway.cli.shell.commands import Command, json_option
+from laneway.cli.jobs import next_fires
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.errors import FINE, Problem, say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.core.schedules import Schedule
@@ -67,7 +68,7 @@ def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, a
         _print_json(rule, tz, fires)
     else:
         say(rule.describe())
-        upcoming.show(fires)
+        next_fires.show(fires)
         if len(fires) < count:
             say("and never again")
     return FINE
@@ -102,5 +103,5 @@ def _print_json(rule: Schedule, tz: str, fires: list[Preview]) -> None:
     from laneway.cli.shell.output import print_json
     from laneway.core.schedules.form import to_dict
 
-    rows = [upcoming.record(fire) for fire in fires]
+    rows = [next_fires.record(fire) for fire in fires]
     print_json({"v": 1, "schedule": to_dict(rule), "words": rule.describe(), "tz": tz, "fires": rows})

@@ -72,9 +72,9 @@ def fire_record(fire: Fire) -> dict[str, Any]:
 
 def next_record(fire: NextFire) -> dict[str, Any]:
     """Return a fire to come."""
-    from laneway.cli.jobs import upcoming
+    from laneway.cli.jobs import next_fires
 
-    return {"v": 1, "job": fire.job.name, "id": fire.job.id, "task": fire.job.task, **upcoming.record(plain(fire))}
+    return {"v": 1, "job": fire.job.name, "id": fire.job.id, "task": fire.job.task, **next_fires.record(plain(fire))}
 
 
 def plain(fire: NextFire) -> Preview:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.jobs import upcoming
+from laneway.cli.jobs import next_fires
 from laneway.cli.jobs.records import LENGTHS, job_record, plain, said, words
-from laneway.cli.shell import facts, wording
+from laneway.cli.shell import facts, formats
 from laneway.cli.shell.errors import FINE
 from laneway.cli.shell.output import is_terminal, print_json, to_json
 
@@ -77,16 +77,16 @@ def told_change(was: Job, now: Job, *, as_json: bool) -> None:
     if old == new:
         click.echo(f"{now.name}  as it was: {words(now)}; {_next(now)}")
     else:
-        click.echo(f"{now.name}  {wording.change(old, new)}; {_next(now)}")
+        click.echo(f"{now.name}  {formats.change(old, new)}; {_next(now)}")
 
 
 def show(job: Job, around: Surroundings, fires: Sequence[Preview], past: Sequence[Fire]) -> None:
     """Print everything about a job: when it fires, why it does not, what it starts, its next and its last fires."""
-    now = wording.now()
+    now = formats.now()
     facts.show(f"{job.name}  {state(job)}", [*_facts(job, now), *facts.several("why not", around.reasons(job, now))])
     if fires:
         click.echo("\nnext fires" + ("" if job.enabled else ", were it enabled"))
-        upcoming.show(fires)
+        next_fires.show(fires)
     if past:
         click.echo("\nlast fires, newest first")
         fire_table(past)
@@ -94,21 +94,20 @@ def show(job: Job, around: Surroundings, fires: Sequence[Preview], past: Sequenc
 
 def fire_table(fires: Sequence[Fire]) -> None:
     """Print what became of fires."""
-    from laneway.cli.runs.listing import short_ids
     from laneway.cli.shell.tables import show as table_of
 
     heads = ("number", "nominal", "kind", "count", "state", "run", "took", "note")
     rows = [_fire_row(fire) for fire in fires]
     if is_terminal():
         at = heads.index("run")
-        short = iter(short_ids([row[at] for row in rows if row[at]]))
+        short = iter(formats.short_ids([row[at] for row in rows if row[at]]))
         rows = [(*row[:at], next(short) if row[at] else "", *row[at + 1 :]) for row in rows]
     table_of(heads, rows, spare=("took", "run"))
 
 
 def _row(job: Job) -> dict[str, str]:
-    now = wording.now()
-    last = "" if job.last_fire_at is None else f"{_last(job)} {wording.age(job.last_fire_at, now)} ago"
+    now = formats.now()
+    last = "" if job.last_fire_at is None else f"{_last(job)} {formats.age(job.last_fire_at, now)} ago"
     local = None if job.next_fire_at is None else _local(job.next_fire_at, job.zone)
     return {
         "name": job.name,
@@ -141,8 +140,8 @@ def _next(job: Job) -> str:
 
 
 def _distance(at: datetime) -> str:
-    now = wording.now()
-    return f"in {wording.span(at - now)}" if at > now else f"due {wording.span(now - at)} ago"
+    now = formats.now()
+    return f"in {formats.span(at - now)}" if at > now else f"due {formats.span(now - at)} ago"
 
 
 def _facts(job: Job, now: datetime) -> list[tuple[str, str]]:
@@ -158,14 +157,14 @@ def _facts(job: Job, now: datetime) -> list[tuple[str, str]]:
         ("id", job.id),
         ("for", spec.description),
         ("fires", words(job)),
-        ("next", "" if job.next_fire_at is None else wording.moment(job.next_fire_at, now)),
+        ("next", "" if job.next_fire_at is None else formats.moment(job.next_fire_at, now)),
         ("starts", f"{job.task} {to_json(job.args, indent=False)}"),
         ("options", options),
         ("owner", job.owner or ""),
         ("source", f"{spec.source.value} {spec.origin}".rstrip()),
-        ("made", wording.moment(job.created_at, now)),
-        ("changed", "" if job.changed_at == job.created_at else wording.moment(job.changed_at, now)),
-        ("last", "" if job.last_fire_at is None else f"{_last(job)}, for {wording.moment(job.last_fire_at, now)}"),
+        ("made", formats.moment(job.created_at, now)),
+        ("changed", "" if job.changed_at == job.created_at else formats.moment(job.changed_at, now)),
+        ("last", "" if job.last_fire_at is None else f"{_last(job)}, for {formats.moment(job.last_fire_at, now)}"),
         ("error", job.last_error or ""),
         ("so far", counts),
     ]
@@ -173,9 +172,9 @@ def _facts(job: Job, now: datetime) -> list[tuple[str, str]]:
 
 def _option(name: str, value: Any) -> str:
     if name in LENGTHS:
-        return wording.span(value) if value else "none"
+        return formats.span(value) if value else "none"
     if name == "breaker":
-        then = "then it is disabled" if value["disable"] else f"open for {wording.span(value['open_for'])}"
+        then = "then it is disabled" if value["disable"] else f"open for {formats.span(value['open_for'])}"
         return f"at {value['failures']} failures, {then}"
     return str(value) if isinstance(value, (str, int, float)) else to_json(value, indent=False)
 
@@ -185,7 +184,7 @@ def _fire_row(fire: Fire) -> tuple[str, ...]:
     if nominal != (last := f"{fire.last_at:%Y-%m-%dT%H:%M:%SZ}"):
         on_same_day = is_terminal() and fire.last_at.date() == fire.first_at.date()
         nominal += f" to {last[11:] if on_same_day else last}"
-    took = "" if None in (fire.started_at, fire.ended_at) else wording.span(fire.ended_at - fire.started_at)  # type: ignore[operator]
+    took = "" if None in (fire.started_at, fire.ended_at) else formats.span(fire.ended_at - fire.started_at)  # type: ignore[operator]
     note = fire.reason or ""
     if fire.error and fire.state != "succeeded":
         first = fire.error.strip().partition("\n")[0]
@@ -221,4 +220,4 @@ def calendar(fires: Sequence[NextFire]) -> None:
     table_of(("day", "time", "zone", "job", "task", "when", "clock"), rows)
     for fire in fires:
         if fire.note:
-            click.echo(f"{fire.job.name}: {upcoming.warning(plain(fire))}")
+            click.echo(f"{fire.job.name}: {next_fires.warning(plain(fire))}")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from laneway.cli.jobs.target import jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import say
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.core.jobs.job import Job

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def _value(text: str) -> Any:
 
 
 async def _answered(scheduler: Scheduler, run_id: str, value: Any, name: str | None, *, as_json: bool) -> int:
+    from laneway.cli.shell.formats import standing
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import standing
     from laneway.core.records.codec import to_dict
     from laneway.errors import NotWaiting
 
@@ -98,12 +99,12 @@ def _check(run: Run, name: str | None) -> None:
 
 def _refusal(run: Run, name: str | None) -> Problem:
     """Say what the run does instead of waiting for that answer."""
-    from laneway.cli.runs import questions, reasons
+    from laneway.cli.runs import questions, why
 
     asked = questions.questions(run)
     if asked:
         head = f"run {run.id} has not asked {name!r}; it waits for the answer to"
         return Problem(f"{head} {', '.join(repr(question.name) for question in asked)}", code=CONFLICT)
-    said = reasons.stands(run)
+    said = why.stands(run)
     doing = said if said.startswith("it ") else f"it is {said}"
     return Problem(f"run {run.id} waits for no answer: {doing}", code=CONFLICT)

@@ -15,8 +15,8 @@ from laneway.cli.runs import stages
 from laneway.cli.runs.stages import Stages
 from laneway.cli.shell.batch_results import Refused, each, told
 from laneway.cli.shell.errors import FAILED, FINE, TIMED_OUT, Problem, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import is_terminal, print_json
-from laneway.cli.shell.wording import spoken
 from laneway.core.records.codec import to_dict
 from laneway.core.records.run import Request
 from laneway.core.records.states import TERMINAL, RunState

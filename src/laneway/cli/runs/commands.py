@@ -8,10 +8,10 @@ import click
 
 from laneway.cli.runs.answer import answer
 from laneway.cli.runs.control import cancel, pause, resume, retry
-from laneway.cli.shell.commands import Command, Group, awaited, json_option, seconds
+from laneway.cli.shell.commands import Command, Group, awaited
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.errors import say
-from laneway.cli.shell.filters import filter_options
+from laneway.cli.shell.options import filter_options, json_option, seconds
 from laneway.cli.shell.target import read_store, store_option
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
 
     --session also finds the runs that others of the session have called.
     """
-    from laneway.cli.runs import listing
+    from laneway.cli.runs import run_table
     from laneway.cli.shell.output import print_json, print_ndjson
     from laneway.core.records.codec import to_dict
 
@@ -69,7 +69,7 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
     elif as_json:
         print_json([to_dict(run) for run in found])
     elif found:
-        listing.show(found)
+        run_table.show(found)
     else:
         say("no runs" + (" that fit" if any(wanted.values()) else ""))
     if more:
@@ -92,22 +92,22 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
     Of one that waits, what it asks, until when, and the command that answers; of one that is tied to others, who called
     it or left it behind, and what it called or left behind itself; and the names of the steps it has kept.
     """
-    from laneway.cli.runs import messages, relatives, showing, stages
+    from laneway.cli.runs import relatives, show, stages
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
 
     async def read() -> tuple[Run, Stages, list[Message], Kin]:
         async with read_store(store) as scheduler:
             run = await scheduler.get(run_id)
-            taken = await messages.taken(scheduler, run)
+            taken = await show.messages_of(scheduler, run)
             return run, await stages.read(scheduler, run), taken, await relatives.read(scheduler, run)
 
     run, reached, taken, kin = awaited(read())
     if as_json:
-        taken_ones = [messages.record(one) for one in taken]
+        taken_ones = [show.message_record(one) for one in taken]
         print_json({**to_dict(run), "taken": taken_ones, **kin.record(run)})
     else:
-        showing.show(run, reached, taken, kin, store)
+        show.show(run, reached, taken, kin, store)
 
 
 @runs.command(

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option, seconds
+from laneway.cli.shell.batch_results import Refused, each, told
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import runs_argument
-from laneway.cli.shell.errors import Problem
-from laneway.cli.shell.filters import filter_options
+from laneway.cli.shell.errors import Problem, say
+from laneway.cli.shell.formats import standing
+from laneway.cli.shell.options import filter_options, json_option, seconds
 from laneway.cli.shell.target import read_store, store_option
+
+if TYPE_CHECKING:
+    from laneway.core.records.run import Receipt, Run
+    from laneway.scheduler import Scheduler
 
 
 @click.command(
@@ -87,9 +96,7 @@ def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     A handler without them goes on; if it fails and would be tried again, or asks and is answered, the run is paused
     then. A run that waits cannot be paused.
     """
-    from laneway.cli.shell import batch_results
-
-    return awaited(batch_results.changed(read_store(store), ids, "pause", as_json=as_json))
+    return awaited(_changed(read_store(store), ids, "pause", as_json=as_json))
 
 
 @click.command("resume", cls=Command, examples=("laneway runs resume 0197f0c2a1b3",))
@@ -98,9 +105,7 @@ def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
 @store_option
 def resume(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     """Let paused runs go on; their handlers find what their last checkpoint saved."""
-    from laneway.cli.shell import batch_results
-
-    return awaited(batch_results.changed(read_store(store), ids, "resume", as_json=as_json))
+    return awaited(_changed(read_store(store), ids, "resume", as_json=as_json))
 
 
 @click.command("retry", cls=Command, examples=("laneway runs retry 0197f0c2a1b3",))
@@ -113,6 +118,39 @@ def retry(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     The new run has the arguments, lane, user, session and priority of the old one, begins with attempt 1, and names the
     run it retries.
     """
-    from laneway.cli.shell import batch_results
+    return awaited(_retried(read_store(store), ids, as_json=as_json))
 
-    return awaited(batch_results.retried(read_store(store), ids, as_json=as_json))
+
+async def _changed(scheduler: Scheduler, ids: Iterable[str], verb: str, *, as_json: bool) -> int:
+    """Call `scheduler.pause` or `.resume` for each run, and tell how it stands then."""
+    from laneway.core.records.codec import to_dict
+
+    async with scheduler:
+        answers: list[Run | Refused] = await each(ids, getattr(scheduler, verb))
+    return told(answers, line=lambda run: f"{run.id}  {standing(run)}", record=to_dict, as_json=as_json)
+
+
+async def _retried(scheduler: Scheduler, ids: Iterable[str], *, as_json: bool) -> int:
+    """Submit each run once more; print the new ids, and say what they retry."""
+    from laneway.core.records.codec import to_dict
+
+    async def again(given: str) -> tuple[Run, Receipt]:
+        run = await scheduler.get(given)
+        return run, await scheduler.retry(run)
+
+    async with scheduler:
+        answers = await each(ids, again)
+    for answer in answers:
+        if not isinstance(answer, Refused):
+            old, receipt = answer
+            say(f"{receipt.run_id} retries {old.id}, a run of {old.task} that {_ended(old)}")
+    return told(
+        answers,
+        line=lambda answer: answer[1].run_id,
+        record=lambda answer: {**to_dict(answer[1]), "retry_of": answer[0].id},
+        as_json=as_json,
+    )
+
+
+def _ended(run: Run) -> str:
+    return f"was {run.state.value}" if run.state in ("cancelled", "dropped") else run.state.value

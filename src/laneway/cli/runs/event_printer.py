@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.output import console, flowing, is_terminal, one_line, print_ndjson, style
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Printer:
         elif not is_terminal():
             click.echo(self._line(event))
         elif event.kind == "delta":
-            self._flow(wording.event_text(event))
+            self._flow(formats.event_text(event))
         else:
             self.end_line()
             self._console = self._console or console()
@@ -68,8 +68,8 @@ class Printer:
         self._mid_line = not text.endswith("\n")
 
     def _line(self, event: Event) -> str:
-        since = f"+{wording.span(max(event.at - self._accepted_at, timedelta()))}"
-        return f"{event.seq:>4}  {since:<8} {event.kind:<{KIND_WIDTH}} {one_line(wording.event_text(event))}".rstrip()
+        since = f"+{formats.span(max(event.at - self._accepted_at, timedelta()))}"
+        return f"{event.seq:>4}  {since:<8} {event.kind:<{KIND_WIDTH}} {one_line(formats.event_text(event))}".rstrip()
 
     def _styled(self, event: Event) -> Text:
         from rich.text import Text

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from laneway.cli.runs import questions
 from laneway.cli.runs.event_printer import STYLES, Printer
-from laneway.cli.shell import wording
+from laneway.cli.shell import formats
 from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, TIMED_OUT, Problem, say
-from laneway.cli.shell.output import console, is_terminal, one_line, print_json, store_words, style, symbol
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.output import console, is_terminal, one_line, print_json, style, symbol
 
 if TYPE_CHECKING:
     from laneway.core.records.events import Event
@@ -70,7 +71,7 @@ async def await_end(
             await watching  # it ends with the run's last event
     except TimeoutError:
         raise Problem(
-            f"run {run_id} has not ended after {wording.spoken(timeout or 0)}",
+            f"run {run_id} has not ended after {formats.spoken(timeout or 0)}",
             hint=f"it goes on; wait again with: laneway runs wait {run_id}{store_words(store)}",
             code=TIMED_OUT,
         ) from None
@@ -92,7 +93,7 @@ def tell_end(run: Run, *, as_json: bool) -> int:
         print_json(run.result)
     if run.state == "succeeded":
         return FINE
-    why = wording.failure(run)
+    why = formats.failure(run)
     detail = f" ({run.reason})" if run.reason and run.reason not in ("error", why) else ""
     say(f"laneway: run {run.id} {run.state.value}{detail}" + (f": {one_line(why)}" if why else ""))
     return FAILED
@@ -113,7 +114,7 @@ async def _watch(scheduler: Scheduler, run_id: str, store: str | None) -> None:
     with Live(console=console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False) as live:
         live.update(line(f"{symbol(run.state)} {run.state.value}", style(run.state)))
         async for event in scheduler.events(run_id):
-            said = wording.event_text(event)
+            said = formats.event_text(event)
             if event.kind not in ("result", "done"):
                 shown = said if event.kind in ("progress", "delta") else f"{event.kind} {said}"
                 live.update(line(shown, STYLES.get(event.kind, "")))

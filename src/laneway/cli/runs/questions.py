@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from laneway.cli.shell import wording
-from laneway.cli.shell.output import one_line, store_words
-from laneway.core.common.instants import instant
+from laneway.cli.shell import formats
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.output import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,7 +30,7 @@ def command(run: Run, question: Question, store: str | None) -> str:
 
 def how_to_answer(run: Run, event: Event, store: str | None) -> str:
     """Say what a run asks by this event, and how to answer if it still waits for that."""
-    said = f"it asks {wording.event_text(event)}"
+    said = f"it asks {formats.event_text(event)}"
     name = event.data.get("name") if isinstance(event.data, dict) else None
     commands = [command(run, question, store) for question in questions(run) if question.name == name]
     return one_line("; answer: ".join((said, *commands)))
@@ -38,9 +38,11 @@ def how_to_answer(run: Run, event: Event, store: str | None) -> str:
 
 def until(question: Question, now: datetime) -> str:
     """Say when it is too late for an answer."""
-    return wording.moment(instant(question.until), now) if question.until is not None else ""
+    from laneway.core.common.instants import instant
+
+    return formats.moment(instant(question.until), now) if question.until is not None else ""
 
 
 def listed(run: Run) -> str:
     """List what the run asks, a question on each line."""
-    return "\n".join(f"{question.name}  {wording.asked(question)}" for question in questions(run))
+    return "\n".join(f"{question.name}  {formats.asked(question)}" for question in questions(run))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from laneway.cli.shell.wording import spoken
+from laneway.cli.shell.formats import spoken
 from laneway.core.records import events
 
 if TYPE_CHECKING:

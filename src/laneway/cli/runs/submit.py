@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.runs.ties import follow_up, name_and_text
-from laneway.cli.shell.commands import Command, awaited, count, instant, json_option, seconds
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
-from laneway.cli.shell.output import store_words
+from laneway.cli.shell.hints import store_words
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, instant, json_option, seconds
 from laneway.cli.shell.target import APP, MEMORY, load
 
 if TYPE_CHECKING:
+    from laneway.core.records.run import Receipt
     from laneway.engine.handlers.task import Task
     from laneway.scheduler import Scheduler
 
+SILENT = 0.5  # seconds; a submission that takes no longer needs no words
+
 # What of `SessionPolicy` can be given with a message, and what it can be
 MODES = ("queue", "collect", "interrupt", "reject", "steer")
-DROPS = ("old", "new")
-WHILE_WAITING = ("cancel", "queue", "answer")
 POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop", "while_waiting")
+
+
+def follow_up(text: str) -> tuple[str, dict[str, Any]]:
+    """Read `TASK`, or `TASK={"name": "value"}` with its arguments as a JSON object."""
+    import msgspec
+
+    task, equals, given = text.partition("=")
+    if not task:
+        raise click.BadParameter(f"{text!r} names no task; write TASK, or TASK={{...}} with its arguments")
+    try:
+        args = msgspec.json.decode(given) if equals else {}
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(f"the arguments of {task!r} are not JSON: {error}") from None
+    if not isinstance(args, dict):
+        raise click.BadParameter(f"the arguments of {task!r} must be a JSON object of names and values")
+    return task, args
+
+
+def name_and_text(text: str) -> tuple[str, str]:
+    """Read `NAME=TEXT`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r}; write name=text")
+    return name, value
 
 
 @click.command(
@@ -136,7 +163,6 @@ async def _submitted(
     as_json: bool,
 ) -> int:
     from laneway.cli.runs.follow import await_end
-    from laneway.cli.runs.patience import submitted
     from laneway.cli.runs.receipts import refusal, told
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
@@ -146,7 +172,7 @@ async def _submitted(
     async with scheduler:
         lane = options.get("lane") or scheduler.tasks.get(name).policy.lane
         try:
-            receipt = await submitted(scheduler, name, args, options, lane=lane)
+            receipt = await _receipt(scheduler, name, args, options, lane=lane)
         except KeyConflict as conflict:
             if as_json:
                 print_json(to_dict(Receipt(ReceiptOutcome.REFUSED, conflict.run_id, Why.KEY_CONFLICT)))
@@ -164,6 +190,34 @@ async def _submitted(
         if not as_json:
             click.echo(receipt.run_id)
         return FINE
+
+
+async def _receipt(
+    scheduler: Scheduler, task: str, args: Mapping[str, Any], options: Mapping[str, Any], *, lane: str
+) -> Receipt:
+    """Submit a run for this lane and return its receipt; say so if the lane is full and lets it wait."""
+    telling = asyncio.create_task(_tell(scheduler, lane))
+    try:
+        return await scheduler.submit(task, args, **options)
+    finally:
+        telling.cancel()
+
+
+async def _tell(scheduler: Scheduler, name: str) -> None:
+    from laneway.cli.shell.formats import spoken
+    from laneway.core.records.policy import MAIN, WhenFull
+    from laneway.errors import LanewayError
+
+    await asyncio.sleep(SILENT)
+    # What is wrong with the store is for the submission to say.
+    with contextlib.suppress(LanewayError):
+        lanes = {state.lane.name: state for state in await scheduler.lanes.list()}
+        state = lanes.get(name) or lanes[MAIN]
+        bound = state.lane.max_pending
+        if bound is not None and state.pending >= bound and state.lane.when_full == WhenFull.WAIT:
+            patience = spoken(scheduler.settings.submit_timeout)
+            full = f"lane {state.lane.name} is full ({state.pending} of {bound} pending)"
+            say(f"{full}; waiting up to {patience} for room, nothing is submitted before")
 
 
 def _with_policy(given: dict[str, Any]) -> dict[str, Any]:

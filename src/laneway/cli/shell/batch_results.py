@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from laneway.cli.shell.errors import FINE, code_of, say
 from laneway.cli.shell.output import print_json
-from laneway.cli.shell.wording import standing
-from laneway.core.records.codec import to_dict
 from laneway.errors import UsageError, WrongState
-
-if TYPE_CHECKING:
-    from laneway.core.records.run import Receipt, Run
-    from laneway.scheduler import Scheduler
 
 T = TypeVar("T")
 
@@ -69,35 +63,3 @@ def told(
 
 def _refusal(refused: Refused, name: str) -> dict[str, Any]:
     return {"v": 1, name: refused.given, "error": str(refused.error)}
-
-
-async def changed(scheduler: Scheduler, ids: Iterable[str], verb: str, *, as_json: bool) -> int:
-    """Call `scheduler.pause` or `.resume` for each run, and tell how it stands then."""
-    async with scheduler:
-        answers: list[Run | Refused] = await each(ids, getattr(scheduler, verb))
-    return told(answers, line=lambda run: f"{run.id}  {standing(run)}", record=to_dict, as_json=as_json)
-
-
-async def retried(scheduler: Scheduler, ids: Iterable[str], *, as_json: bool) -> int:
-    """Submit each run once more; print the new ids, and say what they retry."""
-
-    async def again(given: str) -> tuple[Run, Receipt]:
-        run = await scheduler.get(given)
-        return run, await scheduler.retry(run)
-
-    async with scheduler:
-        answers = await each(ids, again)
-    for answer in answers:
-        if not isinstance(answer, Refused):
-            old, receipt = answer
-            say(f"{receipt.run_id} retries {old.id}, a run of {old.task} that {_ended(old)}")
-    return told(
-        answers,
-        line=lambda answer: answer[1].run_id,
-        record=lambda answer: {**to_dict(answer[1]), "retry_of": answer[0].id},
-        as_json=as_json,
-    )
-
-
-def _ended(run: Run) -> str:
-    return f"was {run.state.value}" if run.state in ("cancelled", "dropped") else run.state.value

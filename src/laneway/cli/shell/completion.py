@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
     from laneway.core.records.run import Run

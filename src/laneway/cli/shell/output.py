@@ -96,14 +96,3 @@ def flowing(text: str) -> str:
 def printable(value: Any) -> str:
     """Return a value as one line: text as it is, the rest as JSON."""
     return one_line(value) if isinstance(value, str) else to_json(value, indent=False)
-
-
-def store_words(store: str | None) -> str:
-    """Return the option that names the store again, for a command to paste; dots stand for user and password."""
-    if not store:
-        return ""
-    import shlex
-
-    from laneway.core.common.addresses import to_paste
-
-    return f" --store {shlex.quote(to_paste(store))}"

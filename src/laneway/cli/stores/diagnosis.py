@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from laneway.cli.shell.formats import size, span
 from laneway.cli.shell.output import console, is_terminal, one_line, speaks_unicode
-from laneway.cli.shell.wording import size, span
 from laneway.core.common.instants import SECOND
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LITTLE_SPACE = 100 * 2**20
 MOST = 10  # findings of a kind that are shown to a person
 
 
-class Fact(NamedTuple):
+class Check(NamedTuple):
     """One thing that was looked at."""
 
     name: str
@@ -71,91 +71,93 @@ class Diagnosis:
             "repaired": self.repaired,
         }
 
-    def _versions(self) -> Iterator[Fact]:
+    def _versions(self) -> Iterator[Check]:
         from importlib.metadata import version
 
         found = self.examination
-        yield Fact("python", FINE, platform.python_version())
-        yield Fact("laneway", FINE, version("laneway"))
+        yield Check("python", FINE, platform.python_version())
+        yield Check("laneway", FINE, version("laneway"))
         yield _engine(found.engine)
         if found.layout == found.newest_layout:
-            yield Fact("layout", FINE, str(found.layout))
+            yield Check("layout", FINE, str(found.layout))
         elif not found.layout:
-            yield Fact("layout", WRONG, "cannot be read")
+            yield Check("layout", WRONG, "cannot be read")
         else:
             text = f"{found.layout}; this laneway uses {found.newest_layout}: `laneway migrate` moves it forward"
-            yield Fact("layout", WARNING, text)
+            yield Check("layout", WARNING, text)
 
-    def _server(self) -> Iterator[Fact]:
+    def _server(self) -> Iterator[Check]:
         found = self.examination
         if found.kept is not None:
-            yield Fact("restart", FINE, f"keeps {found.kept}")
-        yield from (Fact("server", WARNING, text) for text in found.warnings)
+            yield Check("restart", FINE, f"keeps {found.kept}")
+        yield from (Check("server", WARNING, text) for text in found.warnings)
 
-    def _health(self) -> Iterator[Fact]:
+    def _health(self) -> Iterator[Check]:
         found = self.examination
         if found.damage:
             advice = "stop all workers, keep a copy of the file, and restore a backup"
-            yield Fact("integrity", WRONG, f"the file is damaged: {advice}")
-            yield from (Fact("integrity", WRONG, text) for text in found.damage)
+            yield Check("integrity", WRONG, f"the file is damaged: {advice}")
+            yield from (Check("integrity", WRONG, text) for text in found.damage)
         else:
-            yield Fact("integrity", FINE, "fine")
-        yield from (Fact("repaired", FINE, f"{finding.what}: {finding.wrong}") for finding in self.repaired)
+            yield Check("integrity", FINE, "fine")
+        yield from (Check("repaired", FINE, f"{finding.what}: {finding.wrong}") for finding in self.repaired)
         if found.findings:
-            yield from (Fact("counts", WRONG, f"{finding.what}: {finding.wrong}") for finding in found.findings)
+            yield from (Check("counts", WRONG, f"{finding.what}: {finding.wrong}") for finding in found.findings)
         elif found.findings is None:
-            yield Fact("counts", WARNING, "could not be counted")
+            yield Check("counts", WARNING, "could not be counted")
         else:
-            yield Fact("counts", FINE, "agree with what they count")
+            yield Check("counts", FINE, "agree with what they count")
 
-    def _time(self) -> Iterator[Fact]:
+    def _time(self) -> Iterator[Check]:
         newest, set_back = self.examination.newest_at, self.examination.set_back
         if set_back is None:
-            yield Fact("clock", WARNING, "could not be compared")
+            yield Check("clock", WARNING, "could not be compared")
             return
         ahead = 0 if newest is None else newest - self._now
         if ahead > AHEAD:
             text = f"the newest instant in the store is {span(ahead / SECOND)} ahead of this machine's clock"
-            yield Fact("clock", WRONG, f"{text}: it was set back, or had been wrong; set it right")
+            yield Check("clock", WRONG, f"{text}: it was set back, or had been wrong; set it right")
         if set_back > AHEAD:
-            yield Fact("clock", WARNING, f"it was set back by {span(set_back / SECOND)} between two of the newest runs")
+            yield Check(
+                "clock", WARNING, f"it was set back by {span(set_back / SECOND)} between two of the newest runs"
+            )
         if ahead <= AHEAD and set_back <= AHEAD:
-            yield Fact("clock", FINE, "fine")
+            yield Check("clock", FINE, "fine")
 
-    def _room(self) -> Iterator[Fact]:
+    def _room(self) -> Iterator[Check]:
         sizes = self.examination.sizes
         if "memory" in sizes:
             limit = f" of {size(sizes['limit'])}" if sizes.get("limit") else ", without a limit"
-            yield Fact("memory", FINE, f"{size(sizes['memory'])}{limit}")
+            yield Check("memory", FINE, f"{size(sizes['memory'])}{limit}")
         if "tables" in sizes:
             dead = f" ({sizes['dead']:,} rows wait to be vacuumed)" if sizes.get("dead") else ""
-            yield Fact("tables", FINE, f"{size(sizes['tables'])}{dead}")
+            yield Check("tables", FINE, f"{size(sizes['tables'])}{dead}")
         if "file" in sizes:
             unused = f" ({size(sizes['unused'])} of it unused)" if sizes.get("unused") else ""
-            yield Fact("file", FINE, f"{size(sizes['file'])}{unused}")
+            yield Check("file", FINE, f"{size(sizes['file'])}{unused}")
             long = sizes["log"] > LONG_LOG
             why = "; somebody reads for long, or nobody writes who could shorten it" if long else ""
-            yield Fact("log", WARNING if long else FINE, f"{size(sizes['log'])}{why}")
+            yield Check("log", WARNING if long else FINE, f"{size(sizes['log'])}{why}")
         if self._file is not None:
             free = shutil.disk_usage(self._file.absolute().parent).free
-            yield Fact("disk", WARNING if free < LITTLE_SPACE else FINE, f"{size(free)} free")
+            yield Check("disk", WARNING if free < LITTLE_SPACE else FINE, f"{size(free)} free")
 
-    def _life(self) -> Iterator[Fact]:
+    def _life(self) -> Iterator[Check]:
         runs, workers = self.examination.runs, self.examination.workers
         if runs is None:
-            yield Fact("runs", WARNING, "could not be counted")
+            yield Check("runs", WARNING, "could not be counted")
         else:
-            yield Fact("runs", FINE, ", ".join(f"{count} {state}" for state, count in runs.items()) or "none")
+            yield Check("runs", FINE, ", ".join(f"{count} {state}" for state, count in runs.items()) or "none")
         if workers is None:
-            yield Fact("workers", WARNING, "could not be read")
+            yield Check("workers", WARNING, "could not be read")
             return
         states = {worker.incarnation.id: self._state_of(worker) for worker in workers}
         dead = [worker for worker in workers if states[worker.incarnation.id] != "alive"]
-        yield Fact("workers", FINE, f"{len(workers) - len(dead)} alive")
+        yield Check("workers", FINE, f"{len(workers) - len(dead)} alive")
         for worker in dead:
             held = f"; holds {worker.running}, which the next worker takes over" if worker.running else ""
             who = f"{worker.incarnation.id} on {worker.incarnation.host}"
-            yield Fact("workers", WARNING, f"{who} {states[worker.incarnation.id]}{held}")
+            yield Check("workers", WARNING, f"{who} {states[worker.incarnation.id]}{held}")
 
     def _state_of(self, worker: WorkerInfo) -> str:
         from laneway.engine.common.processes import is_gone
@@ -187,12 +189,12 @@ def show(diagnosis: Diagnosis) -> None:
             out.print(Text(f"  {name:<10} ... and more; --json shows all", style="bright_black"), soft_wrap=True)
 
 
-def _engine(engine: str) -> Fact:
+def _engine(engine: str) -> Check:
     name, _, version = engine.partition(" ")
     if name == "SQLite" and tuple(map(int, version.split("."))) < WITHOUT_BUG:
         text = (
             f"{engine} has the WAL-reset bug (gone in 3.51.3). laneway keeps clear of it; let no other program write to"
             " the file, or it may be damaged"
         )
-        return Fact("engine", WARNING, text)
-    return Fact("engine", FINE, engine)
+        return Check("engine", WARNING, text)
+    return Check("engine", FINE, engine)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, Problem, say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import file_of, store_option, url_of
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ async def _diagnosis(url: str, *, repair: bool) -> Diagnosis:
 
 
 def _back_up(url: str, target: Path, *, as_json: bool) -> int:
+    from laneway.cli.shell.formats import size
     from laneway.cli.shell.output import print_json
-    from laneway.cli.shell.wording import size
     from laneway.stores.sqlite.backup import back_up
 
     path = file_of(url)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import FINE, say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import store_option, url_of
 
 

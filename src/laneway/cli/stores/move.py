@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import FINE, Problem, say
+from laneway.cli.shell.options import json_option
 from laneway.cli.shell.target import MEMORY, file_of
 
 if TYPE_CHECKING:

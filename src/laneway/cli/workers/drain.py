@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited, concurrency_option, json_option
+from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import FINE, say
+from laneway.cli.shell.options import concurrency_option, json_option
 from laneway.cli.shell.target import app_argument, load
 
 if TYPE_CHECKING:

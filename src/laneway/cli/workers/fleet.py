@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, leave_now, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
-from laneway.cli.shell.wording import spoken
 from laneway.cli.workers.lifeline import NOW, SOON
 from laneway.cli.workers.process import STOP_NOW_WITHIN, STOP_WITHIN
 from laneway.cli.workers.signals import SIGNALS, receiving
@@ -39,7 +39,7 @@ class Fleet:
     def __init__(
         self, command: Sequence[str], processes: int, *, inherited: Sequence[int] = (), as_json: bool = False
     ) -> None:
-        self._places = [Place(number, command, inherited) for number in range(1, processes + 1)]
+        self._places = [WorkerPlace(number, command, inherited) for number in range(1, processes + 1)]
         self._as_json = as_json
         self._urgency = 0
         self._kill_at: float | None = None
@@ -66,7 +66,7 @@ class Fleet:
                 self._start(place)
         return any(place.alive or place.starts_at is not None for place in self._places)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, place: WorkerPlace) -> None:
         try:
             place.start()
         except OSError as error:
@@ -135,7 +135,7 @@ class Fleet:
             say("all are ready; Ctrl-C stops them")
             notify("READY=1")
 
-    def _on_end(self, place: Place, code: int) -> None:
+    def _on_end(self, place: WorkerPlace, code: int) -> None:
         lived = time.monotonic() - place.began
         self._print("ended", worker=place.number, pid=place.pid, code=code)
         said = f"worker {place.number} (process {place.pid}) {_end(code)} after {spoken(lived)}"
@@ -162,7 +162,7 @@ class Fleet:
             sys.stdout.flush()
 
 
-class Place:
+class WorkerPlace:
     """A place in the fleet, and the process that has it now."""
 
     def __init__(self, number: int, command: Sequence[str], inherited: Sequence[int]) -> None:

@@ -21,11 +21,11 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from laneway.cli.shell.errors import CONFLICT, FAILED, FINE, leave_now, say
+from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
 from laneway.cli.shell.target import MEMORY
-from laneway.cli.shell.wording import spoken
 from laneway.cli.workers.lifeline import Lifeline
-from laneway.cli.workers.signals import Inbox, heeding
+from laneway.cli.workers.signals import StopSignals, heeding
 from laneway.cli.workers.systemd import notify
 from laneway.core.common.addresses import without_password
 from laneway.engine.attempts.executor import THREADS
@@ -100,7 +100,7 @@ class Shift:
 
     # Stopping
 
-    def _heed(self, inbox: Inbox) -> None:
+    def _heed(self, inbox: StopSignals) -> None:
         """Stop in good time at the first signal, now at the second, without another word at the third."""
         allowed: float | None = None
         for patience, within in ((self._patience, STOP_WITHIN), (0.0, STOP_NOW_WITHIN), (None, 0.0)):

@@ -22,7 +22,7 @@ _OVER = b"\0"  # no signal has this number
 _receiving = False
 
 
-class Inbox:
+class StopSignals:
     """What may tell a worker to stop: signals and, if it has a parent, the parent."""
 
     def __init__(self, reader: int, lifeline: Lifeline | None = None) -> None:
@@ -74,10 +74,12 @@ def receiving(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def heeding(heed: Callable[[Inbox], None], lifeline: Lifeline | None = None) -> Iterator[None]:
+def heeding(heed: Callable[[StopSignals], None], lifeline: Lifeline | None = None) -> Iterator[None]:
     """Have `heed` called on a thread, to receive what comes during the block. For the main thread only."""
     with receiving(*SIGNALS) as (reader, writer):
-        watcher = threading.Thread(target=heed, args=(Inbox(reader, lifeline),), name="laneway-signals", daemon=True)
+        watcher = threading.Thread(
+            target=heed, args=(StopSignals(reader, lifeline),), name="laneway-signals", daemon=True
+        )
         watcher.start()
         try:
             yield

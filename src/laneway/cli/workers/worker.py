@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from laneway.cli.shell.commands import Command, concurrency_option, json_option
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.errors import Problem
+from laneway.cli.shell.options import concurrency_option, json_option
 from laneway.cli.shell.target import MEMORY, app_argument, load
 
 

@@ -22,7 +22,7 @@ from laneway.core.jobs.record import FireKind, FireRecord, Halt, JobRecord, JobS
 from laneway.core.jobs.slots import CAUGHT_UP, Slots, slots_due
 from laneway.core.records.job_tie import JobTie, Overlap
 from laneway.core.records.memos import derived_id
-from laneway.core.records.run import NewRun, Receipt, Ties
+from laneway.core.records.run import NewRun, Receipt, RunLinks
 
 # Names of their own: looking up an enum's member costs more than what is done with it.
 _SKIPPED, _MISSED = FireKind.SKIPPED, FireKind.MISSED
@@ -138,7 +138,7 @@ def run_of(record: JobRecord, nominal: int, *, live: bool, by_hand: bool = False
         session=None if alone else record.session,
         priority=spec.priority,
         inside=True,
-        ties=Ties(job=tie, session=record.session if alone else None),
+        ties=RunLinks(job=tie, session=record.session if alone else None),
     )
 
 

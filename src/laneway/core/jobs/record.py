@@ -21,7 +21,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.job_tie import Overlap
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.core.records.run import Ties
+from laneway.core.records.run import RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.form import from_dict
@@ -187,7 +187,7 @@ class FireRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     nth: int = 0
 
 
-def terms(policy: TaskPolicy, ties: Ties | None) -> TaskPolicy:
+def terms(policy: TaskPolicy, ties: RunLinks | None) -> TaskPolicy:
     """Return the policy for a run: its task's, but for what its job says otherwise."""
     job = None if ties is None else ties.job
     if job is None or (job.timeout is None and job.retry is None):

@@ -16,7 +16,7 @@ from laneway.core.lifecycle.arrivals import Decision, Floor, Known, decide
 from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.sessions import SessionBook, Window
 from laneway.core.queue.shelves import Pending
-from laneway.core.records.policy import PLAIN, Arrival, WhenFull
+from laneway.core.records.policy import PLAIN, SessionIntent, WhenFull
 from laneway.core.records.run import MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 
@@ -56,7 +56,7 @@ class Intake(Protocol[E, K]):
     def make(self, new: NewRun, lane: str, due_at: int) -> E:
         """Make a run, with the next acceptance number, on no shelf yet, and count it as pending."""
 
-    def keep(self, run: E, due_at: int, arrival: Arrival | None) -> None:
+    def keep(self, run: E, due_at: int, arrival: SessionIntent | None) -> None:
         """Put a run on the due shelf; `arrival` is what it says when it joins its session."""
 
     def is_behind(self) -> bool:

@@ -20,7 +20,7 @@ from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.shelves import Pending
 from laneway.core.records.job_tie import Overlap
 from laneway.core.records.policy import PLAIN, Mode, WhileWaiting
-from laneway.core.records.run import Message, NewRun, ReceiptOutcome, Request, Ties, Why
+from laneway.core.records.run import Message, NewRun, ReceiptOutcome, Request, RunLinks, Why
 from laneway.core.records.states import RunState
 
 
@@ -38,7 +38,7 @@ class Known(Pending, Protocol):
         """What was requested of it."""
 
     @property
-    def ties(self) -> Ties | None:
+    def ties(self) -> RunLinks | None:
         """What ties it to other runs."""
 
 
@@ -163,7 +163,7 @@ def _by_overlap(floor: Floor[K], book: SessionBook, new: NewRun, session: str, o
 
 def _is_of(new: NewRun) -> Callable[[Known], bool]:
     """Return what tells whether a run is of the same job."""
-    job = (new.ties or Ties()).job
+    job = (new.ties or RunLinks()).job
     return lambda run: (
         run.ties is not None and run.ties.job is not None and job is not None and run.ties.job.id == job.id
     )
@@ -230,7 +230,7 @@ def _run_of(message: Message, session: str | None) -> NewRun:
     )
 
 
-def _is_message(ties: Ties) -> bool:
+def _is_message(ties: RunLinks) -> bool:
     return ties.parent is None and ties.job is None
 
 

@@ -14,10 +14,10 @@ import msgspec
 from laneway.core.records import events
 from laneway.core.records.events import Draft, draft
 from laneway.core.records.memos import Ending, Memo, MemoKind, derived_id
-from laneway.core.records.run import Failure, NewRun, Ties
+from laneway.core.records.run import Failure, NewRun, RunLinks
 from laneway.core.records.states import RunState
 
-NO_TIES = Ties()
+NO_TIES = RunLinks()
 
 
 class Ended(Protocol):
@@ -36,7 +36,7 @@ class Ended(Protocol):
         """The session that it has a place in."""
 
     @property
-    def ties(self) -> Ties | None:
+    def ties(self) -> RunLinks | None:
         """What ties it to other runs."""
 
 

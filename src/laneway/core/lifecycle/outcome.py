@@ -129,13 +129,10 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
     ('pending', 2)
     """
     if isinstance(outcome, Succeeded):
-        result, breaker = outcome.result, policy.breaker
-        if not (drafts or outcome.follow_ups or breaker):
-            return Settlement(_SUCCEED, run.attempt, 0, result, 0, None, None, SUCCESS)  # as most are
         leaves = Leaves(outcome.follow_ups) if outcome.follow_ups else None
-        charge = None if breaker is None else Charge(breaker, failed=False)
-        said, own = drafts + SUCCESS, len(drafts)
-        return Settlement(_SUCCEED, run.attempt, 0, result, 0, None, None, said, own, leaves, charge)
+        charge = None if policy.breaker is None else Charge(policy.breaker, failed=False)
+        said = drafts + SUCCESS if drafts else SUCCESS
+        return Settlement(_SUCCEED, run.attempt, 0, outcome.result, 0, None, None, said, len(drafts), leaves, charge)
     if isinstance(outcome, Failed):
         settlement = _after_failure(run, outcome.failure, policy, drafts)
         return _charged(settlement, policy, failed=outcome.failure.kind != REFUSED)

@@ -16,7 +16,7 @@ from laneway.core.records.memos import Wait
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Gate, Reason
 from laneway.core.records.states import RunState
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 
 SHOWN = 10  # ids of runs that hold a gate
 
@@ -80,7 +80,7 @@ def reasons(run: Waiting) -> list[Reason]:
 
 def _away(moving: Moving | None) -> Iterable[Reason]:
     # It opens when somebody gives the move up, or has come to its end with it: at no known time.
-    if moving is not None and moving.phase is not Phase.ARRIVED:
+    if moving is not None and moving.phase is not MovePhase.ARRIVED:
         yield Reason(Gate.SHUT, f"move {'to' if moving.leaves else 'from'} {moving.place}")
 
 

@@ -12,8 +12,8 @@ from typing import Generic
 from laneway.core.queue.circuits import Circuits
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.shelves import E, Shelf, Shelves
-from laneway.core.queue.turns import AGAIN, ASIDE, BACK, FRESH, HEAD_START, OUT, STILL, LaneBook, Ledger, Seat
-from laneway.core.records.policy import Arrival
+from laneway.core.queue.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, LaneBook, Ledger, Seat
+from laneway.core.records.policy import SessionIntent
 
 
 class Entering(Generic[E]):
@@ -35,7 +35,7 @@ class Entering(Generic[E]):
         self.circuits = Circuits() if circuits is None else circuits
         self.aside: set[str] = set()
 
-    def join(self, run: E, arrival: Arrival | None = None, *, head: bool = False) -> int | None:
+    def join(self, run: E, arrival: SessionIntent | None = None, *, head: bool = False) -> int | None:
         """Take in a run that is due for the first time. Return how many of its session are ahead if it waits.
 
         At the `head` it comes before all that were never started.
@@ -88,7 +88,7 @@ class Entering(Generic[E]):
         if run.session is not None:
             self.sessions[run.session].hear(run.number)
 
-    def take_up(self, run: E, arrival: Arrival | None = None) -> None:
+    def take_up(self, run: E, arrival: SessionIntent | None = None) -> None:
         """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
 
         `arrival` is what it says of its session if it has not joined it yet.
@@ -118,11 +118,7 @@ class Entering(Generic[E]):
                 if not run.paused:
                     self._enter_lane(run)
                 continue
-            # As `call_in`: a call less for every run.
-            book.held -= 1
-            book.admitted.append(run.number)
-            book.unstarted = run.number
-            book.alone = False
+            book.call_in(run.number)
             if not run.paused:
                 self._enter_lane(run)
             return  # nobody else is admitted before it has started
@@ -136,35 +132,19 @@ class Entering(Generic[E]):
             seat = book.seats[user]
             seat.active -= 1
             if seat.parked:
-                if not seat.out:
-                    self._bring_back(book, user, seat)
-            elif not seat.active and not seat.out:
+                self._bring_back(book, user, seat)
+            elif seat.idle:
                 book.seats.emptied(user)
 
     def end(self, run: E) -> None:
         """Free the session place of a run that has ended, if it had one."""
         session = run.session
         if session is not None:
-            book, number = self.sessions[session], run.number
-            admitted = book.admitted
-            if len(admitted) == 1 and admitted[0] == number != book.unstarted and not book.asking:
-                if book.held and not (book.back or book.paused or book.windows):
-                    # As `_admit`, and two calls less: the next one, which never started, has the place now.
-                    following = self.shelves.take_held(session)
-                    book.held -= 1
-                    admitted[0] = book.unstarted = following.number
-                    book.alone = False
-                    if not following.paused:
-                        self._enter_lane(following)
-                    return
-                admitted.clear()  # as `SessionBook.end`: a call less for every run
-            else:
-                book.end(number)
-            if book.windows:
-                book.close(run.number)
-            if book.held:
-                self._admit(session, book)
-            elif book.idle:
+            book = self.sessions[session]
+            book.end(run.number)
+            book.close(run.number)
+            self._admit(session, book)
+            if book.idle:
                 self.sessions.emptied(session)
 
     def withdraw(self, run: E, shelf: Shelf) -> None:
@@ -260,33 +240,24 @@ class Entering(Generic[E]):
     def _park(self, book: LaneBook, run: E) -> None:
         user = run.user
         assert user is not None
-        if run.kind & BACK:
-            run.kind &= ~BACK
+        run.kind &= ~BACK
         seat = book.seats[user]
         seat.parked += 1
         self.shelves.put_parked(run, seat.gate or _gate(seat, user))
-        if not seat.out:
-            self._bring_back(book, user, seat)
+        self._bring_back(book, user, seat)
 
     def _bring_back(self, book: LaneBook, user: str, seat: Seat) -> None:
         """Let the first of the user's parked runs into the order, if the gate is open and none of them is there."""
         if seat.out or not seat.parked:
             return
-        lane = book.lane
-        cap = book.cap(user) if book.caps else lane.per_user
+        cap = book.cap(user)
         if cap is not None and seat.active >= cap:
             return
-        run = self.shelves.take_parked(lane.name, seat.gate or _gate(seat, user))
-        priority = run.priority
+        run = self.shelves.take_parked(book.lane.name, seat.gate or _gate(seat, user))
         seat.parked -= 1
-        seat.out = OUT + priority
+        seat.out = OUT + run.priority
         run.kind |= BACK
-        # As `LaneBook.enter`: a call less for every run.
-        pace = book.paces.get(priority)
-        if pace is None or not pace.ready:
-            pace = book.raised(priority)
-        pace.ready += 1
-        run.rank = pace.v + 1 - HEAD_START * priority
+        book.enter(run)
         self.shelves.put_ready(run)
 
 

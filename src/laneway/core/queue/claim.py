@@ -94,24 +94,19 @@ class Flow(Entering[E]):
             run = take()
             if run is None:
                 break
-            kind = run.kind
-            if kind and kind & ASIDE:  # most are fresh, which is zero
+            if run.kind & ASIDE:
                 book.set_back(run)
-                kind = run.kind
+            kind = run.kind
             if run.task not in free and self._set_aside(book, run, asker, gates):
                 moves -= 1
             elif book.start(run):
                 run.kind = AGAIN
-                if kind and kind & BACK and run.user is not None and (seat := book.seats[run.user]).parked:
-                    # Mostly this one took the last slot: a call less for it.
-                    most = book.lane.per_user
-                    if book.caps or most is None or seat.active < most:
-                        self._bring_back(book, run.user, seat)
-                if run.session is not None and not (kind and kind & AGAIN):
+                if kind & BACK and run.user is not None:
+                    self._bring_back(book, run.user, book.seats[run.user])
+                if run.session is not None and not kind & AGAIN:
                     session = self.sessions[run.session]
                     session.unstarted = 0
-                    if session.held:
-                        self._admit(run.session, session)
+                    self._admit(run.session, session)
                 started.append(run)
                 left -= 1
             else:

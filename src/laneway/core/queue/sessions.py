@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Arrival, Drop
+from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Drop, SessionIntent
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class SessionBook:
         """Tell whether a message that finds the queue full displaces the oldest."""
         return self.rule.drop is not Drop.NEW
 
-    def take(self, arrival: Arrival) -> None:
+    def take(self, arrival: SessionIntent) -> None:
         """Take note of what a message says of the session; what it does not say stays."""
         if arrival.throttled is not None:
             self.throttled = arrival.throttled
@@ -180,17 +180,13 @@ class SessionBook:
 
     def end(self, number: int) -> None:
         """Count a run as ended, whether it holds a place or not."""
-        admitted = self.admitted
-        if admitted and admitted[0] == number:
-            del admitted[0]  # as in every session that admits one at a time
-        elif number in admitted:
-            admitted.remove(number)
+        if number in self.admitted:
+            self.admitted.remove(number)
         elif number in self.outside:
             self.outside.remove(number)
         if number == self.unstarted:
             self.unstarted = 0
-        if self.asking:
-            self.hear(number)
+        self.hear(number)
 
     def hear(self, number: int) -> None:
         """Count a run as waiting for an answer no more."""

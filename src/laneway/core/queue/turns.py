@@ -45,7 +45,7 @@ OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
 # These are no Structs: they are written for every run, which takes a Struct four times as long.
 
 
-class Pace:
+class VirtualTime:
     """How far a priority of a lane has come: V, and how many runs are in its ready order."""
 
     __slots__ = ("ready", "v")
@@ -145,7 +145,7 @@ class LaneBook:
     def __init__(
         self,
         lane: Lane,
-        paces: dict[int, Pace],
+        paces: dict[int, VirtualTime],
         turns: Ledger[tuple[str | None, int], Turn],
         seats: Ledger[str, Seat],
         active: int = 0,
@@ -167,34 +167,21 @@ class LaneBook:
 
     def cap(self, user: str) -> int | None:
         """Return how many runs of `user` may be active here at once."""
-        return self.caps.get(user, self.lane.per_user) if self.caps else self.lane.per_user
+        return self.caps.get(user, self.lane.per_user)
 
     def enter(self, run: Placed, ready: int = 1) -> None:
         """Give the run its place in the ready order, or, with 0, in its user's parked set: sets `run.rank`."""
-        priority = run.priority
-        pace = self.paces.get(priority)
-        if pace is None or not pace.ready:
-            pace = self.raised(priority)
+        pace = self._pace(run.priority)
         pace.ready += ready
-        tag = pace.v + 1
-        if run.kind == FRESH:
-            # As `_first_tag`: a call less for every run.
-            turn = self.turns[run.user, priority]
-            waiting, last = turn.waiting, turn.last
-            if waiting and last >= tag:
-                tag = last + 1 if last < tag + waiting else tag + waiting
-            turn.last = tag
-            turn.waiting = waiting + 1
-        run.rank = tag - HEAD_START * priority
+        tag = self._first_tag(run.user, run.priority, pace.v) if run.kind == FRESH else pace.v + 1
+        run.rank = tag - HEAD_START * run.priority
 
     def enter_fresh(self, user: str | None, priority: int, count: int = 1) -> int:
         """Give so many first-time runs of this user their places in the ready order; return the first one's rank.
 
         The others follow one by one: the tag after t is t + 1, because t is at most V + waiting + 1.
         """
-        pace = self.paces.get(priority)
-        if pace is None or not pace.ready:
-            pace = self.raised(priority)
+        pace = self._pace(priority)
         pace.ready += count
         return self._first_tag(user, priority, pace.v, count) - HEAD_START * priority
 
@@ -219,26 +206,15 @@ class LaneBook:
 
         That its lane has one more active is for the caller to count: `begin`.
         """
-        priority, user, kind = run.priority, run.user, run.kind
-        if user is not None:
-            # As `must_park`: a call less for every run.
-            seat = self.seats[user]
-            cap = self.cap(user) if self.caps else self.lane.per_user
-            if cap is not None and seat.active >= cap:
-                return False
-            if kind == FRESH:
-                if seat.parked or seat.out >= OUT + priority:
-                    return False
-            elif kind & BACK:
-                seat.out = 0
-            seat.active += 1
-        pace = self.paces[priority]
-        pace.ready -= 1
-        tag = run.rank + HEAD_START * priority
-        if tag > pace.v:  # noqa: PLR1730  # max() would cost a third of this whole call
-            pace.v = tag
-        if not (kind and kind & AGAIN):
-            self.turns[user, priority].waiting -= 1
+        if self.must_park(run):
+            return False
+        self.leave(run)
+        if run.user is not None:
+            self.seats[run.user].active += 1
+        pace = self.paces[run.priority]
+        pace.v = max(pace.v, run.rank + HEAD_START * run.priority)
+        if not run.kind & AGAIN:
+            self.wait_no_more(run)
         return True
 
     def begin(self, count: int) -> None:
@@ -255,7 +231,7 @@ class LaneBook:
         if run.user is None:
             return False
         seat = self.seats[run.user]
-        cap = self.cap(run.user) if self.caps else self.lane.per_user
+        cap = self.cap(run.user)
         if cap is not None and seat.active >= cap:
             return True
         return run.kind == FRESH and (seat.parked > 0 or seat.out >= OUT + run.priority)
@@ -267,14 +243,13 @@ class LaneBook:
         turn.waiting += count
         return tag
 
-    def raised(self, priority: int) -> Pace:
-        """Return the pace of a priority that has nothing in the ready order, with its V raised."""
+    def _pace(self, priority: int) -> VirtualTime:
+        """Return the pace of a priority, with its V raised if nothing of it is in the ready order."""
         pace = self.paces.get(priority)
         if pace is None:
-            pace = self.paces[priority] = Pace()
-        if len(self.paces) == 1:
-            return pace  # mostly: there is none to compare it with
-        others = [other.v for other in self.paces.values() if other.ready]
-        target = min(others) if others else max([other.v for other in self.paces.values()])
-        pace.v = max(pace.v, target)
+            pace = self.paces[priority] = VirtualTime()
+        if not pace.ready and len(self.paces) > 1:
+            others = [other.v for other in self.paces.values() if other.ready]
+            target = min(others) if others else max(other.v for other in self.paces.values())
+            pace.v = max(pace.v, target)
         return pace

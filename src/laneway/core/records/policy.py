@@ -114,7 +114,7 @@ NO_RULE = Rule()
 DEFAULT_RULE = Rule(max_concurrent=1, cap=10, drop=Drop.OLD, while_waiting=WhileWaiting.CANCEL, pass_on_retry=False)
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionIntent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a message comes to its session. Durations are microseconds; `throttled` is the verdict of `load`, if any."""
 
     mode: Mode = Mode.QUEUE
@@ -124,7 +124,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     throttled: bool | None = None
 
 
-PLAIN = Arrival()
+PLAIN = SessionIntent()
 
 
 class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,11 +177,11 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
             pass_on_retry=self.pass_on_retry,
         )
 
-    def arrival(self) -> Arrival:
+    def arrival(self) -> SessionIntent:
         """Return it in the form in which a store takes it."""
         debounce = duration(self.debounce, "debounce")
         max_wait = 5 * debounce if self.max_wait is None else duration(self.max_wait, "max_wait")
-        return Arrival(mode=Mode(self.mode), debounce=debounce, max_wait=max_wait, rule=self.rule)
+        return SessionIntent(mode=Mode(self.mode), debounce=debounce, max_wait=max_wait, rule=self.rule)
 
 
 class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):

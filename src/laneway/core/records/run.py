@@ -12,7 +12,7 @@ import msgspec
 
 from laneway.core.records.job_tie import JobTie
 from laneway.core.records.memos import Wait
-from laneway.core.records.policy import Arrival
+from laneway.core.records.policy import SessionIntent
 from laneway.core.records.states import TERMINAL, RunState
 
 
@@ -62,7 +62,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None = None  # what was asked of it while it is running
     retry_of: str | None = None  # the run that this one tries again
     messages: int = 0  # how many it took beside the one it was made of
-    ties: Ties | None = None
+    ties: RunLinks | None = None
     wait: Wait | None = None  # what it waits for, while it does
 
     @property
@@ -94,11 +94,11 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     delay: int = 0
     due_at: int | None = None  # an instant instead of a delay
     retry_of: str | None = None  # the id of the run that this one tries again
-    arrival: Arrival | None = None  # how it comes to its session; None: it waits its turn
+    arrival: SessionIntent | None = None  # how it comes to its session; None: it waits its turn
     key: str | None = None  # unique per task and user
     inside: bool = False  # made by the engine: no bound, cap, debounce or merge applies to it
     patient: bool = True  # its caller waits if the lane is full and lets callers wait
-    ties: Ties | None = None
+    ties: RunLinks | None = None
 
     @property
     def later(self) -> bool:
@@ -111,7 +111,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _options_of(self) == _DEFAULTS
 
 
-class Alike(Sequence[NewRun]):
+class UniformBatch(Sequence[NewRun]):
     """Submissions of one task to one lane that have ids and arguments and nothing else, in columns.
 
     Who accepts all of them at once takes the columns: a submission is made when somebody asks for it.
@@ -133,15 +133,15 @@ class Alike(Sequence[NewRun]):
     def __getitem__(self, place: int) -> NewRun: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Alike: ...
+    def __getitem__(self, place: slice) -> UniformBatch: ...
 
-    def __getitem__(self, place: int | slice) -> NewRun | Alike:
+    def __getitem__(self, place: int | slice) -> NewRun | UniformBatch:
         if isinstance(place, slice):
-            return Alike(self.task, self.lane, self.ids[place], self.args[place])
+            return UniformBatch(self.task, self.lane, self.ids[place], self.args[place])
         return NewRun(id=self.ids[place], task=self.task, args=self.args[place], lane=self.lane)
 
 
-class Ties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class RunLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What ties a run to others; most have none.
 
     `parent` left it behind or, if there is a `call`, waits for it under that name. `session` is one that it names
@@ -209,7 +209,7 @@ class Claimed(msgspec.Struct, gc=False):
     timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
     messages: int = 0  # how many it took, merged and steered, when it was claimed
     prepared: str | None = None  # the arguments as `before_start` left them, as JSON text, if it was called
-    ties: Ties | None = None
+    ties: RunLinks | None = None
     memos: int = 0  # how many it has kept
 
 
@@ -231,7 +231,7 @@ class Startable(Protocol):
     prepared: str | None
 
     @property
-    def ties(self) -> Ties | None:
+    def ties(self) -> RunLinks | None:
         """What ties it to other runs."""
 
     @property

@@ -11,7 +11,7 @@ from laneway.core.schedules.anyof import AnyOf
 from laneway.core.schedules.at_every import At
 from laneway.core.schedules.base import Schedule, whole_seconds
 from laneway.core.schedules.calendar.walls import Walls
-from laneway.core.schedules.calendar.zones import DAY, REACH, Change, Zone
+from laneway.core.schedules.calendar.zones import DAY, REACH, ClockChange, Zone
 from laneway.core.schedules.daily import WallSchedule
 from laneway.core.schedules.filtered import Filtered
 from laneway.core.schedules.phrases import clock
@@ -47,7 +47,7 @@ def note(schedule: Schedule, fire: datetime, tz: str | None = None) -> Note | No
     return None
 
 
-def _about_gap(schedule: Schedule, at: int, change: Change, zone: Zone) -> Note | None:
+def _about_gap(schedule: Schedule, at: int, change: ClockChange, zone: Zone) -> Note | None:
     meant = _meant(schedule, at, change)
     if meant is None:
         return None
@@ -57,7 +57,7 @@ def _about_gap(schedule: Schedule, at: int, change: Change, zone: Zone) -> Note 
     return Note("gap", text)
 
 
-def _meant(schedule: Schedule, at: int, change: Change) -> int | None:
+def _meant(schedule: Schedule, at: int, change: ClockChange) -> int | None:
     """Return the wall inside the gap that a fire stands for; None if it stands for the one that shows."""
     if isinstance(schedule, At):
         if schedule.instant.tzinfo is not None:
@@ -72,7 +72,7 @@ def _meant(schedule: Schedule, at: int, change: Change) -> int | None:
     return _in_gap(walls, at, change)
 
 
-def _in_gap(walls: Walls, at: int, change: Change) -> int | None:
+def _in_gap(walls: Walls, at: int, change: ClockChange) -> int | None:
     if walls.fixed:
         wall = walls.first(change.first_wall) if at == change.at else None
     else:
@@ -80,7 +80,7 @@ def _in_gap(walls: Walls, at: int, change: Change) -> int | None:
     return wall if wall is not None and wall < change.end_wall else None
 
 
-def _about_fold(schedule: Schedule, at: int, change: Change) -> Note | None:
+def _about_fold(schedule: Schedule, at: int, change: ClockChange) -> Note | None:
     length = change.before - change.after
     if not change.at - length <= at < change.at + length:
         return None

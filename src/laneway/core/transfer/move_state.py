@@ -21,7 +21,7 @@ from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreMoved, StoreUnavailable
 
 
-class Phase(StrEnum):
+class MovePhase(StrEnum):
     """How far a store has come in a move."""
 
     SHUT = "shut"
@@ -36,7 +36,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     `place` is the address of the other store as it may be shown, `mark` how far its pieces have come.
     """
 
-    phase: Phase
+    phase: MovePhase
     move: str  # its id
     place: str
     mark: Mark | None = None
@@ -44,7 +44,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def leaves(self) -> bool:
         """Whether it is the source of the move."""
-        return self.phase in (Phase.SHUT, Phase.FROZEN)
+        return self.phase in (MovePhase.SHUT, MovePhase.FROZEN)
 
 
 def refuse_new(moving: Moving | None) -> None:
@@ -58,9 +58,9 @@ def refuse_change(moving: Moving | None) -> None:
     """Raise what somebody hears who changes anything, once nothing may change."""
     if moving is None:
         return
-    if moving.phase is Phase.FROZEN:
+    if moving.phase is MovePhase.FROZEN:
         raise StoreMoved(moving.place)
-    if moving.phase is Phase.ARRIVING:
+    if moving.phase is MovePhase.ARRIVING:
         raise filling(moving.place)
 
 
@@ -71,7 +71,7 @@ def filling(place: str) -> StoreUnavailable:
 
 def is_still(moving: Moving | None) -> bool:
     """Tell whether nothing may change: what can wait does."""
-    return moving is not None and moving.phase in (Phase.FROZEN, Phase.ARRIVING)
+    return moving is not None and moving.phase in (MovePhase.FROZEN, MovePhase.ARRIVING)
 
 
 def in_words(runs: int, jobs: int, keys: int, settings: int, circuits: int, workers: int) -> list[str]:

@@ -20,8 +20,8 @@ from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.queue.sessions import SessionBook, Window
 from laneway.core.records.events import Stamped
 from laneway.core.records.memos import Memo, Wait
-from laneway.core.records.policy import Arrival, Lane, Rule
-from laneway.core.records.run import Failure, Message, Ties
+from laneway.core.records.policy import Lane, Rule, SessionIntent
+from laneway.core.records.run import Failure, Message, RunLinks
 from laneway.core.records.states import RunState
 
 
@@ -57,7 +57,7 @@ class Cap(_Piece, frozen=True):
     cap: int
 
 
-class Paused(_Piece, frozen=True):
+class PausedIn(_Piece, frozen=True):
     """A user, session or task that is paused; a lane says so itself."""
 
     what: str
@@ -191,8 +191,8 @@ class RunIn(_Piece, frozen=True):
     error: Failure | None = None
     result: str | None = None
     retry_of: str | None = None
-    arrival: Arrival | None = None
-    ties: Ties | None = None
+    arrival: SessionIntent | None = None
+    ties: RunLinks | None = None
     request: str | None = None  # of one that waits
     wait: Wait | None = None  # what it waits for, or waited for last
     call: str = ""  # the newest that changed it from outside
@@ -225,7 +225,7 @@ Piece = (
     Counters
     | LaneIn
     | Cap
-    | Paused
+    | PausedIn
     | Disabled
     | SessionRule
     | CircuitIn

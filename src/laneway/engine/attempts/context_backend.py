@@ -8,75 +8,75 @@ from typing import Any, NamedTuple
 
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import NewRun
-from laneway.engine.attempts.event_buffer import Talking
-from laneway.engine.attempts.running_attempt import Execution
-from laneway.engine.attempts.save_queue import Saves
-from laneway.engine.client.submissions import Checking
+from laneway.engine.attempts.event_buffer import EventBuffer
+from laneway.engine.attempts.running_attempt import RunningAttempt
+from laneway.engine.attempts.save_queue import SaveQueue
+from laneway.engine.client.submissions import SubmissionChecker
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Trail
+from laneway.engine.handlers.replay import ReplayLog
 from laneway.errors import BadSetting
 
 
-class Reach(NamedTuple):
+class Shared(NamedTuple):
     """What all attempts of a worker share."""
 
-    saves: Saves
-    checking: Checking
+    saves: SaveQueue
+    checker: SubmissionChecker
     pool: Executor
     result_limit: int
-    talking: Talking
+    event_buffer: EventBuffer
 
 
-class Link:
+class AttemptBackend:
     """One attempt's. What `before_start` gets has no trail: it is called once, and nobody starts it again."""
 
-    __slots__ = ("_execution", "_reach", "_trail")
+    __slots__ = ("_attempt", "_replay", "_shared")
 
-    def __init__(self, execution: Execution, reach: Reach, trail: Trail | None) -> None:
-        self._execution, self._reach, self._trail = execution, reach, trail
+    def __init__(self, attempt: RunningAttempt, shared: Shared, replay: ReplayLog | None) -> None:
+        self._attempt, self._shared, self._replay = attempt, shared, replay
 
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop."""
-        return self._execution.told
+        return self._attempt.told
 
     @property
     def inbox(self) -> Inbox:
         """The messages that came for the run."""
-        assert self._execution.inbox is not None  # made with the context
-        return self._execution.inbox
+        assert self._attempt.inbox is not None  # made with the context
+        return self._attempt.inbox
 
     @property
-    def trail(self) -> Trail:
+    def replay(self) -> ReplayLog:
         """The attempt's trail."""
-        if self._trail is None:
+        if self._replay is None:
             raise BadSetting("steps, questions, calls and follow-ups are the handler's; before_start has none")
-        return self._trail
+        return self._replay
 
     @property
     def pool(self) -> Executor:
         """Where plain functions are called."""
-        return self._reach.pool
+        return self._shared.pool
 
     @property
     def result_limit(self) -> int:
         """How many bytes of JSON may be kept at once."""
-        return self._reach.result_limit
+        return self._shared.result_limit
 
     def save(self, state: str) -> Future[None]:
         """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler is not to go on."""
-        return self._reach.saves.add(self._execution, state=state)
+        return self._shared.saves.add(self._attempt, state=state)
 
     def keep(self, memo: Memo) -> Future[None]:
         """Save a memo, likewise."""
-        return self._reach.saves.add(self._execution, memo=memo)
+        return self._shared.saves.add(self._attempt, memo=memo)
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a checked submission of another run."""
-        return self._reach.checking.child(task, args, options)
+        return self._shared.checker.child(task, args, options)
 
     def say_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
-        for said in self.trail.reordered:
-            self._reach.talking.say(self._execution, said)
-        self.trail.reordered.clear()
+        for said in self.replay.reordered:
+            self._shared.event_buffer.say(self._attempt, said)
+        self.replay.reordered.clear()

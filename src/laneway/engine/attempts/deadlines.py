@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from laneway.engine.attempts.running_attempt import Execution
+from laneway.engine.attempts.running_attempt import RunningAttempt
 from laneway.ports.clock import Clock
 
-Passed = Callable[[Execution], None]
+Passed = Callable[[RunningAttempt], None]
 
 
 class Deadlines:
@@ -17,17 +17,17 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Execution, Passed]] = []  # the number only breaks ties
+        self._heap: list[tuple[float, int, RunningAttempt, Passed]] = []  # the number only breaks ties
         self._added = 0
         self._ended = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
 
-    def add(self, execution: Execution, seconds: float, passed: Passed) -> None:
+    def add(self, attempt: RunningAttempt, seconds: float, passed: Passed) -> None:
         """Call `passed` with this execution after so many seconds, unless it has ended by then."""
         deadline = self._clock.monotonic() + seconds
         self._added += 1
-        heappush(self._heap, (deadline, self._added, execution, passed))
+        heappush(self._heap, (deadline, self._added, attempt, passed))
         if self._sweeper is None or self._sweeper.done() or deadline < self._wakes_at:
             self._sweep_at(self._heap[0][0])
 
@@ -57,10 +57,10 @@ class Deadlines:
             await self._clock.sleep(max(0.0, self._wakes_at - self._clock.monotonic()))
             now = self._clock.monotonic()
             while self._heap and self._heap[0][0] <= now:
-                _, _, execution, passed = heappop(self._heap)
-                if not _has_ended(execution):
-                    passed(execution)
+                _, _, attempt, passed = heappop(self._heap)
+                if not _has_ended(attempt):
+                    passed(attempt)
 
 
-def _has_ended(execution: Execution) -> bool:
-    return execution.handle is None or execution.handle.done()
+def _has_ended(attempt: RunningAttempt) -> bool:
+    return attempt.handle is None or attempt.handle.done()

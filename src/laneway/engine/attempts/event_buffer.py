@@ -19,10 +19,10 @@ from functools import partial
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Emitted
 from laneway.core.records.events import Draft
-from laneway.engine.attempts.running_attempt import ENOUGH, Execution
+from laneway.engine.attempts.running_attempt import ENOUGH, RunningAttempt
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.threads import from_thread
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.clock import Clock
 
 FIRST_AFTER = 0.005  # seconds the first event after a quiet time waits for company
@@ -30,81 +30,81 @@ FLUSH_AFTER = 0.05  # seconds between two flushes, unless one run alone has said
 MOST = 4 * ENOUGH
 
 
-class Talking:
+class EventBuffer:
     """What the attempts that are `running` say and the store has not heard; rings the bell, and tells subscribers."""
 
     def __init__(
         self,
-        running: Mapping[int, Execution],
+        running: Mapping[int, RunningAttempt],
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        bell: Bell,
+        wakeup: Wakeup,
         subscribers: Subscribers,
     ) -> None:
-        self._running, self._clock, self._loop, self._bell = running, clock, loop, bell
+        self._running, self._clock, self._loop, self._wakeup = running, clock, loop, wakeup
         self._subscribers = subscribers
         self._thread = threading.get_ident()
-        self._talking: set[Execution] = set()
+        self._unsaved: set[RunningAttempt] = set()
         self._timer: asyncio.Task[None] | None = None
         self._taken_at = -math.inf
 
-    def say(self, execution: Execution, draft: Draft, *, own: bool = False) -> None:
+    def say(self, attempt: RunningAttempt, draft: Draft, *, own: bool = False) -> None:
         """Say something of an attempt: its handler's `own` words, or the engine's. From any thread.
 
         What handlers say is not stored if their task wants that; subscribers hear it all the same.
         """
-        self._tell(execution, draft)
-        if own and not execution.task.keeps_events:
+        self._tell(attempt, draft)
+        if own and not attempt.task.keeps_events:
             return
-        execution.say(draft)
+        attempt.say(draft)
         if threading.get_ident() == self._thread:
-            self._add(execution)
+            self._add(attempt)
         else:
-            from_thread(self._loop, partial(self._add, execution))
+            from_thread(self._loop, partial(self._add, attempt))
 
-    def say_now(self, execution: Execution, draft: Draft) -> None:
+    def say_now(self, attempt: RunningAttempt, draft: Draft) -> None:
         """Say something of the engine's that shall not wait."""
-        self._tell(execution, draft)
-        execution.say(draft)
-        self._talking.add(execution)
-        self._bell.ring()
+        self._tell(attempt, draft)
+        attempt.say(draft)
+        self._unsaved.add(attempt)
+        self._wakeup.set()
 
     def take(self) -> list[Emitted]:
         """Return what was said by runs that go on, and forget it."""
-        if not self._talking:
+        if not self._unsaved:
             return []
-        talking, self._talking = self._talking, set()
+        unsaved, self._unsaved = self._unsaved, set()
         self._taken_at = self._clock.monotonic()
         return [
-            self._taken(execution)
-            for execution in talking
-            if execution.drafts and self._running.get(execution.run.number) is execution
+            self._taken(attempt)
+            for attempt in unsaved
+            if attempt.drafts and self._running.get(attempt.run.number) is attempt
         ]
 
     def clear(self) -> None:
         """Forget everything: nobody will be told."""
-        self._talking.clear()
+        self._unsaved.clear()
 
     def close(self) -> None:
         """Ring no more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell(self, execution: Execution, draft: Draft) -> None:
-        if self._subscribers.listening and not execution.over:
-            run = execution.run
+    def _tell(self, attempt: RunningAttempt, draft: Draft) -> None:
+        if self._subscribers.listening and not attempt.over:
+            run = attempt.run
             self._subscribers.say(run.id, *draft, run.attempt, instant(self._clock.now()))
 
-    def _taken(self, execution: Execution) -> Emitted:
-        if len(execution.drafts) < ENOUGH:
-            execution.enough = ENOUGH  # it has come to rest
-        return Emitted(execution.run.number, execution.run.fence, execution.take_drafts())
+    def _taken(self, attempt: RunningAttempt) -> Emitted:
+        if len(attempt.drafts) < ENOUGH:
+            attempt.enough = ENOUGH  # it has come to rest
+        return Emitted(attempt.run.number, attempt.run.fence, attempt.take_drafts())
 
-    def _add(self, execution: Execution) -> None:
-        self._talking.add(execution)
-        if len(execution.drafts) >= execution.enough:
-            execution.enough = min(2 * execution.enough, MOST)
-            self._bell.ring()
+    def _add(self, attempt: RunningAttempt) -> None:
+        self._unsaved.add(attempt)
+        if len(attempt.drafts) >= attempt.enough:
+            attempt.enough = min(2 * attempt.enough, MOST)
+            self._wakeup.set()
         elif self._timer is None or self._timer.done():
             self._timer = self._loop.create_task(self._ring_soon())
 
@@ -113,18 +113,18 @@ class Talking:
         # What was taken meanwhile was taken with all that had waited then.
         while (left := self._taken_at + FLUSH_AFTER - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
-        if any(execution.drafts for execution in self._talking):
-            self._bell.ring()
+        if any(attempt.drafts for attempt in self._unsaved):
+            self._wakeup.set()
 
 
-class Outlet:
+class AttemptSink:
     """Where the context of an attempt puts what its handler says."""
 
-    __slots__ = ("_execution", "_talking")
+    __slots__ = ("_attempt", "_buffer")
 
-    def __init__(self, talking: Talking, execution: Execution) -> None:
-        self._talking, self._execution = talking, execution
+    def __init__(self, buffer: EventBuffer, attempt: RunningAttempt) -> None:
+        self._buffer, self._attempt = buffer, attempt
 
     def append(self, draft: Draft) -> None:
         """Say it. From any thread."""
-        self._talking.say(self._execution, draft, own=True)
+        self._buffer.say(self._attempt, draft, own=True)

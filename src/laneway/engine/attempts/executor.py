@@ -20,18 +20,18 @@ from typing import Any
 from laneway.core.lifecycle.outcome import Cancelled, Failed, Outcome, Paused, Released, Snoozed, Succeeded, timed_out
 from laneway.core.records import codec, events
 from laneway.core.records.events import Draft, draft
-from laneway.core.records.run import Failure, Ties
-from laneway.engine.attempts.context_backend import Link, Reach
-from laneway.engine.attempts.event_buffer import Outlet, Talking
-from laneway.engine.attempts.prepare import Fetch, Preparing, Remember
-from laneway.engine.attempts.running_attempt import Execution, Stop
-from laneway.engine.attempts.save_queue import Saves
-from laneway.engine.children.pool import Children
+from laneway.core.records.run import Failure, RunLinks
+from laneway.engine.attempts.context_backend import AttemptBackend, Shared
+from laneway.engine.attempts.event_buffer import AttemptSink, EventBuffer
+from laneway.engine.attempts.prepare import Fetch, Preparer, Remember
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
+from laneway.engine.attempts.save_queue import SaveQueue
+from laneway.engine.children.pool import ChildPool
 from laneway.engine.children.protocol import Checkpoint, Keep
-from laneway.engine.client.submissions import Checking
+from laneway.engine.client.submissions import SubmissionChecker
 from laneway.engine.handlers.context import Context, carried, current
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Bounds, Trail, Unwound, is_unwound
+from laneway.engine.handlers.replay import Bounds, ReplayLog, Unwound, is_unwound
 from laneway.engine.handlers.results import after_raise, after_return, failed, failure, refused_by, wait_of
 from laneway.engine.handlers.task import Registry
 from laneway.errors import GiveUp, Snooze
@@ -52,9 +52,9 @@ class Executor:
         clock: Clock,
         settings: Settings,
         registry: Registry,
-        saves: Saves,
-        talking: Talking,
-        ended: Callable[[Execution, Outcome], None],
+        saves: SaveQueue,
+        event_buffer: EventBuffer,
+        ended: Callable[[RunningAttempt, Outcome], None],
         fetch: Fetch,
         remember: Remember,
     ) -> None:
@@ -63,16 +63,16 @@ class Executor:
         # abandoned or lost with its run and goes on, or the next would wait for it.
         self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
         self._result_limit = settings.result_limit
-        self._talking, self._ended, self._saves = talking, ended, saves
+        self._event_buffer, self._ended, self._saves = event_buffer, ended, saves
         self._bounds = Bounds.of(settings)
-        self._children = Children(clock, self._result_limit, self._bounds)
-        checking = Checking(registry, lambda _: None, self._bounds)
-        self._reach = Reach(saves, checking, self._pool, self._result_limit, talking)
-        self._preparing = Preparing(
+        self._children = ChildPool(clock, self._result_limit, self._bounds)
+        checker = SubmissionChecker(registry, lambda _: None, self._bounds)
+        self._shared = Shared(saves, checker, self._pool, self._result_limit, event_buffer)
+        self._preparing = Preparer(
             fetch,
             remember,
             self._bounds,
-            lambda execution, args: saves.add(execution, prepared=args),
+            lambda attempt, args: saves.add(attempt, prepared=args),
             self._beside,
             self._context,
             settings.args_limit,
@@ -84,117 +84,113 @@ class Executor:
         self._pool.shutdown(wait=False, cancel_futures=True)
         await self._children.close()
 
-    async def execute(self, execution: Execution) -> None:
+    async def execute(self, attempt: RunningAttempt) -> None:
         """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
-        task, run = execution.task, execution.run
+        task, run = attempt.task, attempt.run
         parameters = task.parameters
         try:
             args = parameters.unpack(run.args)
             if run.ties is not None:
                 _carry(run.ties)
             if parameters.context is not None:
-                execution.trail = execution.trail or Trail(run, self._bounds)
-                args[parameters.context] = self._context(execution)
-            if execution.stopped is not None:
-                outcome = self._after_stop(execution)  # before it had begun
+                attempt.replay = attempt.replay or ReplayLog(run, self._bounds)
+                args[parameters.context] = self._context(attempt)
+            if attempt.stopped is not None:
+                outcome = self._after_stop(attempt)  # before it had begun
             elif task.is_simple:
-                value = await task.function(**args)
-                if execution.stopped is None and execution.trail is None:
-                    outcome = after_return(task, value, self._result_limit)
-                else:
-                    outcome = self._after_return(execution, value)
+                outcome = self._after_return(attempt, await task.function(**args))
             else:
-                outcome = await self._carefully(execution, args)
+                outcome = await self._carefully(attempt, args)
         except asyncio.CancelledError as error:
             # Nobody stopped it: the handler let a cancellation of its own escape.
-            outcome = self._after_stop(execution) if execution.stopped else failed(error)
+            outcome = self._after_stop(attempt) if attempt.stopped else failed(error)
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
-            outcome = self._after_stop(execution) if execution.stopped else self._after_raise(execution, error)
-        if execution.trail is not None:
-            outcome = await self._left(execution, execution.trail, outcome)
-        self._ended(execution, outcome)
+            outcome = self._after_stop(attempt) if attempt.stopped else self._after_raise(attempt, error)
+        if attempt.replay is not None:
+            outcome = await self._left(attempt, attempt.replay, outcome)
+        self._ended(attempt, outcome)
 
-    async def _left(self, execution: Execution, trail: Trail, outcome: Outcome) -> Outcome:
+    async def _left(self, attempt: RunningAttempt, replay: ReplayLog, outcome: Outcome) -> Outcome:
         """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
-        trail.under_way.over = True
-        if trail.under_way:
-            await trail.under_way.end(cancel=execution.told)
-            if execution.stopped is Stop.TIMED_OUT:
-                outcome = self._after_stop(execution)  # as is stored by now
-        return trail.after(outcome)
+        replay.concurrent_steps.over = True
+        if replay.concurrent_steps:
+            await replay.concurrent_steps.end(cancel=attempt.told)
+            if attempt.stopped is Stop.TIMED_OUT:
+                outcome = self._after_stop(attempt)  # as is stored by now
+        return replay.after(outcome)
 
-    async def prepare_and_execute(self, execution: Execution) -> None:
+    async def prepare_and_execute(self, attempt: RunningAttempt) -> None:
         """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
         outcome: Outcome | None
         try:
-            if execution.run.ties is not None:
-                _carry(execution.run.ties)
-            outcome = await self._preparing.prepare(execution)
-            if outcome is not None and execution.stopped not in (None, Stop.TIMED_OUT):
-                outcome = self._after_stop(execution)  # a hook that was told to stop has not refused the run
+            if attempt.run.ties is not None:
+                _carry(attempt.run.ties)
+            outcome = await self._preparing.prepare(attempt)
+            if outcome is not None and attempt.stopped not in (None, Stop.TIMED_OUT):
+                outcome = self._after_stop(attempt)  # a hook that was told to stop has not refused the run
         except BaseException as error:  # noqa: BLE001  # as in `execute`
-            outcome = self._after_stop(execution) if execution.stopped else failed(error)
+            outcome = self._after_stop(attempt) if attempt.stopped else failed(error)
         if outcome is None:
-            await self.execute(execution)
+            await self.execute(attempt)
         else:
-            self._ended(execution, outcome)
+            self._ended(attempt, outcome)
 
-    def _context(self, execution: Execution) -> Context:
-        execution.drafts = list[Draft](execution.drafts)  # it may have been told to stop before it began
-        if execution.inbox is None:
-            execution.inbox = Inbox()
-        link = Link(execution, self._reach, execution.trail)
-        context = Context(execution.run, Outlet(self._talking, execution), _nothing, link)
+    def _context(self, attempt: RunningAttempt) -> Context:
+        attempt.drafts = list[Draft](attempt.drafts)  # it may have been told to stop before it began
+        if attempt.inbox is None:
+            attempt.inbox = Inbox()
+        backend = AttemptBackend(attempt, self._shared, attempt.replay)
+        context = Context(attempt.run, AttemptSink(self._event_buffer, attempt), _nothing, backend)
         current.set(context)
         return context
 
     # What is not simple
 
-    async def _carefully(self, execution: Execution, args: dict[str, Any]) -> Outcome:
-        task = execution.task
+    async def _carefully(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
+        task = attempt.task
         args.update({name: self.resources[name] for name in task.parameters.resources})
-        manner = task.manner
-        for left in reversed(range(manner.tries)):
+        call_options = task.call_options
+        for left in reversed(range(call_options.tries)):
             try:
-                outcome = await self._in_its_place(execution, args)
+                outcome = await self._in_its_place(attempt, args)
             except FailedInChild as told:
                 if not left:
                     return told.outcome
-                await self._wait(execution, told.outcome.failure, told.wait)
+                await self._wait(attempt, told.outcome.failure, told.wait)
             except Exception as error:
                 cause = error.error if isinstance(error, Raised) else error
-                decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, manner.transient)
-                if decided or not left or execution.stopped is not None:
+                decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, call_options.transient)
+                if decided or not left or attempt.stopped is not None:
                     raise
-                await self._wait(execution, failure("error", cause), wait_of(cause))
+                await self._wait(attempt, failure("error", cause), wait_of(cause))
             else:
                 return outcome
         raise AssertionError("the last try returns or raises")
 
-    async def _in_its_place(self, execution: Execution, args: dict[str, Any]) -> Outcome:
-        task = execution.task
-        if task.manner.process:
-            outcome = await self._in_child(execution)
+    async def _in_its_place(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
+        task = attempt.task
+        if task.call_options.process:
+            outcome = await self._in_child(attempt)
         elif task.is_async:
-            outcome = self._after_return(execution, await task.function(**args))
+            outcome = self._after_return(attempt, await task.function(**args))
         else:
-            outcome = self._after_return(execution, await self._in_thread(execution, lambda: task.function(**args)))
-        if task.manner.validate is not None and isinstance(outcome, Succeeded):
-            return await self._validated(task.manner.validate, outcome)
+            outcome = self._after_return(attempt, await self._in_thread(attempt, lambda: task.function(**args)))
+        if task.call_options.validate is not None and isinstance(outcome, Succeeded):
+            return await self._validated(task.call_options.validate, outcome)
         return outcome
 
-    async def _wait(self, execution: Execution, error: Failure, wait: float | None) -> None:
+    async def _wait(self, attempt: RunningAttempt, error: Failure, wait: float | None) -> None:
         """Wait as long as the error said, or the task, before the next quick try."""
-        if execution.inbox is not None:
-            execution.inbox.note(0)  # the next try begins at the top, and so must what it reads
-        if execution.trail is not None:
-            await execution.trail.under_way.end(cancel=execution.told)
-            if execution.stopped is not None:
+        if attempt.inbox is not None:
+            attempt.inbox.note(0)  # the next try begins at the top, and so must what it reads
+        if attempt.replay is not None:
+            await attempt.replay.concurrent_steps.end(cancel=attempt.told)
+            if attempt.stopped is not None:
                 raise asyncio.CancelledError  # that came meanwhile, and there is no next try
-            execution.trail.begin()
-        seconds = execution.task.manner.wait if wait is None else wait
+            attempt.replay.begin()
+        seconds = attempt.task.call_options.wait if wait is None else wait
         told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
-        self._talking.say(execution, draft(events.LOG, {"text": told}))
+        self._event_buffer.say(attempt, draft(events.LOG, {"text": told}))
         await self._clock.sleep(seconds)
 
     async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
@@ -207,16 +203,16 @@ class Executor:
             return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
         return outcome
 
-    async def _beside(self, execution: Execution, call: Callable[[], Any]) -> Any:
+    async def _beside(self, attempt: RunningAttempt, call: Callable[[], Any]) -> Any:
         """Call in a thread what is not the handler, and raise what it raises."""
         try:
-            return await self._in_thread(execution, call)
+            return await self._in_thread(attempt, call)
         except Raised as raised:
             raise raised.error from None
 
-    async def _in_thread(self, execution: Execution, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, attempt: RunningAttempt, call: Callable[[], Any]) -> Any:
         context = contextvars.copy_context()
-        called = self._pool.submit(context.run, _carried, execution, call)
+        called = self._pool.submit(context.run, _carried, attempt, call)
         ended = asyncio.wrap_future(called)
         try:
             value = await asyncio.shield(ended)
@@ -229,63 +225,63 @@ class Executor:
         # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
         return await value if isawaitable(value) else value
 
-    async def _in_child(self, execution: Execution) -> Outcome:
+    async def _in_child(self, attempt: RunningAttempt) -> Outcome:
         def heard(said: Draft) -> None:
-            self._talking.say(execution, said, own=True)
+            self._event_buffer.say(attempt, said, own=True)
 
         async def saved(what: Checkpoint | Keep) -> bool:
             try:
                 if isinstance(what, Checkpoint):
-                    await asyncio.wrap_future(self._saves.add(execution, state=what.state))
+                    await asyncio.wrap_future(self._saves.add(attempt, state=what.state))
                 else:
-                    await asyncio.wrap_future(self._saves.add(execution, memo=what.memo))
-                    trail.keep(what.memo)
+                    await asyncio.wrap_future(self._saves.add(attempt, memo=what.memo))
+                    replay.keep(what.memo)
             except Unwound:
                 return False
             return True
 
-        task, run = execution.task, execution.run
-        trail = execution.trail or Trail(run, self._bounds)
-        execution.child = child = self._children.execution(
+        task, run = attempt.task, attempt.run
+        replay = attempt.replay or ReplayLog(run, self._bounds)
+        attempt.child = child = self._children.attempt(
             task.function,
             run,
             heard,
             saved,
-            inbox=execution.inbox,
-            recall=trail.recall,
+            inbox=attempt.inbox,
+            recall=replay.recall,
             carried=carried.get(),
-            transient=task.manner.transient,
+            transient=task.call_options.transient,
         )
         try:
             outcome = await child.outcome()
         finally:
-            execution.child = None
+            attempt.child = None
         # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
-        if outcome is None or execution.stopped is Stop.TIMED_OUT or (execution.stopped and _is_raised(outcome)):
-            return self._after_stop(execution)
+        if outcome is None or attempt.stopped is Stop.TIMED_OUT or (attempt.stopped and _is_raised(outcome)):
+            return self._after_stop(attempt)
         if child.passing is not None and isinstance(outcome, Failed):
             raise FailedInChild(outcome, child.passing.retry_after)
         return outcome
 
     # Endings
 
-    def _after_return(self, execution: Execution, value: Any) -> Outcome:
-        if execution.stopped is not None and execution.stopped is Stop.TIMED_OUT:
-            return self._after_stop(execution)
-        if execution.trail is not None and execution.trail.waits:
-            return execution.trail.outcome()  # it held up what was to unwind it
-        return after_return(execution.task, value, self._result_limit)
+    def _after_return(self, attempt: RunningAttempt, value: Any) -> Outcome:
+        if attempt.stopped is Stop.TIMED_OUT:
+            return self._after_stop(attempt)
+        if attempt.replay is not None and attempt.replay.waits:
+            return attempt.replay.outcome()  # it held up what was to unwind it
+        return after_return(attempt.task, value, self._result_limit)
 
-    def _after_raise(self, execution: Execution, error: BaseException) -> Outcome:
+    def _after_raise(self, attempt: RunningAttempt, error: BaseException) -> Outcome:
         error = error.error if isinstance(error, Raised) else error
-        if execution.trail is not None and execution.trail.waits and is_unwound(error):
-            return execution.trail.outcome()
-        return after_raise(execution.task, execution.run.args, error)
+        if attempt.replay is not None and attempt.replay.waits and is_unwound(error):
+            return attempt.replay.outcome()
+        return after_raise(attempt.task, attempt.run.args, error)
 
-    def _after_stop(self, execution: Execution) -> Outcome:
-        stopped = execution.stopped
+    def _after_stop(self, attempt: RunningAttempt) -> Outcome:
+        stopped = attempt.stopped
         if stopped is Stop.TIMED_OUT:
-            return Failed(timed_out(execution.policy))
+            return Failed(timed_out(attempt.policy))
         if stopped is Stop.CANCELLED:
             return Cancelled()
         return Paused() if stopped is Stop.PAUSED else Released()
@@ -295,7 +291,7 @@ def _nothing() -> None:
     pass
 
 
-def _carry(ties: Ties) -> None:
+def _carry(ties: RunLinks) -> None:
     if ties.trace:
         carried.set(MappingProxyType({**carried.get(), **ties.trace}))
 
@@ -320,11 +316,11 @@ class Raised(Exception):
         self.error = error
 
 
-def _carried(execution: Execution, call: Callable[[], Any]) -> Any:
-    execution.thread = threading.get_ident()
+def _carried(attempt: RunningAttempt, call: Callable[[], Any]) -> Any:
+    attempt.thread = threading.get_ident()
     try:
         return call()
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         raise Raised(error) from None
     finally:
-        execution.thread = None
+        attempt.thread = None

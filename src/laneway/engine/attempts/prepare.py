@@ -16,10 +16,10 @@ from typing import Any
 from laneway.core.lifecycle.outcome import REFUSED, Failed, Outcome, outlasted
 from laneway.core.records.memos import Recall
 from laneway.core.records.run import Failure, Message, MessageKind
-from laneway.engine.attempts.running_attempt import Execution, Stop
+from laneway.engine.attempts.running_attempt import RunningAttempt, Stop
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Bounds, Trail, Unwound
+from laneway.engine.handlers.replay import Bounds, ReplayLog, Unwound
 from laneway.engine.handlers.results import failure
 from laneway.engine.handlers.start_hooks import Args
 from laneway.errors import BadArguments
@@ -28,7 +28,7 @@ Fetch = Callable[[str, int], Awaitable[list[Message]]]  # a run's id, how many m
 Remember = Callable[[str], Awaitable[Recall]]  # a run's id
 
 
-class Preparing:
+class Preparer:
     """`fetch` and `remember` read a run's messages and memos, `save` writes what came, `in_thread` calls plain code."""
 
     def __init__(
@@ -36,70 +36,70 @@ class Preparing:
         fetch: Fetch,
         remember: Remember,
         bounds: Bounds,
-        save: Callable[[Execution, str], Future[None]],
-        in_thread: Callable[[Execution, Callable[[], Any]], Awaitable[Any]],
-        context: Callable[[Execution], Context],
+        save: Callable[[RunningAttempt, str], Future[None]],
+        in_thread: Callable[[RunningAttempt, Callable[[], Any]], Awaitable[Any]],
+        context: Callable[[RunningAttempt], Context],
         args_limit: int,
     ) -> None:
         self._fetch, self._remember, self._bounds = fetch, remember, bounds
         self._save, self._in_thread, self._context = save, in_thread, context
         self._args_limit = args_limit
 
-    async def prepare(self, execution: Execution) -> Outcome | None:
+    async def prepare(self, attempt: RunningAttempt) -> Outcome | None:
         """Set the run's arguments as its handler shall get them, and its inbox; return an outcome if that is its end.
 
         Raises what unwinds the attempt: it was stopped, or paused, before its handler was called.
         """
-        run = execution.run
+        run = attempt.run
         messages = await self._fetch(run.id, 0) if run.messages else []
         steered = [message.args for message in messages if message.kind is MessageKind.STEERED]
-        execution.merged = len(messages) - len(steered)
-        if execution.task.parameters.context is not None:
-            execution.inbox = Inbox()
-            execution.inbox.put(steered)
+        attempt.merged = len(messages) - len(steered)
+        if attempt.task.parameters.context is not None:
+            attempt.inbox = Inbox()
+            attempt.inbox.put(steered)
             if run.memos:
-                execution.trail = Trail(run, self._bounds, await self._remember(run.id))
+                attempt.replay = ReplayLog(run, self._bounds, await self._remember(run.id))
         if run.prepared is not None:
             run.args = run.prepared
             return None
         if (
             not any(message.kind is MessageKind.MERGED for message in messages)
-            and execution.task.beginning.before_start is None
+            and attempt.task.start_hooks.before_start is None
         ):
             return None
-        return await self._begin(execution, messages)
+        return await self._begin(attempt, messages)
 
-    async def _begin(self, execution: Execution, messages: list[Message]) -> Outcome | None:
-        run, task = execution.run, execution.task
+    async def _begin(self, attempt: RunningAttempt, messages: list[Message]) -> Outcome | None:
+        run, task = attempt.run, attempt.task
         try:
-            args = task.beginning.folded(run.args, messages)
+            args = task.start_hooks.folded(run.args, messages)
         except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
             return Failed(failure("bad_merge", error))
-        if task.beginning.before_start is not None:
-            if execution.told:
+        if task.start_hooks.before_start is not None:
+            if attempt.told:
                 raise asyncio.CancelledError  # before it had begun
             try:
-                args = await self._asked(execution, task.beginning.before_start, args)
+                args = await self._asked(attempt, task.start_hooks.before_start, args)
             except BaseException as error:  # that is how a hook says no
-                if execution.stopped is not Stop.TIMED_OUT:
+                if attempt.stopped is not Stop.TIMED_OUT:
                     if isinstance(error, (asyncio.CancelledError, Unwound)):
                         raise
                     return Failed(failure(REFUSED, error))
-            if execution.stopped is Stop.TIMED_OUT:
-                return Failed(outlasted(execution.policy))  # whatever it made of that
+            if attempt.stopped is Stop.TIMED_OUT:
+                return Failed(outlasted(attempt.policy))  # whatever it made of that
         try:
             run.args = task.parameters.pack(args, self._args_limit)
         except BadArguments as misfit:
             return Failed(Failure("bad_arguments", "BadArguments", str(misfit)))
-        await asyncio.wrap_future(self._save(execution, run.args))
+        await asyncio.wrap_future(self._save(attempt, run.args))
         return None
 
-    async def _asked(self, execution: Execution, hook: Callable[[Args, Any], Any], args: Args) -> Args:
-        context = self._context(execution)
+    async def _asked(self, attempt: RunningAttempt, hook: Callable[[Args, Any], Any], args: Args) -> Args:
+        context = self._context(attempt)
         if iscoroutinefunction(hook):
             changed = await hook(args, context)
         else:
-            changed = await self._in_thread(execution, lambda: hook(args, context))
+            changed = await self._in_thread(attempt, lambda: hook(args, context))
         if changed is None:
             return args
         if not isinstance(changed, dict):

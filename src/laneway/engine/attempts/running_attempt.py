@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from laneway.core.common.structs import written_often
-from laneway.core.jobs.record import terms
 from laneway.core.records.events import Draft, condensed
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, Request
-from laneway.engine.children.pool import ChildExecution
+from laneway.engine.children.pool import ChildHandle
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Trail
+from laneway.engine.handlers.replay import ReplayLog
 from laneway.engine.handlers.task import Task
 
 ENOUGH = 64  # events of one run that are company enough for each other
@@ -33,7 +32,7 @@ class Stop(Enum):
 
 
 @written_often
-class Execution(msgspec.Struct, eq=False, gc=False):
+class RunningAttempt(msgspec.Struct, eq=False, gc=False):
     """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
 
     It and its handle hold each other only until the handler has ended, so the garbage collector need not know it.
@@ -41,24 +40,19 @@ class Execution(msgspec.Struct, eq=False, gc=False):
 
     run: Claimed
     task: Task[..., Any]
+    policy: TaskPolicy  # the terms of this run: its task's, or its job's
     drafts: list[Draft] | tuple[()] = ()  # a list once there is something to add to it
     handle: asyncio.Task[None] | None = None
     stopped: Stop | None = None
     request: Request | None = None  # what was asked of it from outside
     thread: int | None = None  # where a plain handler is executed
-    child: ChildExecution | None = None
+    child: ChildHandle | None = None
     stuck: bool = False
     inbox: Inbox | None = None  # of a handler that can read it
     merged: int = 0  # messages that were merged into the run, or answered it
-    trail: Trail | None = None  # of a handler that can leave one
+    replay: ReplayLog | None = None  # of a handler that can leave one
     enough: int = ENOUGH  # events that do not wait for more
     lost: bool = False  # with its lease
-
-    @property
-    def policy(self) -> TaskPolicy:
-        """The terms of this run: its task's, or its job's."""
-        ties = self.run.ties
-        return self.task.policy if ties is None else terms(self.task.policy, ties)
 
     @property
     def over(self) -> bool:

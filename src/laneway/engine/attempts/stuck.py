@@ -11,19 +11,19 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from laneway.core.records.status import StuckRun
-from laneway.engine.attempts.running_attempt import Execution
+from laneway.engine.attempts.running_attempt import RunningAttempt
 from laneway.engine.common import stacks
 from laneway.ports.clock import Clock
 
 log = logging.getLogger("laneway.worker")
 
 
-class Stuck:
+class StuckHandlers:
     """The stuck handlers of one worker. `heard` is called with each when it is found."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._found: dict[Execution, tuple[StuckRun, float]] = {}
+        self._found: dict[RunningAttempt, tuple[StuckRun, float]] = {}
         self.heard: Callable[[StuckRun], None] | None = None
         # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
         self._outside = copy_context()
@@ -32,21 +32,21 @@ class Stuck:
         """Return how many there are."""
         return len(self._found)
 
-    def add(self, execution: Execution, seconds: float) -> StuckRun:
+    def add(self, attempt: RunningAttempt, seconds: float) -> StuckRun:
         """Report a handler that was told to stop so many seconds ago. On its loop's thread."""
-        run, stack = execution.run, _stack(execution)
+        run, stack = attempt.run, _stack(attempt)
         found = StuckRun(run_id=run.id, task=run.task, seconds=seconds, stack=stack)
-        execution.stuck = True
-        self._found[execution] = found, self._clock.monotonic() - seconds
-        why = execution.stopped.value if execution.stopped is not None else "stopped"
+        attempt.stuck = True
+        self._found[attempt] = found, self._clock.monotonic() - seconds
+        why = attempt.stopped.value if attempt.stopped is not None else "stopped"
         log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
         self._tell(found)
         return found
 
-    def ended(self, execution: Execution) -> None:
+    def ended(self, attempt: RunningAttempt) -> None:
         """Hear that one of them has ended after all."""
-        if self._found.pop(execution, None) is not None:
-            log.warning("run %s of %s was stuck and has ended", execution.run.id, execution.run.task)
+        if self._found.pop(attempt, None) is not None:
+            log.warning("run %s of %s was stuck and has ended", attempt.run.id, attempt.run.task)
 
     def _tell(self, found: StuckRun) -> None:
         if self.heard is not None:
@@ -64,9 +64,9 @@ class Stuck:
         ]
 
 
-def _stack(execution: Execution) -> str:
-    if execution.child is not None:
+def _stack(attempt: RunningAttempt) -> str:
+    if attempt.child is not None:
         return "(in a child process)"
-    if execution.thread is not None:
-        return stacks.of_thread(execution.thread)
-    return "" if execution.handle is None else stacks.of_task(execution.handle)
+    if attempt.thread is not None:
+        return stacks.of_thread(attempt.thread)
+    return "" if attempt.handle is None else stacks.of_task(attempt.handle)

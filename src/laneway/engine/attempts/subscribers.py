@@ -26,7 +26,7 @@ from typing import Any
 from laneway.core.records import codec
 from laneway.core.records.events import Event
 from laneway.engine.common.threads import from_thread, on_thread
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.errors import BadSetting
 
 log = logging.getLogger("laneway.subscribers")
@@ -135,7 +135,7 @@ class Subscriber:
         self._queue: deque[Item] = deque()
         self._dropped = 0
         self._known: set[type[BaseException]] = set()  # kinds of errors that were reported
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._thread = 0
         self._busy = self._closed = False
         self._rest = asyncio.Event()
@@ -153,21 +153,21 @@ class Subscriber:
             self._queue.popleft()
             self._dropped += 1
         self._queue.append(item)
-        if self._bell is not None:
-            self._bell.ring() if threading.get_ident() == self._thread else self._bell.ring_from_thread()
+        if self._wakeup is not None:
+            self._wakeup.set() if threading.get_ident() == self._thread else self._wakeup.set_from_thread()
 
     def close(self) -> None:
         """Hear nothing any more, but for what it is hearing now. From any thread."""
         self._closed = True
         self._queue.clear()
-        if self._bell is not None:
-            self._bell.ring_from_thread()
+        if self._wakeup is not None:
+            self._wakeup.set_from_thread()
 
     def forget(self) -> None:
         """Drop what was not heard: there is nobody to tell it any more."""
         left = len(self._queue) + self._dropped
         self._queue.clear()
-        self._bell, self._dropped = None, 0
+        self._wakeup, self._dropped = None, 0
         if left:
             log.warning("subscriber %s was too slow: %d events it had not heard yet were dropped", self._name, left)
 
@@ -179,19 +179,19 @@ class Subscriber:
 
     async def listen(self) -> None:
         """Hear what comes, until closed or cancelled."""
-        bell, before = Bell(), self._bell
-        self._bell, self._thread = bell, threading.get_ident()
+        wakeup, before = Wakeup(), self._wakeup
+        self._wakeup, self._thread = wakeup, threading.get_ident()
         if before is not None:
-            before.ring_from_thread()  # whoever listened for a worker that lingers sees that it is over
+            before.set_from_thread()  # whoever listened for a worker that lingers sees that it is over
         self._rest = rest = asyncio.Event()
-        while self._bell is bell and not self._closed:
-            while self._queue and self._bell is bell and not self._closed:
+        while self._wakeup is wakeup and not self._closed:
+            while self._queue and self._wakeup is wakeup and not self._closed:
                 self._busy = True
                 await self._hear(await self._taken())
             self._busy = False
             rest.set()
-            if self._bell is bell and not self._closed:
-                await bell.wait()
+            if self._wakeup is wakeup and not self._closed:
+                await wakeup.wait_and_clear()
 
     async def _taken(self) -> list[Event]:
         if self._dropped:

@@ -40,10 +40,10 @@ from laneway.engine.children.protocol import (
     packed,
     receive,
 )
-from laneway.engine.client.submissions import Checking
+from laneway.engine.client.submissions import SubmissionChecker
 from laneway.engine.handlers.context import Context, current
 from laneway.engine.handlers.inbox import Inbox
-from laneway.engine.handlers.replay import Trail, Unwound
+from laneway.engine.handlers.replay import ReplayLog, Unwound
 from laneway.engine.handlers.task import Task
 from laneway.errors import BadSetting, LanewayError
 
@@ -52,15 +52,15 @@ class Terminated(SystemExit):
     """Raised where the main thread is when SIGTERM is meant; an exit, so that code which lets exits through obeys."""
 
 
-class Line:
+class WorkerConnection:
     """The child's line to its worker."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self.lock = threading.RLock()  # held while a message is sent: messages never mix, and keep their order
         self._unanswered: deque[Future[None]] = deque()
-        self.attempts: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._newest: Attempt | None = None
+        self.attempts: SimpleQueue[ChildAttempt | None] = SimpleQueue()
+        self._newest: ChildAttempt | None = None
         self._terminating = False
 
     def send(self, message: FromChild) -> None:
@@ -108,7 +108,7 @@ class Line:
 
     def _obey(self, message: ToChild) -> None:
         if isinstance(message, Execute):
-            self._newest = Attempt(message, self)
+            self._newest = ChildAttempt(message, self)
             self.attempts.put(self._newest)
         elif isinstance(message, Answer):
             _pass_on(message, self._unanswered.popleft())
@@ -128,10 +128,10 @@ class Line:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
-class Attempt:
+class ChildAttempt:
     """One attempt: what it is of, whether it shall stop, and what its handler says."""
 
-    def __init__(self, order: Execute, line: Line) -> None:
+    def __init__(self, order: Execute, line: WorkerConnection) -> None:
         self.run, self.order = order.run, order
         self._line = line
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class Attempt:
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
         self.inbox = Inbox(self._took)
-        self.trail = Trail(self.run, order.bounds, order.recall)
+        self.replay = ReplayLog(self.run, order.bounds, order.recall)
         self.result_limit = order.result_limit
         self.task: Task[..., Any] | None = None  # once it is found
         self.passing: Passing | None = None
@@ -200,12 +200,12 @@ class Attempt:
                 f"in a child process {self.run.task} is known by its function alone, and so are no other tasks;"
                 " register it with @app.task where it is defined"
             )
-        return Checking(registry, lambda _: None, self.order.bounds).child(task, args, options)
+        return SubmissionChecker(registry, lambda _: None, self.order.bounds).child(task, args, options)
 
     def say_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
-        self._drafts += self.trail.reordered
-        self.trail.reordered.clear()
+        self._drafts += self.replay.reordered
+        self.replay.reordered.clear()
         self.say()
 
     def _took(self, read: int) -> None:

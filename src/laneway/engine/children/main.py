@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from laneway.core.lifecycle.outcome import Outcome
 from laneway.core.records.policy import TaskPolicy
-from laneway.engine.children.attempt import Attempt, Line, Terminated
+from laneway.engine.children.attempt import ChildAttempt, Terminated, WorkerConnection
 from laneway.engine.children.protocol import Begun, Passing, ended, names_of
 from laneway.engine.handlers import import_path
 from laneway.engine.handlers.context import carried
@@ -48,7 +48,7 @@ def main() -> None:
     import_path.inside_child = True
     link = socket.socket(fileno=fd)
     link.set_inheritable(False)
-    line = Line(link)
+    line = WorkerConnection(link)
     line.watch_forks()
     threading.Thread(target=line.listen, daemon=True, name="laneway-line").start()
     signal.signal(signal.SIGTERM, line.on_sigterm)
@@ -68,7 +68,7 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _execute(attempt: Attempt, line: Line, loop: asyncio.Runner) -> None:
+def _execute(attempt: ChildAttempt, line: WorkerConnection, loop: asyncio.Runner) -> None:
     line.send(Begun())
     try:
         outcome = _outcome(attempt, loop)
@@ -82,20 +82,20 @@ def _execute(attempt: Attempt, line: Line, loop: asyncio.Runner) -> None:
     attempt.end(ended(outcome, attempt.passing))
 
 
-def _outcome(attempt: Attempt, loop: asyncio.Runner) -> Outcome | None:
+def _outcome(attempt: ChildAttempt, loop: asyncio.Runner) -> Outcome | None:
     task = None
     try:
         task = _task(attempt.order.place, attempt.run.task)  # imports the user's module, which may do anything
         attempt.task = task
         if attempt.cancelled:
             return None
-        value, trail = _call(task, attempt, loop), attempt.trail
-        return trail.outcome() if trail.waits else trail.after(after_return(task, value, attempt.order.result_limit))
+        value, replay = _call(task, attempt, loop), attempt.replay
+        return replay.outcome() if replay.waits else replay.after(after_return(task, value, attempt.order.result_limit))
     except Terminated:
         raise
     except BaseException as error:  # noqa: BLE001  # whatever it is, it is the attempt's outcome
         if is_unwound(error):
-            return attempt.trail.outcome() if attempt.trail.waits else None
+            return attempt.replay.outcome() if attempt.replay.waits else None
         if isinstance(error, asyncio.CancelledError) and attempt.cancelled:
             return None
         attempt.passing = _passing(error, attempt.order.transient)
@@ -109,12 +109,12 @@ def _passing(error: BaseException, transient: frozenset[str]) -> Passing | None:
 
 
 @cache
-def _task(place: import_path.Place, name: str) -> Task[..., Any]:
+def _task(place: import_path.ImportPath, name: str) -> Task[..., Any]:
     there = import_path.find(place)
     return there if isinstance(there, Task) else Task(name, there, TaskPolicy(), _submit_nothing)
 
 
-def _call(task: Task[..., Any], attempt: Attempt, loop: asyncio.Runner) -> Any:
+def _call(task: Task[..., Any], attempt: ChildAttempt, loop: asyncio.Runner) -> Any:
     args = task.parameters.unpack(attempt.run.args)
     if task.parameters.context is not None:
         args[task.parameters.context] = attempt.context()
@@ -127,7 +127,7 @@ def _call(task: Task[..., Any], attempt: Attempt, loop: asyncio.Runner) -> Any:
     return loop.run(_on_loop(lambda: value, attempt), context=context) if isawaitable(value) else value
 
 
-async def _on_loop(call: Callable[[], Any], attempt: Attempt) -> Any:
+async def _on_loop(call: Callable[[], Any], attempt: ChildAttempt) -> Any:
     handler, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert handler is not None
     attempt.when_cancelled(lambda: loop.call_soon_threadsafe(handler.cancel))
@@ -135,7 +135,7 @@ async def _on_loop(call: Callable[[], Any], attempt: Attempt) -> Any:
         value = call()
         return await value if isawaitable(value) else value
     finally:
-        await attempt.trail.under_way.end(cancel=attempt.cancelled)
+        await attempt.replay.concurrent_steps.end(cancel=attempt.cancelled)
         # As asyncio.run does: the attempt is not over while something of it still runs.
         left = asyncio.all_tasks() - {handler}
         for task in left:

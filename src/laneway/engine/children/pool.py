@@ -51,7 +51,7 @@ NO_CHILDREN = Bounds(0, 0, 0)  # no runs are left behind
 Saved = Callable[[Checkpoint | Keep], Awaitable[bool]]
 
 
-class Children:
+class ChildPool:
     """The child processes of one worker."""
 
     def __init__(self, clock: Clock, result_limit: int, bounds: Bounds = NO_CHILDREN) -> None:
@@ -60,7 +60,7 @@ class Children:
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
 
-    def execution(
+    def attempt(
         self,
         function: Callable[..., Any],
         run: Claimed,
@@ -72,7 +72,7 @@ class Children:
         state: str | None = None,
         carried: Mapping[str, str] | None = None,
         transient: tuple[type[BaseException], ...] = (),
-    ) -> ChildExecution:
+    ) -> ChildHandle:
         """Return an attempt to be executed in a child; raise BadSetting if a child could not find the function.
 
         `drafted` hears what the handler emits, in order. `saved` saves a state or a memo and returns True to let
@@ -86,7 +86,7 @@ class Children:
             run = msgspec.structs.replace(run, state=state)
         place, extras = place_of(function), (dict(carried or {}), names_of(transient))
         order = Execute(run, place, self._result_limit, self._bounds, recall, *extras)
-        return ChildExecution(self, order, drafted, saved, inbox)
+        return ChildHandle(self, order, drafted, saved, inbox)
 
     async def take(self) -> tuple[ChildProcess, bool]:
         """Return an idle child, or a new one; and whether it is new."""
@@ -118,12 +118,12 @@ class Children:
         await asyncio.gather(*[self.bury(child) for child in self._all])
 
 
-class ChildExecution:
+class ChildHandle:
     """One attempt in a child process."""
 
     def __init__(
         self,
-        children: Children,
+        children: ChildPool,
         order: Execute,
         drafted: Callable[[Draft], None],
         saved: Saved,

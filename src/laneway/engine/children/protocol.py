@@ -29,7 +29,7 @@ import msgspec
 from laneway.core.lifecycle.outcome import Outcome
 from laneway.core.records.memos import Memo, Recall
 from laneway.core.records.run import Claimed
-from laneway.engine.handlers.import_path import Place
+from laneway.engine.handlers.import_path import ImportPath
 from laneway.engine.handlers.replay import Bounds
 
 FRAME_LIMIT = 1 << 30  # what is longer was not sent by us
@@ -43,7 +43,7 @@ class Execute(msgspec.Struct, frozen=True, tag=True):
     """
 
     run: Claimed
-    place: Place
+    place: ImportPath
     result_limit: int
     bounds: Bounds
     recall: Recall = Recall()

@@ -11,7 +11,7 @@ from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.records.load import throttled
 from laneway.core.records.policy import DEFAULT_RULE, MAIN, NO_RULE, Lane, Mode, SessionPolicy
 from laneway.engine.client.client import Client
-from laneway.engine.client.run_control import Control
+from laneway.engine.client.run_control import RunControl
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.task import Registry, Task
 from laneway.errors import BadSetting, UnknownLane
@@ -34,7 +34,7 @@ List = builtins.list  # the classes here have a method of that name
 Opened = Callable[[], Awaitable[Store]]
 
 
-class Desk:
+class AdminApi:
     """What the classes here have in common: an open store, and calls that are repeated if they get no answer."""
 
     def __init__(self, opened: Opened, client: Client) -> None:
@@ -46,7 +46,7 @@ class Desk:
         await self._client.repeated(lambda: store.set(Hold(what, name, held)))
 
 
-class Lanes(Desk):
+class Lanes(AdminApi):
     """The lanes, as `app.lanes`."""
 
     async def get(self, name: str) -> LaneState:
@@ -87,7 +87,7 @@ class Lanes(Desk):
         await self._hold(Held.LANE, name, held=False)
 
 
-class Users(Desk):
+class Users(AdminApi):
     """The users, as `app.users`."""
 
     async def get(self, user: str) -> List[UserState]:
@@ -124,10 +124,10 @@ class Users(Desk):
         await self._hold(Held.USER, user, held=False)
 
 
-class Sessions(Desk):
+class Sessions(AdminApi):
     """The sessions, as `app.sessions`."""
 
-    def __init__(self, opened: Opened, client: Client, control: Control) -> None:
+    def __init__(self, opened: Opened, client: Client, control: RunControl) -> None:
         super().__init__(opened, client)
         self._control = control
 
@@ -195,7 +195,7 @@ class Sessions(Desk):
         return store, new_run_id()
 
 
-class Tasks(Desk):
+class Tasks(AdminApi):
     """The tasks, as `app.tasks`: those registered here by iteration, those of all workers by `list`."""
 
     def __init__(self, opened: Opened, client: Client, registry: Registry) -> None:

@@ -13,9 +13,9 @@ import msgspec
 from laneway.core.records.events import Event
 from laneway.core.records.run import NewRun, Receipt, Run, Why
 from laneway.core.records.states import RunState
-from laneway.engine.client.event_feed import Following
-from laneway.engine.client.store_changes import Changes
-from laneway.engine.client.submit_batcher import BATCH, Gathering, Make
+from laneway.engine.client.event_feed import EventFeeds
+from laneway.engine.client.store_changes import StoreChanges
+from laneway.engine.client.submit_batcher import BATCH, SubmitBatcher
 from laneway.errors import RunCancelled, RunDropped, RunFailed, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -30,11 +30,11 @@ _reason = attrgetter("reason")
 class Client:
     """Talks to an open store on behalf of callers."""
 
-    def __init__(self, store: Store, clock: Clock, make: Make) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._following = Following(store, clock, self._get, self._page)
+        self._following = EventFeeds(store, clock, self._get, self._page)
         # Callers of the same tick of the loop share one call to the store.
-        self.submit = Gathering(make, self._submit).submit
+        self.submit = SubmitBatcher(self._submit).submit
 
     async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
         """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
@@ -43,7 +43,7 @@ class Client:
         if not waiting:
             return receipts
         deadline = self._clock.monotonic() + seconds
-        async with Changes(self._store, self._clock) as changes:
+        async with StoreChanges(self._store, self._clock) as changes:
             while waiting:
                 left = deadline - self._clock.monotonic()
                 if left > 0:
@@ -103,7 +103,7 @@ class Client:
     async def ended(self, run_id: str, seconds: float | None) -> Run:
         """Return the run once it is in a terminal state; raise TimeoutError if it is not within so many seconds."""
         deadline = math.inf if seconds is None else self._clock.monotonic() + seconds
-        async with Changes(self._store, self._clock) as changes:
+        async with StoreChanges(self._store, self._clock) as changes:
             run = await self._get(run_id, deadline)
             while not run.ended:
                 left = deadline - self._clock.monotonic()

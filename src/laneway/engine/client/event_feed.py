@@ -29,7 +29,7 @@ from operator import attrgetter
 
 from laneway.core.records.events import DONE, Event
 from laneway.core.records.run import Run
-from laneway.engine.client.store_changes import Changes
+from laneway.engine.client.store_changes import StoreChanges
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
 
@@ -40,12 +40,12 @@ LOOK_BACK_EVERY = 5.0  # seconds between two looks of a feed whether the log sti
 Read = Callable[[str, int, int], Awaitable[list[Event]]]  # run, after, limit
 
 
-class Following:
+class EventFeeds:
     """The feeds of a store. `get` and `read` are its verbs, repeated by the client until they are answered."""
 
     def __init__(self, store: Store, clock: Clock, get: Callable[[str], Awaitable[Run]], read: Read) -> None:
         self._store, self._clock, self._get, self._read = store, clock, get, read
-        self._feeds: dict[tuple[asyncio.AbstractEventLoop, str], Feed] = {}
+        self._feeds: dict[tuple[asyncio.AbstractEventLoop, str], EventFeed] = {}
 
     async def follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         """Yield the run's events with numbers greater than `after`, live, up to `done`. Raises UnknownRun."""
@@ -93,11 +93,11 @@ class Following:
         return None if found[0].kind == DONE else cursor
 
     @contextmanager
-    def _joined(self, run_id: str, position: int) -> Iterator[Feed]:
+    def _joined(self, run_id: str, position: int) -> Iterator[EventFeed]:
         key = asyncio.get_running_loop(), run_id
         feed = self._feeds.get(key)
         if feed is None or feed.over:
-            feed = self._feeds[key] = Feed(self._store, self._clock, self._read, run_id, position)
+            feed = self._feeds[key] = EventFeed(self._store, self._clock, self._read, run_id, position)
         feed.followers += 1
         try:
             yield feed
@@ -109,7 +109,7 @@ class Following:
                     del self._feeds[key]
 
 
-class Feed:
+class EventFeed:
     """Reads the log of one run from a position on, for all who follow it on this loop."""
 
     def __init__(self, store: Store, clock: Clock, read: Read, run_id: str, position: int) -> None:
@@ -151,7 +151,7 @@ class Feed:
 
     async def _feed(self) -> None:
         try:
-            async with Changes(self._store, self._clock) as changes:
+            async with StoreChanges(self._store, self._clock) as changes:
                 while not self._window or self._window[-1].kind != DONE:
                     page = await self._read(self._run_id, self._head, PAGE)
                     if page:

@@ -13,7 +13,7 @@ log = logging.getLogger("laneway")
 Load = Callable[[str], object]
 
 
-class Loads:
+class SessionLoads:
     """Asks `load`, a plain function of a session's name, whether the session is throttled.
 
     It must be quick: it is called on the loop. One that raises or answers nonsense is reported, and changes nothing.

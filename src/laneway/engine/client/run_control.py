@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.core.records import codec
 from laneway.core.records.liveness import WorkerInfo
-from laneway.core.records.run import NewRun, Receipt, Run, RunFilter, Ties
+from laneway.core.records.run import NewRun, Receipt, Run, RunFilter, RunLinks
 from laneway.core.records.states import RunState
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
@@ -19,7 +19,7 @@ from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swep
 from laneway.ports.store import Store
 
 
-class Control:
+class RunControl:
     """The control verbs of an open store, each call with an id of its own, so that it can be repeated."""
 
     def __init__(self, store: Store, client: Client) -> None:
@@ -112,7 +112,7 @@ class Workers:
         return await self._client.repeated(store.workers)
 
 
-def _untied(ties: Ties) -> Ties:
+def _untied(ties: RunLinks) -> RunLinks:
     """Return the ties of a run for one that repeats it: nobody waits for that, and it is no live fire of a job."""
     job = None if ties.job is None else msgspec.structs.replace(ties.job, overlap=None, by_hand=True)
     return msgspec.structs.replace(ties, call=None, tries=0, session=None, job=job)

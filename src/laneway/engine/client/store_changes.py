@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.clock import Clock
 from laneway.ports.events import EventStore
 
 LOOK_EVERY = 1.0  # seconds: a hint may get lost
 
 
-class Changes:
-    """A subscription to the store's changes, for one waiter: `async with Changes(store, clock) as changes`."""
+class StoreChanges:
+    """A subscription to the store's changes, for one waiter: `async with StoreChanges(store, clock) as changes`."""
 
     def __init__(self, store: EventStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._stop: Callable[[], None] | None = None
 
-    async def __aenter__(self) -> Changes:
+    async def __aenter__(self) -> StoreChanges:
         """Begin to listen."""
-        self._bell = Bell()
-        self._stop = self._store.watch(self._bell.ring_from_thread)
+        self._wakeup = Wakeup()
+        self._stop = self._store.watch(self._wakeup.set_from_thread)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -34,10 +34,10 @@ class Changes:
         """Return when something changed since the last wait, or after `at_most` seconds, a second at the latest."""
         timer = asyncio.create_task(self._ring_after(min(at_most, LOOK_EVERY)))
         try:
-            await self._bell.wait()
+            await self._wakeup.wait_and_clear()
         finally:
             timer.cancel()
 
     async def _ring_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        self._bell.ring()
+        self._wakeup.set()

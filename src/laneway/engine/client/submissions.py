@@ -12,7 +12,7 @@ import msgspec
 from laneway.core.common.checks import checked_name
 from laneway.core.common.instants import duration, micros
 from laneway.core.records.policy import PLAIN, PRIORITIES, Mode, SessionPolicy
-from laneway.core.records.run import Alike, NewRun, Ties
+from laneway.core.records.run import NewRun, RunLinks, UniformBatch
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.context import carried
 from laneway.engine.handlers.replay import Bounds, height
@@ -27,9 +27,6 @@ FOLLOWING = ("session", "priority", "delay", "at", "lane", "then", "on_failure")
 _TYING = frozenset({"then", "on_failure", "trace"})
 TRACE_LIMIT = 4 * 1024  # bytes of JSON
 _NO_OPTIONS: Mapping[str, Any] = {}
-
-Plain = tuple[Task[..., Any], dict[str, Any]]  # all there is to say of a submission that is like many others
-Asked = NewRun | Plain
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -68,12 +65,7 @@ def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, 
     return len(set(map(id, map(itemgetter(0), items)))) == 1 and set(map(type, map(itemgetter(1), items))) == {dict}
 
 
-def ready_made(asked: Sequence[Any], _: Task[..., Any] | None) -> list[NewRun]:
-    """Return submissions of which there is nothing left to make."""
-    return [each for each in asked if isinstance(each, NewRun)]
-
-
-class Checking:
+class SubmissionChecker:
     """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
     def __init__(self, registry: Registry, loads: Callable[[str], bool | None], bounds: Bounds) -> None:
@@ -85,16 +77,6 @@ class Checking:
         new = checked(self._registry.known(task), args, options, new_run_id(), self._limit)
         return self._finished(new, options) if options or carried.get() else new
 
-    def made(self, asked: Sequence[Any], task: Task[..., Any] | None) -> Sequence[NewRun]:
-        """Return submissions of a task by their arguments or, if none is given, of what is `Asked`.
-
-        Raises BadArguments.
-        """
-        if task is not None:
-            return self._alike(task, asked)
-        # Not by `one`: what is carried is the callers' own, and they are not here.
-        return [each if isinstance(each, NewRun) else self._alike(each[0], [each[1]])[0] for each in asked]
-
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""
         for option in options:
@@ -105,7 +87,7 @@ class Checking:
                 )
         new = self._tied(checked(self._registry.known(task), args, options, "", self._limit), options)
         if options.get("session", "") is None:
-            return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or Ties(), session=""))
+            return msgspec.structs.replace(new, ties=msgspec.structs.replace(new.ties or RunLinks(), session=""))
         return new
 
     def many(self, items: Iterable[Any]) -> Sequence[NewRun]:
@@ -130,10 +112,10 @@ class Checking:
                 batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
         return batch
 
-    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> Alike:
+    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> UniformBatch:
         """Return submissions of a task that have nothing but arguments."""
         texts = task.parameters.pack_all(many, self._limit)
-        return Alike(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
+        return UniformBatch(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         """Return a submission with its follow-ups, and the trace that it comes with."""
@@ -143,7 +125,7 @@ class Checking:
         then, on_failure = (self._follow_ups(options.get(name), name) for name in ("then", "on_failure"))
         if not (trace or then or on_failure):
             return new
-        new = msgspec.structs.replace(new, ties=Ties(trace=trace, then=then, on_failure=on_failure))
+        new = msgspec.structs.replace(new, ties=RunLinks(trace=trace, then=then, on_failure=on_failure))
         if height(new) > self._bounds.depth:
             raise BadSetting(
                 f"then and on_failure go at most {self._bounds.depth} generations deep (setting max_depth)"

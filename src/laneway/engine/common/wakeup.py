@@ -1,4 +1,4 @@
-"""A bell: one task waits, anybody rings, from any thread; many rings before the wait are one. And its alarm."""
+"""A wake-up event for one waiting task, set from any thread, and a timer that sets it."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ import asyncio
 from laneway.ports.clock import Clock
 
 
-class Bell:
-    """Wakes the one task that waits on it. Cheaper than an Event: ringing an already rung bell costs a comparison."""
+class Wakeup:
+    """An event that one task waits for. Cheaper than `asyncio.Event`: to set it twice costs one comparison."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._rung = False
+        self._is_set = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        """Wake the waiter, or make the next wait return at once. From the loop's own thread."""
-        if not self._rung:
-            self._rung = True
-            self.stir()
+    def set(self) -> None:
+        """Set the event: wake the waiter, or let the next wait return at once. On the loop's own thread only."""
+        if not self._is_set:
+            self._is_set = True
+            self.notify()
 
-    def stir(self) -> None:
-        """Let go on who lingers, without a ring. From the loop's own thread."""
+    def notify(self) -> None:
+        """Wake the current waiter without setting the event. On the loop's own thread only."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def ring_from_thread(self) -> None:
-        """Ring from any thread, also after the loop has closed (then nobody waits)."""
+    def set_from_thread(self) -> None:
+        """Set the event from any thread. After the loop has closed this does nothing."""
         try:
-            self._loop.call_soon_threadsafe(self.ring)
+            self._loop.call_soon_threadsafe(self.set)
         except RuntimeError:
-            # The loop is closed: whoever waited is gone with it.
+            # The loop is closed, and the waiter is gone with it.
             self._waiter = None
 
-    def hush(self) -> None:
-        """Forget the rings so far: what they were about is being looked at."""
-        self._rung = False
+    def clear(self) -> None:
+        """Clear the event. Call this before reading what it announces, so that no change is missed."""
+        self._is_set = False
 
     async def wait(self) -> None:
-        """Return once the bell was rung since the last wait."""
-        await self.linger()
-        self._rung = False
-
-    async def linger(self) -> None:
-        """Return once the bell was rung, or stirred. It stays rung until somebody hushes it."""
-        if not self._rung:
+        """Return once the event is set, or `notify` was called. The event stays set until it is cleared."""
+        if not self._is_set:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
 
+    async def wait_and_clear(self) -> None:
+        """Return once the event is set, and clear it."""
+        await self.wait()
+        self._is_set = False
 
-class Alarm:
-    """Rings a bell at the earliest of the times it was set to. On the loop's own thread."""
 
-    def __init__(self, bell: Bell, clock: Clock) -> None:
+class WakeupTimer:
+    """Sets a `Wakeup` at the earliest of the times it was given. On the loop's own thread only."""
+
+    def __init__(self, wakeup: Wakeup, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
-        self._bell, self._clock = bell, clock
-        self._rings: asyncio.Task[None] | None = None
+        self._wakeup, self._clock = wakeup, clock
+        self._sleep: asyncio.Task[None] | None = None
         self._at = 0.0
 
     def set(self, at: float) -> None:
-        """Ring at that time of the clock, at the latest: who is woken earlier asks again."""
-        if self._rings is not None and not self._rings.done():
+        """Wake up at that monotonic time at the latest. A task that is woken earlier sets the timer again."""
+        if self._sleep is not None and not self._sleep.done():
             if self._at <= at:
                 return
-            self._rings.cancel()
+            self._sleep.cancel()
         self._at = at
-        self._rings = self._loop.create_task(self._ring_then(at))
+        self._sleep = self._loop.create_task(self._wake_at(at))
 
     def cancel(self) -> None:
-        """Do not ring any more."""
-        if self._rings is not None:
-            self._rings.cancel()
+        """Cancel the timer."""
+        if self._sleep is not None:
+            self._sleep.cancel()
 
-    async def _ring_then(self, at: float) -> None:
+    async def _wake_at(self, at: float) -> None:
         await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
-        self._bell.ring()
+        self._wakeup.set()

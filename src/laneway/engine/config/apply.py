@@ -25,7 +25,7 @@ from laneway.engine.common.ids import new_run_id
 from laneway.engine.config import job_tables
 from laneway.engine.config.lane_declarations import declared, redeclared
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import TRIES, Synced, all_jobs, refuse_reserved, store_time, sync
 from laneway.errors import BadSetting
@@ -46,13 +46,13 @@ class FileSync:
         opened: Callable[[], Awaitable[Store]],
         client: Client,
         registry: Registry,
-        knowing: Knowing,
+        environment: JobEnvironment,
         *,
         lanes: Sequence[Lane] = (),
         args_limit: int,
     ) -> None:
         self._file, self._opened, self._client = file, opened, client
-        self._registry, self._knowing, self._args_limit = registry, knowing, args_limit
+        self._registry, self._environment, self._args_limit = registry, environment, args_limit
         self._code_lanes: Sequence[Lane] = lanes
         self._lanes: Sequence[Lane] = ()  # as they were declared last
 
@@ -72,7 +72,7 @@ class FileSync:
         await self._rename(store, origin)
         await self._client.repeated(lambda: store.declare_lanes(redeclared(self._lanes, lanes)))
         self._lanes = lanes
-        done = await sync(store, self._client, specs, Source.FILE, origin, self._knowing, remove=whole)
+        done = await sync(store, self._client, specs, Source.FILE, origin, self._environment, remove=whole)
         self._tell(done)
 
     def _origin(self, found: Mapping[str, Any]) -> str:
@@ -97,7 +97,7 @@ class FileSync:
         def make(
             name: str, schedule: object, task: str, args: Mapping[str, Any], options: Mapping[str, Any]
         ) -> JobSpec:
-            refuse_reserved(name, self._knowing)
+            refuse_reserved(name, self._environment)
             return spec_of(
                 self._registry,
                 name,
@@ -108,7 +108,7 @@ class FileSync:
                 source=Source.FILE,
                 origin=origin,
                 check_task=task not in elsewhere,
-                conditions=self._knowing.conditions if task in self._registry.names else None,
+                conditions=self._environment.conditions if task in self._registry.names else None,
                 limit=self._args_limit,
             )
 
@@ -131,7 +131,7 @@ class FileSync:
         if other.origin not in (origin, self._path):
             same = 'let both files say the same origin = "..." at their top'
             return f"the job of that name is declared in {other.origin}; remove it, or {same}"
-        if other.rule != spec.rule and next_of(spec.rule, now, self._knowing.zone(spec)) is None:
+        if other.rule != spec.rule and next_of(spec.rule, now, self._environment.zone(spec)) is None:
             return f"it would never fire again: {spec.rule.describe()} has passed"
         return None
 

@@ -14,11 +14,11 @@ from laneway.core.records.run import Receipt
 from laneway.core.schedules import Schedule
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.resources import Resources
-from laneway.engine.handlers.start_hooks import Beginning
-from laneway.engine.handlers.task import Manner, Registry, Task
-from laneway.engine.jobs.environment import Knowing, condition_name
+from laneway.engine.handlers.start_hooks import StartHooks
+from laneway.engine.handlers.task import CallOptions, Registry, Task
+from laneway.engine.jobs.environment import JobEnvironment, condition_name
 from laneway.engine.jobs.jobs import Jobs
-from laneway.engine.worker.lifecycle import Working
+from laneway.engine.worker.lifecycle import WorkerLifecycle
 from laneway.errors import BadArguments, BadSetting, LanewayError
 
 P = ParamSpec("P")
@@ -32,14 +32,14 @@ TASK_OPTIONS = (
 )
 
 
-class Registering(ABC):
+class TaskDecorators(ABC):
     """The decorators of a scheduler."""
 
     jobs: Jobs
     _registry: Registry
     _resources: Resources
-    _knowing: Knowing
-    _working: Working
+    _environment: JobEnvironment
+    _lifecycle: WorkerLifecycle
 
     @abstractmethod
     async def submit(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Receipt:
@@ -105,22 +105,22 @@ class Registering(ABC):
         """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
-        if self._working.worker is not None:
+        if self._lifecycle.worker is not None:
             raise BadSetting("this scheduler is working already; register its tasks before it starts")
         policy = TaskPolicy.of(lane=lane, timeout=timeout, retry=retry, max_crashes=max_crashes, breaker=breaker)
-        manner = Manner.of(
+        call_options = CallOptions.of(
             process=process, transient=transient, tries=transient_tries, wait=transient_wait, validate=validate
         )
 
         if job is not None and (schedule is None or not isinstance(job, Mapping)):
             raise BadSetting("job is a dict of a job's options, and goes with a schedule: schedule=..., job={...}")
-        beginning = Beginning.of(merge=merge, before_start=before_start)
+        start_hooks = StartHooks.of(merge=merge, before_start=before_start)
         if not isinstance(events, bool):
             raise BadSetting(f"events is {events!r}; it must be True or False")
 
         def register(function: Callable[..., Any]) -> AnyTask:
             called = getattr(function, "__name__", "") if name is None else name
-            how = (manner, self._resources.names, beginning)
+            how = (call_options, self._resources.names, start_hooks)
             task = Task(called, function, policy, self.submit, *how, keeps_events=events)
             self._registry.add(task)
             if schedule is not None:
@@ -145,9 +145,9 @@ class Registering(ABC):
         It takes nothing, may be async, and says whether to fire. One that raises, or takes longer than 5 s, says no.
         """
         name = condition_name(function)
-        if name in self._knowing.conditions:
+        if name in self._environment.conditions:
             raise BadSetting(f"condition {name!r} is registered twice; give one of them another name")
-        self._knowing.conditions[name] = function
+        self._environment.conditions[name] = function
         return function
 
     def resource(self, function: Callable[[], R], /) -> Callable[[], R]:

@@ -16,7 +16,7 @@ from laneway.core.records.run import Reason, Receipt, Run, RunFilter
 from laneway.core.records.states import RunState
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.client.client import Client
-from laneway.engine.client.run_control import Control
+from laneway.engine.client.run_control import RunControl
 from laneway.engine.handlers.durable import HeldBack
 from laneway.errors import BadSetting
 from laneway.ports.gates import Depths
@@ -24,12 +24,12 @@ from laneway.ports.store import Store
 from laneway.settings import Settings
 
 
-class Runs(ABC):
+class RunsApi(ABC):
     """The verbs of a scheduler that are about runs there are."""
 
     settings: Settings
     _client: Client
-    _control: Control
+    _control: RunControl
     _subscribers: Subscribers
 
     @abstractmethod

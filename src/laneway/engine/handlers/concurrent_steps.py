@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class UnderWay:
+class ConcurrentSteps:
     """The steps of one attempt that have begun on a loop and not ended. `over` says that no more shall begin."""
 
     __slots__ = ("_tasks", "over")

@@ -13,7 +13,7 @@ from laneway.core.records import codec, events
 from laneway.core.records.events import Draft, drafted
 from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import Claimed
-from laneway.engine.handlers.durable import Keeper, Keeping
+from laneway.engine.handlers.durable import DurableBackend, DurableCalls
 from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.tool_events import Tool
 from laneway.errors import BadSetting
@@ -21,7 +21,7 @@ from laneway.errors import BadSetting
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
-class Link(Keeper, Protocol):
+class ContextBackend(DurableBackend, Protocol):
     """What a context needs of its attempt, wherever that is executed."""
 
     @property
@@ -33,24 +33,26 @@ class Link(Keeper, Protocol):
         """The messages that came for the run while it was active."""
 
 
-class Buffer(Protocol):
+class EventSink(Protocol):
     """Where a context puts what its handler says."""
 
     def append(self, draft: Draft, /) -> None:
         """Add an event; from any thread."""
 
 
-class Context(Keeping):
+class Context(DurableCalls):
     """A handler's view of its own run. A parameter annotated `Context` receives it.
 
     `emit`, `progress`, `log`, `delta` and `tool` are plain calls, from any thread: they write into a buffer that is
     stored within 50 ms, and with the outcome at the latest.
     """
 
-    __slots__ = ("_buffered", "_drafts", "_link")
+    __slots__ = ("_buffered", "_drafts")
 
-    def __init__(self, run: Claimed, drafts: Buffer, buffered: Callable[[], None], link: Link) -> None:
-        self._run, self._drafts, self._buffered, self._link, self._keeper = run, drafts, buffered, link, link
+    _backend: ContextBackend
+
+    def __init__(self, run: Claimed, drafts: EventSink, buffered: Callable[[], None], backend: ContextBackend) -> None:
+        self._run, self._drafts, self._buffered, self._backend = run, drafts, buffered, backend
 
     @property
     def run_id(self) -> str:
@@ -101,7 +103,7 @@ class Context(Keeping):
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop: cancelled, timed out, or its worker stops. For code that can only look."""
-        return self._link.cancelled
+        return self._backend.cancelled
 
     @property
     def state(self) -> Any:
@@ -111,7 +113,7 @@ class Context(Keeping):
     @property
     def inbox(self) -> Inbox:
         """The messages that came for this run while it was active: `for message in ctx.inbox`, or `.read()`."""
-        return self._link.inbox
+        return self._backend.inbox
 
     def emit(self, kind: str, data: object = None) -> None:
         """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""

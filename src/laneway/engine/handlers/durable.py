@@ -18,7 +18,7 @@ from laneway.core.common.instants import duration
 from laneway.core.records import codec
 from laneway.core.records.memos import Memo
 from laneway.core.records.run import Claimed, NewRun
-from laneway.engine.handlers.replay import Trail
+from laneway.engine.handlers.replay import ReplayLog
 from laneway.errors import BadSetting
 
 T = TypeVar("T")
@@ -27,11 +27,11 @@ ANSWER_WITHIN = timedelta(minutes=120)
 _token: ContextVar[str] = ContextVar("laneway_step_token")
 
 
-class Keeper(Protocol):
+class DurableBackend(Protocol):
     """What a context needs of its attempt for this, wherever that is executed."""
 
     @property
-    def trail(self) -> Trail:
+    def replay(self) -> ReplayLog:
         """The attempt's trail."""
 
     @property
@@ -81,21 +81,21 @@ class HeldBack:
         )
 
 
-class Keeping:
+class DurableCalls:
     """Steps, questions, calls, follow-ups and checkpoints."""
 
-    __slots__ = ("_keeper", "_run")
+    __slots__ = ("_backend", "_run")
     _run: Claimed
-    _keeper: Keeper
+    _backend: DurableBackend
 
     def checkpoint(self, state: object) -> Any:
         """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.
 
         Awaited where an event loop runs; in a plain handler it blocks until the state is stored.
         """
-        keeper = self._keeper
-        text = codec.to_json(state, "the state of a checkpoint", keeper.result_limit, plural=False)
-        saved = keeper.save(text)
+        backend = self._backend
+        text = codec.to_json(state, "the state of a checkpoint", backend.result_limit, plural=False)
+        saved = backend.save(text)
         return asyncio.wrap_future(saved) if _on_loop() else saved.result()
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -111,36 +111,36 @@ class Keeping:
             raise _needs_loop(name)
         memo = self._taken(name)
         if memo is None:
-            value = _with_token(self._keeper.trail.token(name), call)
+            value = _with_token(self._backend.replay.token(name), call)
             if iscoroutine(value):
                 value.close()
                 raise _needs_loop(name)
-            memo = self._keeper.trail.taken(name, self._kept(name, value))
-            self._keeper.keep(memo).result()
-            self._keeper.trail.keep(memo)
+            memo = self._backend.replay.taken(name, self._kept(name, value))
+            self._backend.keep(memo).result()
+            self._backend.replay.keep(memo)
         return codec.from_json(memo.value or "null")
 
     async def _step(self, name: str, call: Callable[[], Any], *, is_async: bool) -> Any:
         memo = self._taken(name)
         if memo is None:
-            with self._keeper.trail.under_way.one():
+            with self._backend.replay.concurrent_steps.one():
                 memo = await self._take(name, call, is_async=is_async)
         return codec.from_json(memo.value or "null")
 
     async def _take(self, name: str, call: Callable[[], Any], *, is_async: bool) -> Memo:
-        token = self._keeper.trail.token(name)
+        token = self._backend.replay.token(name)
         tokened = partial(_with_token, token, call)
-        value, cancelled = (tokened(), None) if is_async else await _in_pool(self._keeper.pool, tokened)
+        value, cancelled = (tokened(), None) if is_async else await _in_pool(self._backend.pool, tokened)
         if isawaitable(value):
             value = await _tokened(value, token)
-        memo = self._keeper.trail.taken(name, self._kept(name, value))
-        saved = asyncio.wrap_future(self._keeper.keep(memo))
+        memo = self._backend.replay.taken(name, self._kept(name, value))
+        saved = asyncio.wrap_future(self._backend.keep(memo))
         if cancelled is not None:
             # What a thread has got done is not to be paid for again, even if whoever waited for it was told to stop.
             await asyncio.gather(saved, return_exceptions=True)
             raise cancelled
         await saved
-        self._keeper.trail.keep(memo)
+        self._backend.replay.keep(memo)
         return memo
 
     @property
@@ -161,8 +161,8 @@ class Keeping:
         length = duration(timeout, "timeout")
         if length == 0:
             raise BadSetting("timeout is 0; give the seconds in which somebody may answer")
-        text = codec.to_json(question, "the question", self._keeper.result_limit, plural=False)
-        ask = partial(self._keeper.trail.ask, text, name, length)
+        text = codec.to_json(question, "the question", self._backend.result_limit, plural=False)
+        ask = partial(self._backend.replay.ask, text, name, length)
         return _soon(ask) if _on_loop() else codec.from_json(ask())
 
     def call(self, task: Any, args: Mapping[str, Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
@@ -176,7 +176,7 @@ class Keeping:
                 raise BadSetting.unknown("option of ctx.call", option, ("lane", "name", "priority"))
 
         def call() -> str:
-            return self._keeper.trail.call(self._keeper.child(task, args or {}, options), name)
+            return self._backend.replay.call(self._backend.child(task, args or {}, options), name)
 
         return _soon(call) if _on_loop() else codec.from_json(call())
 
@@ -186,17 +186,17 @@ class Keeping:
         A plain call. It has this run's user and, unless `session` says otherwise (None: no session), its session.
         `options` are lane, priority, delay, at, session, then and on_failure.
         """
-        return HeldBack(self._keeper.trail.hold(self._keeper.child(task, args or {}, options)))
+        return HeldBack(self._backend.replay.hold(self._backend.child(task, args or {}, options)))
 
     def _taken(self, name: str) -> Memo | None:
-        trail = self._keeper.trail
-        memo = trail.step(name)
-        if trail.reordered:
-            self._keeper.say_reordered()
+        replay = self._backend.replay
+        memo = replay.step(name)
+        if replay.reordered:
+            self._backend.say_reordered()
         return memo
 
     def _kept(self, name: str, value: object) -> str:
-        return codec.to_json(value, f"the result of step {name!r}", self._keeper.result_limit, plural=False)
+        return codec.to_json(value, f"the result of step {name!r}", self._backend.result_limit, plural=False)
 
 
 def _needs_loop(name: str) -> BadSetting:

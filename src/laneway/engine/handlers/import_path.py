@@ -35,7 +35,7 @@ def refuse_inside_child() -> None:
         )
 
 
-class Place(msgspec.Struct, frozen=True):
+class ImportPath(msgspec.Struct, frozen=True):
     """Where a handler is defined. `script` is the file if that was executed and not imported."""
 
     module: str
@@ -60,10 +60,10 @@ def check_importable(function: Callable[..., Any]) -> None:
         _home_of_main(name)
 
 
-def place_of(function: Callable[..., Any]) -> Place:
+def place_of(function: Callable[..., Any]) -> ImportPath:
     """Return where a child process finds this function, or raise BadSetting if it would find another one there."""
     check_importable(function)
-    place = Place(function.__module__, function.__qualname__)
+    place = ImportPath(function.__module__, function.__qualname__)
     if place.module == MAIN:
         place = _home_of_main(place.name)
     there = _looked_up(sys.modules.get(function.__module__), place)
@@ -75,13 +75,13 @@ def place_of(function: Callable[..., Any]) -> Place:
     return place
 
 
-def find(place: Place) -> Any:
+def find(place: ImportPath) -> Any:
     """Return what is defined there, the function or its task; import the module if need be."""
     module = importlib.import_module(place.module) if place.script is None else _main_again(place.script)
     return _looked_up(module, place)
 
 
-def _looked_up(value: Any, place: Place) -> Any:
+def _looked_up(value: Any, place: ImportPath) -> Any:
     for part in place.name.split("."):
         try:
             value = getattr(value, part)
@@ -90,17 +90,17 @@ def _looked_up(value: Any, place: Place) -> Any:
     return value
 
 
-def _home_of_main(name: str) -> Place:
+def _home_of_main(name: str) -> ImportPath:
     main = sys.modules[MAIN]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if spec is not None and spec.name != MAIN:
-        return Place(spec.name, name)  # started by `python -m`
+        return ImportPath(spec.name, name)  # started by `python -m`
     if file is None or not Path(file).is_file():
         raise BadSetting(
             f"{name} cannot be executed in a child process: it was typed in, not read from a file that a child could"
             " read again"
         )
-    return Place(MAIN, name, str(Path(file).absolute()))
+    return ImportPath(MAIN, name, str(Path(file).absolute()))
 
 
 def _main_again(script: str) -> ModuleType:

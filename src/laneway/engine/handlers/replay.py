@@ -20,7 +20,7 @@ from laneway.core.records.events import STEPS_CHANGED, Draft, draft
 from laneway.core.records.memos import Called, Memo, MemoKind, Question, Recall, Wait, derived_id
 from laneway.core.records.run import Claimed, NewRun
 from laneway.core.records.states import RunState
-from laneway.engine.handlers.concurrent_steps import UnderWay
+from laneway.engine.handlers.concurrent_steps import ConcurrentSteps
 from laneway.errors import BadSetting, RunCancelled, RunDropped, RunEnded, RunFailed, StepsChanged
 from laneway.settings import Settings
 
@@ -69,7 +69,7 @@ class Bounds(NamedTuple):
         return cls(settings.max_children, settings.max_depth, settings.args_limit)
 
 
-class Trail:
+class ReplayLog:
     """One attempt's trail. `begin` takes it back to the handler's top."""
 
     def __init__(self, run: Claimed, bounds: Bounds, recall: Recall = NOTHING) -> None:
@@ -88,7 +88,7 @@ class Trail:
         self._calls: list[NewRun] = []
         self._held: list[NewRun] = []
         self.reordered: list[Draft] = []
-        self.under_way = UnderWay()
+        self.concurrent_steps = ConcurrentSteps()
 
     @property
     def recall(self) -> Recall:
@@ -99,7 +99,7 @@ class Trail:
 
     def step(self, name: str) -> Memo | None:
         """Take the step of that name: return its memo if it was taken before. Raises Unwound once the handler ended."""
-        if self.under_way.over:
+        if self.concurrent_steps.over:
             raise Unwound
         self._use(MemoKind.STEP, name)
         memo = self._memos.get((MemoKind.STEP, name))

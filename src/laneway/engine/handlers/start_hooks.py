@@ -41,14 +41,14 @@ def join(messages: Sequence[Args]) -> Args:
 MERGES: Mapping[str, Fold] = {"join": join, "last": last}
 
 
-class Beginning(NamedTuple):
+class StartHooks(NamedTuple):
     """What a task says of how its runs begin."""
 
     merge: Fold = join
     before_start: Callable[[Args, Any], Any] | None = None
 
     @classmethod
-    def of(cls, *, merge: object, before_start: object) -> Beginning:
+    def of(cls, *, merge: object, before_start: object) -> StartHooks:
         """Return the beginning for what a user wrote at `@app.task`."""
         if isinstance(merge, str):
             if merge not in MERGES:

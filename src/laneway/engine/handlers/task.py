@@ -13,7 +13,7 @@ from laneway.core.records.run import Receipt
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.import_path import check_importable
 from laneway.engine.handlers.parameters import Parameters
-from laneway.engine.handlers.start_hooks import Beginning
+from laneway.engine.handlers.start_hooks import StartHooks
 from laneway.errors import BadSetting, UnknownTask
 
 P = ParamSpec("P")
@@ -27,7 +27,7 @@ class Submit(Protocol):
         """Submit a run of the task."""
 
 
-class Manner(NamedTuple):
+class CallOptions(NamedTuple):
     """How a handler is called, beside what its policy says of its runs."""
 
     process: bool = False  # in a child process
@@ -37,7 +37,7 @@ class Manner(NamedTuple):
     validate: Callable[[Any], Any] | None = None  # looks at the result; raises, or returns False, to refuse it
 
     @classmethod
-    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> Manner:
+    def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> CallOptions:
         """Return the manner for what a user wrote at `@app.task`."""
         kinds = transient if isinstance(transient, tuple) else (transient,)
         if not isinstance(process, bool):
@@ -50,8 +50,8 @@ class Manner(NamedTuple):
         return cls(process, kinds, checked_count(tries, "transient_tries"), length, validate)
 
 
-AT_ONCE = Manner()
-PLAINLY = Beginning()
+AT_ONCE = CallOptions()
+NO_HOOKS = StartHooks()
 
 
 class Task(Generic[P, R]):
@@ -63,9 +63,9 @@ class Task(Generic[P, R]):
         function: Callable[P, R],
         policy: TaskPolicy,
         submit: Submit,
-        manner: Manner = AT_ONCE,
+        call_options: CallOptions = AT_ONCE,
         resources: Collection[str] = (),
-        beginning: Beginning = PLAINLY,
+        start_hooks: StartHooks = NO_HOOKS,
         *,
         keeps_events: bool = True,
     ) -> None:
@@ -74,13 +74,13 @@ class Task(Generic[P, R]):
         self.function = function
         self.policy = policy
         self.parameters = Parameters(name, function, Context, resources)
-        self.manner, self.beginning = manner, beginning
+        self.call_options, self.start_hooks = call_options, start_hooks
         self.keeps_events = keeps_events  # whether what its handler says is stored
-        self.is_hooked = beginning.before_start is not None
+        self.is_hooked = start_hooks.before_start is not None
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
         # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
-        self.is_simple = self.is_async and manner == AT_ONCE and not self.parameters.resources
+        self.is_simple = self.is_async and call_options == AT_ONCE and not self.parameters.resources
         self._submit = submit
         self.registry: Registry | None = None  # that it is in, once it is
         self.__name__, self.__doc__ = name, function.__doc__
@@ -108,7 +108,7 @@ class Task(Generic[P, R]):
             raise BadSetting(
                 f"task {self.name!r} is a generator; a handler returns its result, and reports by ctx.emit"
             )
-        if self.manner.process:
+        if self.call_options.process:
             check_importable(self.function)
             if self.parameters.resources:
                 raise BadSetting(

@@ -9,7 +9,7 @@ from typing import Any
 from laneway.core.jobs.record import JobSpec, Source
 from laneway.engine.client.client import Client
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import Synced, sync
 from laneway.errors import BadSetting
@@ -22,9 +22,14 @@ class CodeJobs:
     """Keeps what is declared in what the process knows; `is_working` tells whether its worker is up."""
 
     def __init__(
-        self, client: Client, registry: Registry, knowing: Knowing, limit: int, is_working: Callable[[], bool]
+        self,
+        client: Client,
+        registry: Registry,
+        environment: JobEnvironment,
+        limit: int,
+        is_working: Callable[[], bool],
     ) -> None:
-        self._client, self._registry, self._knowing = client, registry, knowing
+        self._client, self._registry, self._environment = client, registry, environment
         self._limit, self._is_working = limit, is_working
         self._told: dict[str, JobSpec] = {}
 
@@ -37,20 +42,20 @@ class CodeJobs:
         spec = spec_of(
             *(self._registry, name, schedule, task, args, options),
             source=Source.CODE,
-            conditions=self._knowing.conditions,
+            conditions=self._environment.conditions,
             limit=self._limit,
         )
-        if spec.name in self._knowing.declared:
+        if spec.name in self._environment.declared:
             raise BadSetting(f"job {spec.name!r} is declared twice; give one of them another name")
-        self._knowing.declared[spec.name] = spec
+        self._environment.declared[spec.name] = spec
 
     async def tell(self, store: Store, *, anew: bool = False) -> Synced:
         """Tell the store what was declared since it was told last, or all. What it refuses is logged."""
         known = {} if anew else self._told
-        if len(known) == len(self._knowing.declared):
+        if len(known) == len(self._environment.declared):
             return Synced()
-        news = {name: spec for name, spec in self._knowing.declared.items() if name not in known}
-        done = await sync(store, self._client, news.values(), Source.CODE, "", self._knowing)
+        news = {name: spec for name, spec in self._environment.declared.items() if name not in known}
+        done = await sync(store, self._client, news.values(), Source.CODE, "", self._environment)
         for problem in done.problems.values():
             log.error("%s", problem)
         self._told = known | news

@@ -24,7 +24,7 @@ PATIENCE = 5.0  # seconds a condition may take
 OwnerZone = Callable[[str], str | None]
 
 
-class Knowing:
+class JobEnvironment:
     """`tz` is the scheduler's time zone; `owner_zone`, called with a job's owner, may name another."""
 
     def __init__(self, tz: str = "UTC", owner_zone: OwnerZone | None = None) -> None:

@@ -28,7 +28,7 @@ from laneway.core.common.instants import SECOND
 from laneway.core.jobs.fire_decision import Firing, decide, set_back
 from laneway.core.jobs.record import JobRecord
 from laneway.engine.common.threads import answered_on_thread
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.errors import StoreError
 from laneway.ports.clock import Clock
 from laneway.ports.jobs import DueJobs, JobFilter, JobStore
@@ -44,7 +44,7 @@ AT_ONCE = 50  # jobs that are decided on the loop; more would hold it up
 LONG_AGO = 60 * SECOND  # what has been due for so long may have many slots, which take time to count
 
 
-class Left(msgspec.Struct, frozen=True):
+class FireResult(msgspec.Struct, frozen=True):
     """What is left once everything was fired that could be: in how long the next is due, and whether any is aside.
 
     `fires_in` is counted from `asked_at`, in monotonic time.
@@ -55,7 +55,7 @@ class Left(msgspec.Struct, frozen=True):
     aside: bool
 
 
-class Question(NamedTuple):
+class ConditionCheck(NamedTuple):
     """What a condition was asked at this time, and the jobs that were due then and wait for the answer."""
 
     now: int
@@ -70,9 +70,9 @@ class Firer:
     """Fires the jobs of a store. `answered` is called when jobs were fired because of what a condition said."""
 
     def __init__(
-        self, store: JobStore, clock: Clock, knowing: Knowing, answered: Callable[[], None] = lambda: None
+        self, store: JobStore, clock: Clock, environment: JobEnvironment, answered: Callable[[], None] = lambda: None
     ) -> None:
-        self._store, self._clock, self._knowing, self._answered = store, clock, knowing, answered
+        self._store, self._clock, self._environment, self._answered = store, clock, environment, answered
         self._asking: dict[str, asyncio.Task[None]] = {}  # by condition
         self._bad: dict[str, tuple[str, str]] = {}  # by id: name, and why it cannot be fired
         self._failed: StoreError | None = None  # while it fired what conditions decided about
@@ -83,7 +83,7 @@ class Firer:
         """The jobs that are due and cannot be fired, by name, and why; may be asked from any thread."""
         return dict(list(self._bad.values()))
 
-    async def fire(self) -> Left:
+    async def fire(self) -> FireResult:
         """Fire until nothing is due but what is left aside, without waiting for conditions."""
         while True:
             left = await self._pass()
@@ -109,9 +109,9 @@ class Firer:
 
     # Passes
 
-    async def _pass(self) -> Left | None:
+    async def _pass(self) -> FireResult | None:
         """Go through all that is due, once; return what is left, None if something was written: then look again."""
-        after, wrote, seen, asked = (0, ""), False, set[str](), dict[str, Question]()
+        after, wrote, seen, asked = (0, ""), False, set[str](), dict[str, ConditionCheck]()
         while True:
             asked_at = self._clock.monotonic()
             page = await self._store.due_jobs(limit=PAGE, after=after)
@@ -128,11 +128,11 @@ class Firer:
             del self._bad[job_id]
         if wrote:
             return None
-        return Left(None if page.next_at is None else page.next_at - page.now, asked_at, bool(seen))
+        return FireResult(None if page.next_at is None else page.next_at - page.now, asked_at, bool(seen))
 
-    def _plain(self, page: DueJobs, asked: dict[str, Question]) -> list[JobRecord]:
+    def _plain(self, page: DueJobs, asked: dict[str, ConditionCheck]) -> list[JobRecord]:
         """Return those that can be decided at once; ask the conditions of the others, or add to what was `asked`."""
-        plain, asking, fires = [], self._asking, self._knowing.fires
+        plain, asking, fires = [], self._asking, self._environment.fires
         for job in page.jobs:
             if not fires(job.spec):
                 continue
@@ -140,17 +140,17 @@ class Firer:
             if condition is None:
                 plain.append(job)
             elif condition not in asking:
-                question = asked[condition] = Question(page.now, [job])
+                question = asked[condition] = ConditionCheck(page.now, [job])
                 asking[condition] = asyncio.create_task(self._ask(condition, question))
             elif (known := asked.get(condition)) is not None and known.takes(job):
                 known.jobs.append(job)
         return plain
 
-    async def _ask(self, condition: str, question: Question) -> None:
+    async def _ask(self, condition: str, question: ConditionCheck) -> None:
         now, jobs = question
         wrote, first = False, 0
         try:
-            verdict = await self._knowing.verdict(jobs[0].spec)
+            verdict = await self._environment.verdict(jobs[0].spec)
             while some := jobs[first : first + PAGE]:
                 first += len(some)  # Race: the pass may add to them meanwhile
                 deeds = await self._decided(some, partial(decide, verdict=verdict), now)
@@ -178,7 +178,7 @@ class Firer:
     def _zones(self, jobs: Sequence[JobRecord]) -> dict[str | None, str]:
         """Return the zones that these jobs are in, by owner."""
         specs = {job.spec.owner: job.spec for job in jobs}
-        return {owner: self._knowing.zone(spec) for owner, spec in specs.items()}
+        return {owner: self._environment.zone(spec) for owner, spec in specs.items()}
 
     def _complain(self, job: JobRecord, error: Exception) -> None:
         said = (job.spec.name, f"{type(error).__name__}: {error}")

@@ -20,8 +20,8 @@ from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.handlers.task import Registry
 from laneway.engine.jobs.declared import CodeJobs
-from laneway.engine.jobs.environment import Knowing
-from laneway.engine.jobs.queries import JobReading
+from laneway.engine.jobs.environment import JobEnvironment
+from laneway.engine.jobs.queries import JobQueries
 from laneway.engine.jobs.specs import patch_of, spec_of
 from laneway.engine.jobs.sync import TRIES, refuse_reserved, store_time
 from laneway.errors import BadSetting, JobChanged
@@ -30,7 +30,7 @@ from laneway.ports.jobs import AddJob, EditJob, RemoveJob
 NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by hand
 
 
-class Jobs(JobReading):
+class Jobs(JobQueries):
     """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` are those that are seen, None: all."""
 
     def __init__(
@@ -38,21 +38,21 @@ class Jobs(JobReading):
         opened: Opened,
         client: Client,
         registry: Registry,
-        knowing: Knowing,
+        environment: JobEnvironment,
         *,
         limit: int,
         refuse_new: Callable[[], None],
         code: CodeJobs,
         whose: str | None = None,
     ) -> None:
-        super().__init__(opened, client, knowing, whose)
+        super().__init__(opened, client, environment, whose)
         self._registry, self._limit = registry, limit
         self._refuse_new, self._code = refuse_new, code
 
     def owned_by(self, user: str) -> Jobs:
         """Return the same desk for one owner: it makes jobs for them, and sees and changes no others."""
         return Jobs(
-            *(self._opened, self._client, self._registry, self._knowing),
+            *(self._opened, self._client, self._registry, self._environment),
             limit=self._limit,
             refuse_new=self._refuse_new,
             code=self._code,
@@ -79,19 +79,19 @@ class Jobs(JobReading):
         `check_task=False` takes a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
         BadSetting, and then nothing is stored.
         """
-        if self._looking.whose is not None and options.get("owner") is None:
-            options["owner"] = self._looking.whose
+        if self._lookup.whose is not None and options.get("owner") is None:
+            options["owner"] = self._lookup.whose
         self._check_owner(options)
         spec = spec_of(
             *(self._registry, name, schedule, task, args, options),
             check_task=check_task,
-            conditions=self._knowing.conditions if check_task else None,
+            conditions=self._environment.conditions if check_task else None,
             limit=self._limit,
         )
-        refuse_reserved(spec.name, self._knowing)
+        refuse_reserved(spec.name, self._environment)
         store = await self._opened()
         now = await store_time(store, self._client)
-        job = created(new_run_id(), anchored(spec, now), now, self._knowing.zone(spec))
+        job = created(new_run_id(), anchored(spec, now), now, self._environment.zone(spec))
         await self._client.repeated(lambda: store.change_job(AddJob(job)))
         return Job.of(job)
 
@@ -113,12 +113,12 @@ class Jobs(JobReading):
             spec = patch_of(
                 *(self._registry, job.spec, changes),
                 check_task=check_task,
-                conditions=self._knowing.conditions if check_task else None,
+                conditions=self._environment.conditions if check_task else None,
                 limit=self._limit,
             )
             if spec.name != job.spec.name:
-                refuse_reserved(spec.name, self._knowing)
-            zone = self._knowing.zone_of(job, spec)
+                refuse_reserved(spec.name, self._environment)
+            zone = self._environment.zone_of(job, spec)
             after = _replanned(patched(job, anchored(spec, now, job.spec), now, zone), now, zone)
             return switched(after, now, zone, on=spec.enabled) if "enabled" in changes else after
 
@@ -139,7 +139,7 @@ class Jobs(JobReading):
         back when the file is read again.
         """
         store = await self._opened()
-        [job] = await self._looking.seen(store, [await self._looking.find(store, name, owner)])
+        [job] = await self._lookup.seen(store, [await self._lookup.find(store, name, owner)])
         if job.source is Source.CODE and not job.orphaned:
             raise BadSetting(f"job {job.name!r} is declared in code; take it out there, or disable it")
         await self._client.repeated(lambda: store.change_job(RemoveJob(job.id)))
@@ -152,7 +152,7 @@ class Jobs(JobReading):
         """
         self._refuse_new()
         store = await self._opened()
-        job = await self._looking.find(store, name, owner)
+        job = await self._lookup.find(store, name, owner)
         for _ in range(TRIES):
             now = await store_time(store, self._client)
             firing = by_hand(job, new_run_id(), now) if force else await self._due(job, now)
@@ -161,7 +161,7 @@ class Jobs(JobReading):
             [fired] = await self._client.repeated(partial(store.fire, [firing]))
             if fired.won:
                 return _receipt(firing, fired)
-            job = await self._looking.again(store, job)
+            job = await self._lookup.again(store, job)
             if firing.runs and job.state.last_run == firing.runs[-1].id:
                 # The answer to an earlier try was lost, or another process was quicker: it is fired all the same.
                 return Receipt(ReceiptOutcome.ACCEPTED, firing.runs[-1].id)
@@ -174,37 +174,39 @@ class Jobs(JobReading):
 
         Only processes that declare it fire it. An operator may enable, disable and change it.
         """
-        if self._looking.whose is not None:
+        if self._lookup.whose is not None:
             raise BadSetting("what code declares is for everybody; give the job its owner: app.jobs.declare(owner=...)")
         self._code.declare(name, schedule, task, args, options)
 
     async def _changed(self, name: Job | str, owner: str | None, make: Callable[[JobRecord, int], JobRecord]) -> Job:
         store = await self._opened()
-        job = await self._looking.find(store, name, owner)
+        job = await self._lookup.find(store, name, owner)
         for _ in range(TRIES):
             after = make(job, await store_time(store, self._client))
             after = msgspec.structs.replace(after, call=new_run_id())
             kept = await self._client.repeated(partial(store.change_job, EditJob(after)))
             if kept is not None:
-                [seen] = await self._looking.seen(store, [kept])
+                [seen] = await self._lookup.seen(store, [kept])
                 return seen
-            job = await self._looking.again(store, job)
+            job = await self._lookup.again(store, job)
         raise JobChanged(job.spec.name)
 
     async def _switch(self, name: Job | str, owner: str | None, *, on: bool) -> Job:
-        return await self._changed(name, owner, lambda job, now: switched(job, now, self._knowing.zone_of(job), on=on))
+        return await self._changed(
+            name, owner, lambda job, now: switched(job, now, self._environment.zone_of(job), on=on)
+        )
 
     async def _due(self, job: JobRecord, now: int) -> Firing | None:
         spec = job.spec
         if job.state.fire_at is None or job.state.fire_at > now:
             return None
-        if spec.enabled_when is not None and spec.enabled_when not in self._knowing.conditions:
+        if spec.enabled_when is not None and spec.enabled_when not in self._environment.conditions:
             raise BadSetting(f"job {spec.name!r} has a condition that only other processes know; use force=True")
-        return decide(job, now, self._knowing.zone_of(job), await self._knowing.verdict(spec))
+        return decide(job, now, self._environment.zone_of(job), await self._environment.verdict(spec))
 
     def _check_owner(self, options: Mapping[str, Any]) -> None:
         """Refuse to make one owner's job another's, or to have it run as somebody else."""
-        whose = self._looking.whose
+        whose = self._lookup.whose
         for option in ("owner", "user"):
             if whose is not None and options.get(option, whose) not in (whose, *((None,) if option == "user" else ())):
                 raise BadSetting(f"{option} is {options[option]!r}; here jobs are those of {whose!r} alone")

@@ -17,7 +17,7 @@ HINTED = 1000  # jobs whose names are compared with one that is unknown
 _HEX = frozenset("0123456789abcdef")
 
 
-class Looking:
+class JobLookup:
     """Looks jobs up in an open store; those of `whose` alone, if that is not None."""
 
     def __init__(self, client: Client, whose: str | None = None) -> None:

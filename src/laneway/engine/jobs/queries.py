@@ -18,11 +18,11 @@ from laneway.core.records.run import Run
 from laneway.core.schedules import Schedule
 from laneway.core.schedules.preview import Preview, preview, shown
 from laneway.core.schedules.text import read
-from laneway.engine.client.admin import Desk, Opened
+from laneway.engine.client.admin import AdminApi, Opened
 from laneway.engine.client.client import Client
 from laneway.engine.handlers.task import Task
-from laneway.engine.jobs.environment import Knowing
-from laneway.engine.jobs.lookup import Looking
+from laneway.engine.jobs.environment import JobEnvironment
+from laneway.engine.jobs.lookup import JobLookup
 from laneway.engine.jobs.sync import all_jobs, store_time
 from laneway.errors import BadSetting, LanewayError, UnknownJob, UnknownRun
 from laneway.ports.jobs import JobFilter
@@ -32,24 +32,24 @@ List = builtins.list  # the class here has a method of that name
 MOST = 1000  # fires that are previewed
 
 
-class JobReading(Desk):
+class JobQueries(AdminApi):
     """The questions of `app.jobs`."""
 
-    def __init__(self, opened: Opened, client: Client, knowing: Knowing, whose: str | None = None) -> None:
+    def __init__(self, opened: Opened, client: Client, environment: JobEnvironment, whose: str | None = None) -> None:
         super().__init__(opened, client)
-        self._knowing, self._looking = knowing, Looking(client, whose)
+        self._environment, self._lookup = environment, JobLookup(client, whose)
 
     def keep_zones(self) -> None:
         """Say that this process cannot tell time zones: a job that names none stays in the one that it is planned in.
 
         It is for tools that open a store without the app, and so without its `tz` and `owner_zone`.
         """
-        self._knowing.keeps_zones = True
+        self._environment.keeps_zones = True
 
     async def get(self, name: Job | str, *, owner: str | None = None) -> Job:
         """Return a job by its name, its id or the beginning of that. Raises UnknownJob, also if several fit."""
         store = await self._opened()
-        [job] = await self._looking.seen(store, [await self._looking.find(store, name, owner)])
+        [job] = await self._lookup.seen(store, [await self._lookup.find(store, name, owner)])
         return job
 
     async def list(
@@ -68,7 +68,7 @@ class JobReading(Desk):
             raise BadSetting(f"after is {after!r}; it is the (name, id) to go on behind")
         if enabled not in (None, True, False):
             raise BadSetting(f"enabled is {enabled!r}; it must be True or False, or None for both")
-        wanted = self._looking.within(
+        wanted = self._lookup.within(
             JobFilter(
                 owner=None if owner is None else checked_name(owner, "job's owner"),
                 task=task.name if isinstance(task, Task) else task,
@@ -79,7 +79,7 @@ class JobReading(Desk):
         store = await self._opened()
         if wanted is None:
             return []
-        return await self._looking.seen(
+        return await self._lookup.seen(
             store, await self._client.repeated(lambda: store.jobs(wanted, limit=limit, after=after))
         )
 
@@ -91,7 +91,7 @@ class JobReading(Desk):
         if before is not None:
             checked_count(before, "before")
         store = await self._opened()
-        job = await self._looking.find(store, name, owner)
+        job = await self._lookup.find(store, name, owner)
         records = await self._client.repeated(lambda: store.fires(job.id, limit=limit, before=before))
         return [Fire.of(record, await self._run_of(store, record)) for record in records]
 
@@ -107,8 +107,8 @@ class JobReading(Desk):
         found = await self._previewed(store, job, owner)
         now = await store_time(store, self._client)
         if isinstance(found, Schedule):
-            return preview(anchored_rule(found, now), instant(now), self._knowing.tz, n)
-        zone, rule, next_at = self._knowing.zone_of(found), found.spec.rule, found.state.next_at
+            return preview(anchored_rule(found, now), instant(now), self._environment.tz, n)
+        zone, rule, next_at = self._environment.zone_of(found), found.spec.rule, found.state.next_at
         if awaits_end(rule) and next_at is not None:
             return shown(rule, [instant(next_at), *islice(rule.fires(instant(next_at), zone), n - 1)], zone)
         return preview(rule, instant(max(now, found.state.held_until or 0)), zone, n)
@@ -116,7 +116,7 @@ class JobReading(Desk):
     async def upcoming(self, limit: int = 20) -> List[NextFire]:
         """Return the next fires of all jobs that are enabled, in order. One that is overdue comes with its time."""
         checked_count(limit, "limit")
-        store, wanted = await self._opened(), self._looking.within(JobFilter(on=True))
+        store, wanted = await self._opened(), self._lookup.within(JobFilter(on=True))
         jobs = [] if wanted is None else await all_jobs(store, self._client, wanted)
         now = await store_time(store, self._client)
         dated = sorted(
@@ -125,7 +125,7 @@ class JobReading(Desk):
             if one.state.fire_at is not None and one.state.next_at is not None
         )
         first = [*islice((place for place in dated if _readable(place[3])), limit)]
-        seen = {job.id: job for job in await self._looking.seen(store, [one for _, _, _, one in first])}
+        seen = {job.id: job for job in await self._lookup.seen(store, [one for _, _, _, one in first])}
         return [self._next_fire(seen[one.id], at, nominal) for at, nominal, one in self._in_order(first, limit, now)]
 
     def _in_order(
@@ -138,7 +138,7 @@ class JobReading(Desk):
             at, key, nominal, job = heap[0]
             fires.append((at, nominal, job))
             rule = job.spec.rule
-            following = None if awaits_end(rule) else next_of(rule, max(at, now), self._knowing.zone_of(job))
+            following = None if awaits_end(rule) else next_of(rule, max(at, now), self._environment.zone_of(job))
             if following is None:
                 heappop(heap)
             else:
@@ -146,7 +146,7 @@ class JobReading(Desk):
         return fires
 
     def _next_fire(self, job: Job, at: int, nominal: int) -> NextFire:
-        zone = job.zone if self._knowing.keeps_zones else self._knowing.zone(job.spec)
+        zone = job.zone if self._environment.keeps_zones else self._environment.zone(job.spec)
         [fire] = shown(job.schedule, [instant(nominal)], zone)
         due = instant(at)
         return NextFire(job=job, at=due, local=due.astimezone(fire.local.tzinfo), note=fire.note)
@@ -155,7 +155,7 @@ class JobReading(Desk):
         if isinstance(job, Schedule):
             return job
         try:
-            return await self._looking.find(store, job, owner)
+            return await self._lookup.find(store, job, owner)
         except UnknownJob:
             if not isinstance(job, str) or not (" " in job.strip() or job.startswith("@")):
                 raise

@@ -19,7 +19,7 @@ from laneway.core.jobs.plan import created, next_of, patched
 from laneway.core.jobs.record import JobRecord, JobSpec, Source
 from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.errors import BadSetting, JobChanged, JobExists, UsageError
 from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.ports.store import Store
@@ -46,7 +46,7 @@ async def sync(
     specs: Iterable[JobSpec],
     source: Source,
     origin: str,
-    knowing: Knowing,
+    environment: JobEnvironment,
     *,
     remove: bool = True,
 ) -> Synced:
@@ -56,7 +56,7 @@ async def sync(
     at all without `remove`. A name that a job of another source or origin has, or that is reserved for code, is a
     problem of that job alone.
     """
-    syncing = _Syncing(store, client, knowing, Synced())
+    syncing = _Syncing(store, client, environment, Synced())
     wanted = {(spec.owner, spec.name): spec for spec in specs}
     for spec in wanted.values():
         try:
@@ -87,9 +87,9 @@ async def store_time(store: Store, client: Client) -> int:
     return (await client.repeated(lambda: store.due_jobs(limit=1))).now
 
 
-def refuse_reserved(name: str, knowing: Knowing) -> None:
+def refuse_reserved(name: str, environment: JobEnvironment) -> None:
     """Raise BadSetting if this process declares a job of that name in code."""
-    if name in knowing.declared:
+    if name in environment.declared:
         raise BadSetting(f"the name {name!r} is reserved: a job of that name is declared in code; use another one")
 
 
@@ -102,19 +102,19 @@ def digest(spec: JobSpec) -> str:
 class _Syncing:
     store: Store
     client: Client
-    knowing: Knowing
+    environment: JobEnvironment
     done: Synced
 
     async def bring(self, spec: JobSpec) -> None:
         """Add a job, or change the one that is there if it was declared otherwise."""
         if spec.source is not Source.CODE:
-            refuse_reserved(spec.name, self.knowing)
+            refuse_reserved(spec.name, self.environment)
         declared = msgspec.structs.replace(spec, declared=digest(spec))
         for _ in range(TRIES):
             known = await self._known(spec)
             if known is not None and self._is_as_declared(known, declared):
                 return
-            now, zone = await store_time(self.store, self.client), self.knowing.zone(spec)
+            now, zone = await store_time(self.store, self.client), self.environment.zone(spec)
             try:
                 if known is None:
                     done = await self._add(declared, now, zone)

@@ -15,7 +15,7 @@ import asyncio
 import logging
 
 from laneway.core.common.instants import SECOND
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.firer import Firer
 from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.clock import Clock
@@ -33,9 +33,9 @@ REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries while the 
 class Ticker:
     """Fires the jobs of a store that this process may fire."""
 
-    def __init__(self, store: JobStore, clock: Clock, knowing: Knowing) -> None:
+    def __init__(self, store: JobStore, clock: Clock, environment: JobEnvironment) -> None:
         self._clock = clock
-        self._firer = Firer(store, clock, knowing, self._answered)
+        self._firer = Firer(store, clock, environment, self._answered)
         self._look_at: int | None = None  # on this machine's wall; None: when somebody says so
         self._nap: asyncio.Future[None] | None = None
         self._aside = False

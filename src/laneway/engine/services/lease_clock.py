@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from laneway.ports.clock import Clock
 
 
-class Renewals:
+class LeaseClock:
     """The renewals of one incarnation, which begins now: made on any thread, asked for on the loop."""
 
     def __init__(self, clock: Clock, lease: float) -> None:

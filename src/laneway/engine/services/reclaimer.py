@@ -8,7 +8,7 @@ from collections.abc import Callable
 from laneway.core.records.liveness import WorkerInfo
 from laneway.core.records.run import Claimed
 from laneway.engine.common.processes import is_gone
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.errors import LeaseLost, StoreError
 from laneway.ports.clock import Clock
 from laneway.ports.workers import WorkerStore
@@ -27,11 +27,11 @@ class Reclaimer:
         store: WorkerStore,
         clock: Clock,
         incarnation: str,
-        renewals: Renewals,
+        lease_clock: LeaseClock,
         take: Callable[[list[Claimed]], None],
         changed: Callable[[], None],
     ) -> None:
-        self._store, self._clock, self._incarnation, self._renewals = store, clock, incarnation, renewals
+        self._store, self._clock, self._incarnation, self._lease_clock = store, clock, incarnation, lease_clock
         self._take, self._changed = take, changed
         self._others: list[WorkerInfo] = []
         self.behind = True  # not all leases of the dead are known to be taken over
@@ -77,7 +77,7 @@ class Reclaimer:
         return self._clock.now() - worker.renewed_at > worker.incarnation.lease
 
     async def _reclaim(self, gone: list[str]) -> bool:
-        with self._renewals.made():
+        with self._lease_clock.made():
             reply = await self._store.reclaim(self._incarnation, gone)
         if reply.lapsed:
             self._take(reply.lapsed)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Set
 
 from laneway.core.lifecycle.step import RenewReply
 from laneway.engine.common.threads import on_thread
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.errors import LeaseLost, StoreError, StoreTooNew
 from laneway.ports.workers import WorkerStore
 
@@ -33,12 +33,12 @@ class Renewer:
         store: WorkerStore,
         incarnation: str,
         every: float,
-        renewals: Renewals,
+        lease_clock: LeaseClock,
         held: Callable[[], Set[tuple[int, int]]],
         lost: Callable[[Set[tuple[int, int]] | None], None],
         asked: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._incarnation, self._every, self._renewals = store, incarnation, every, renewals
+        self._store, self._incarnation, self._every, self._lease_clock = store, incarnation, every, lease_clock
         self._held, self._lost, self._asked = held, lost, asked
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._start, name="laneway-renewer", daemon=True)
@@ -71,7 +71,7 @@ class Renewer:
     def _renew(self) -> bool:
         held = self._held()
         try:
-            with self._renewals.made():
+            with self._lease_clock.made():
                 reply: RenewReply = self._store.renew(self._incarnation)
         except LeaseLost:
             raise

@@ -19,10 +19,10 @@ from laneway.ports.workers import WorkerStore
 log = logging.getLogger("laneway.heir")
 
 
-class Heir:
+class TakeoverWorker:
     """Knows no tasks, so it claims nothing; what it takes over it settles by the default policy, as any worker would.
 
-    Use it as `async with Heir(store) as heir: await heir.take_over()`.
+    Use it as `async with TakeoverWorker(store) as heir: await heir.take_over()`.
     """
 
     def __init__(self, store: WorkerStore) -> None:
@@ -30,7 +30,7 @@ class Heir:
         self._me = Incarnation(id=new_run_id(), host=socket.gethostname(), process=mark(), tasks=frozenset())
         self._call = 0
 
-    async def __aenter__(self) -> Heir:
+    async def __aenter__(self) -> TakeoverWorker:
         """Register."""
         await self._store.register(self._me, lambda: None)
         return self

@@ -16,7 +16,7 @@ from laneway.core.lifecycle.step import Step, StepReply
 from laneway.ports.store import Store
 
 
-class Allowance:
+class AttemptQuota:
     """A store that lets its worker claim `attempts` runs in all. Once they are claimed, `spent` is called, on the loop.
 
     It is a `Store` in everything but its type: what it does not change it passes on.

@@ -14,15 +14,15 @@ import asyncio
 
 from laneway.core.lifecycle.step import LentReply, StepReply
 from laneway.engine.common.threads import from_thread, is_on
-from laneway.engine.common.wakeup import Bell
+from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.workers import Standby
 
 
-class Rest(Standby):
+class IdleHandle(Standby):
     """The rests of one incarnation. On the worker's loop, but for what a `Standby` is asked."""
 
-    def __init__(self, bell: Bell) -> None:
-        self._loop, self._bell = asyncio.get_running_loop(), bell
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._loop, self._wakeup = asyncio.get_running_loop(), wakeup
         self._lent: int | None = None  # the number of the step that the worker has lent
         self._answer: LentReply | None = None
         self._over = False
@@ -34,7 +34,7 @@ class Rest(Standby):
 
     def __call__(self) -> None:
         """Ring, from any thread."""
-        self._bell.ring_from_thread()
+        self._wakeup.set_from_thread()
 
     def answer(self, lent: LentReply) -> None:
         """Hand over an answer, from any thread; on the loop's own it is heard at once."""
@@ -71,4 +71,4 @@ class Rest(Standby):
     def _hear(self, lent: LentReply) -> None:
         self._answer = lent
         if self.is_answered:
-            self._bell.stir()
+            self._wakeup.notify()

@@ -17,8 +17,8 @@ from laneway.engine.config.watcher import FileWatch
 from laneway.engine.handlers.import_path import refuse_inside_child
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
-from laneway.engine.worker.attempt_quota import Allowance
+from laneway.engine.jobs.environment import JobEnvironment
+from laneway.engine.worker.attempt_quota import AttemptQuota
 from laneway.engine.worker.worker import Worker
 from laneway.errors import BadSetting
 from laneway.ports.clock import Clock
@@ -26,7 +26,7 @@ from laneway.ports.store import Store
 from laneway.settings import Settings
 
 
-class Working:
+class WorkerLifecycle:
     """The worker of a scheduler, while it has one; `open_` opens the scheduler's store, `is_open` tells if it is."""
 
     def __init__(
@@ -40,10 +40,10 @@ class Working:
         settings: Settings,
         load: Callable[[str], bool | None] | None,
         subscribers: Subscribers,
-        knowing: Knowing,
+        environment: JobEnvironment,
         file: FileWatch | None = None,
     ) -> None:
-        self._load, self._subscribers, self._knowing, self._file = load, subscribers, knowing, file
+        self._load, self._subscribers, self._environment, self._file = load, subscribers, environment, file
         self._open, self._is_open = open_, is_open
         self._tasks, self._resources, self._clock, self._settings = tasks, resources, clock, settings
         self.worker: Worker | None = None
@@ -71,7 +71,7 @@ class Working:
         settings = self._settings if concurrency is None else replace(self._settings, concurrency=concurrency)
         self._loop = loop
         try:
-            with_what = (self._resources, stuck, self._load, self._subscribers, self._knowing, self._file)
+            with_what = (self._resources, stuck, self._load, self._subscribers, self._environment, self._file)
             allowed = self._allowed(store, attempts)
             worker = Worker(allowed, self._tasks, self._clock, settings, *with_what)
             work = asyncio.create_task(self._opened_and_run(worker, until_drained=until_drained, ready=ready))
@@ -149,7 +149,7 @@ class Working:
                 # Held here, because the loop keeps only weak references to tasks.
                 ending.append(asyncio.create_task(self.worker.stop(LONGEST / SECOND)))
 
-        return cast("Store", Allowance(store, attempts, spent))
+        return cast("Store", AttemptQuota(store, attempts, spent))
 
     async def _opened_and_run(self, worker: Worker, **how: Any) -> None:
         await self._open()

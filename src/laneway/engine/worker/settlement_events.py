@@ -21,7 +21,7 @@ from laneway.engine.attempts.subscribers import Subscribers
 from laneway.errors import LanewayError
 
 
-class Telling:
+class SettlementEvents:
     """What subscribers are to hear of when the store has been told; `get` reads a run."""
 
     def __init__(self, get: Callable[[str], Awaitable[Run]], subscribers: Subscribers) -> None:

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from laneway.core.common.instants import SECOND
 from laneway.core.lifecycle.step import Result, Step, StepReply, has_lent
 from laneway.core.records.run import Claimed
-from laneway.engine.common.wakeup import Bell
-from laneway.engine.worker.attempt_table import Executions
-from laneway.engine.worker.idle_handle import Rest
+from laneway.engine.common.wakeup import Wakeup
+from laneway.engine.worker.attempt_table import AttemptTable
+from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.clock import Clock
 
 
-class Steps:
+class StepLoop:
     """Makes an incarnation's steps. `ask` returns the store's answer, whatever it takes.
 
     `heard` hears each, with the results that were said and the moment from which its times count.
@@ -28,17 +28,17 @@ class Steps:
     def __init__(
         self,
         incarnation: str,
-        rest: Rest,
-        executions: Executions,
-        bell: Bell,
+        idle_handle: IdleHandle,
+        attempts: AttemptTable,
+        wakeup: Wakeup,
         clock: Clock,
         ask: Callable[[Step], Awaitable[StepReply]],
         heard: Callable[[StepReply, list[Result], float], None],
         *,
         may_lend: bool,
     ) -> None:
-        self._incarnation, self._rest, self._executions = incarnation, rest, executions
-        self._bell, self._clock, self._answer_to, self._heard = bell, clock, ask, heard
+        self._incarnation, self._idle_handle, self._attempts = incarnation, idle_handle, attempts
+        self._wakeup, self._clock, self._answer_to, self._heard = wakeup, clock, ask, heard
         self._may_lend = may_lend
         self._call = self._last = 0  # of the last step, and of the last in which anything was said or given
         self._answered_at = 0  # by the store's clock
@@ -47,13 +47,13 @@ class Steps:
 
     async def make(self, room: int, *, short: bool) -> StepReply:
         """Make the next step of a worker that has room for so many runs, or is `short` of memory."""
-        if self._rest.lends:
+        if self._idle_handle.lends:
             return await self._make_lent(room, short=short)
-        self._bell.hush()
-        executions = self._executions
-        results, emitted, saves = executions.take_results(), executions.talking.take(), executions.saves.take()
+        self._wakeup.clear()
+        attempts = self._attempts
+        results, emitted, saves = attempts.take_results(), attempts.event_buffer.take(), attempts.saves.take()
         self._call += 1
-        more = ([saved for _, saved, _ in saves], executions.take_overdue())
+        more = ([saved for _, saved, _ in saves], attempts.take_overdue())
         step = Step(
             self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room), self._last
         )
@@ -61,11 +61,11 @@ class Steps:
         try:
             reply = await self._ask(step)
         except BaseException:
-            executions.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
+            attempts.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
-        executions.settled(results)
+        attempts.settled(results)
         self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
-        executions.saves.told(saves)
+        attempts.saves.told(saves)
         return reply
 
     async def still_held(self) -> list[Claimed]:
@@ -74,10 +74,10 @@ class Steps:
 
     async def _make_lent(self, room: int, *, short: bool) -> StepReply:
         """Make the step that was lent, if the store has not done it and said so. There is nothing in it."""
-        reply, at = self._rest.take_back(), self._clock.monotonic()
+        reply, at = self._idle_handle.take_back(), self._clock.monotonic()
         self._call += 1
         if reply is None:
-            self._bell.hush()
+            self._wakeup.clear()
             lends = self._lends(room)
             reply = await self._ask(
                 Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends, last=self._last)
@@ -95,12 +95,12 @@ class Steps:
         Not while it executes something: a handler that holds up the loop would hold up what is claimed behind its back,
         and another worker might be free.
         """
-        return room > 0 and not (self._executions or self._executions.results) and self._may_lend
+        return room > 0 and not (self._attempts or self._attempts.results) and self._may_lend
 
     async def _ask(self, step: Step) -> StepReply:
         reply = await self._answer_to(step)
         if has_lent(step, reply):
-            self._rest.lend(step.call + 1)
+            self._idle_handle.lend(step.call + 1)
         return reply
 
     def _hear(self, reply: StepReply, results: list[Result], *, said: bool) -> None:

@@ -47,23 +47,23 @@ from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import mark
 from laneway.engine.common.threads import from_thread
-from laneway.engine.common.wakeup import Alarm, Bell
+from laneway.engine.common.wakeup import Wakeup, WakeupTimer
 from laneway.engine.config.watcher import FileWatch
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.task import Registry
-from laneway.engine.jobs.environment import Knowing
+from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.ticker import Ticker
-from laneway.engine.services.lease_clock import Renewals
+from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.services.memory_gate import MemoryGate
 from laneway.engine.services.pruner import Pruner
 from laneway.engine.services.reclaimer import Reclaimer
 from laneway.engine.services.renewer import Renewer
 from laneway.engine.services.supervisor import Supervisor
 from laneway.engine.services.watchdog import Watchdog
-from laneway.engine.worker.attempt_table import Executions
-from laneway.engine.worker.idle_handle import Rest
-from laneway.engine.worker.settlement_events import Telling
-from laneway.engine.worker.step_loop import Steps
+from laneway.engine.worker.attempt_table import AttemptTable
+from laneway.engine.worker.idle_handle import IdleHandle
+from laneway.engine.worker.settlement_events import SettlementEvents
+from laneway.engine.worker.step_loop import StepLoop
 from laneway.errors import LeaseLost, StoreMoved, StoreUnavailable
 from laneway.ports.clock import Clock
 from laneway.ports.store import Store
@@ -97,28 +97,28 @@ class Worker:
         stuck: Callable[[StuckRun], None] | None = None,
         load: Callable[[str], bool | None] | None = None,
         subscribers: Subscribers | None = None,
-        knowing: Knowing | None = None,
+        environment: JobEnvironment | None = None,
         file: FileWatch | None = None,
     ) -> None:
         self._store, self._registry, self._clock, self._settings = store, registry, clock, settings
         self._resources = resources or Resources()
-        self._knowing = Knowing() if knowing is None else knowing
+        self._environment = JobEnvironment() if environment is None else environment
         self._file = file
         self._outside = copy_context()
         self._loop = asyncio.get_running_loop()
-        self._bell = Bell()
-        self._rest, self._renewals = Rest(self._bell), Renewals(clock, settings.lease)
+        self._wakeup = Wakeup()
+        self._idle_handle, self._lease_clock = IdleHandle(self._wakeup), LeaseClock(clock, settings.lease)
         self._subscribers = Subscribers() if subscribers is None else subscribers
-        self._telling = Telling(store.get, self._subscribers)
-        self._executions = Executions(
-            registry, clock, settings, self._bell, self._messages, self._recall, self._telling, load
+        self._settlement_events = SettlementEvents(store.get, self._subscribers)
+        self._attempts = AttemptTable(
+            registry, clock, settings, self._wakeup, self._messages, self._recall, self._settlement_events, load
         )
-        self._executions.stuck.heard = stuck
-        self._ticker = Ticker(store, clock, self._knowing)
+        self._attempts.stuck.heard = stuck
+        self._ticker = Ticker(store, clock, self._environment)
         self._supervisor = Supervisor(clock)
-        self._watchdog = Watchdog(settings.stall_after, self._executions.run_of)
-        self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._bell.ring)
-        self._alarm = Alarm(self._bell, clock)
+        self._watchdog = Watchdog(settings.stall_after, self._attempts.run_of)
+        self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._wakeup.set)
+        self._alarm = WakeupTimer(self._wakeup, clock)
         self._incarnation = ""
         self._stopping = False  # claim nothing more
         self._moved: str | None = None  # where the store's content is now
@@ -131,19 +131,19 @@ class Worker:
     @property
     def executing(self) -> list[str]:
         """The ids of the runs whose handlers are being executed; may be asked from any thread."""
-        return self._executions.ids()
+        return self._attempts.ids()
 
     @property
     def moves(self) -> Mapping[str, int]:
         """How the attempts it executed or took over were settled."""
-        return {move.value: times for move, times in self._executions.moves.items()}
+        return {move.value: times for move, times in self._attempts.moves.items()}
 
     def status(self) -> Status:
         """Return how it is doing; may be asked from any thread."""
         return Status.of(
             services=self._supervisor.health(),
-            executing=self._executions.tasks(),
-            stuck=self._executions.stuck.runs(),
+            executing=self._attempts.tasks(),
+            stuck=self._attempts.stuck.runs(),
             loop_lag=self._watchdog.lag,
             last_error=self._supervisor.last_error,
             file_error=None if self._file is None else self._file.problem,
@@ -179,21 +179,21 @@ class Worker:
     async def stop(self, timeout: float, grace: float = 0) -> None:
         """Claim nothing more, wait up to `timeout` seconds, then stop the handlers and give them `grace` seconds."""
         self._stopping = True
-        self._bell.ring()
+        self._wakeup.set()
         if self._opening:
             self._cancel()
-        await self._executions.finish(timeout)
-        self._executions.release(grace)
-        await self._executions.finish(grace)
-        await self._executions.bury()
-        if self._executions:
+        await self._attempts.finish(timeout)
+        self._attempts.release(grace)
+        await self._attempts.finish(grace)
+        await self._attempts.bury()
+        if self._attempts:
             await self._tell_what_stopped()
             self._gave_up.set()
 
     async def _tell_what_stopped(self) -> None:
         """Wait for a step that leaves no result behind: whoever called `stop` may end the process right after it."""
         self._told.clear()
-        self._bell.ring()
+        self._wakeup.set()
         told = self._loop.create_task(self._told.wait())
         await asyncio.wait((told,), timeout=TELL_WITHIN)
         told.cancel()
@@ -214,7 +214,7 @@ class Worker:
             inside.set(self)
             async with self._resources.opened(self._settings.grace) as resources:
                 self._opening = False
-                self._executions.executor.resources = resources
+                self._attempts.executor.resources = resources
                 self._incarnation = await self._register()
                 if self._file is not None:
                     await self._file.begin()
@@ -233,7 +233,7 @@ class Worker:
         finally:
             self._opening = False
             self._alarm.cancel()
-            await self._executions.close()
+            await self._attempts.close()
             await self._supervisor.stop()
             await self._subscribers.end(life)
 
@@ -241,18 +241,20 @@ class Worker:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
         me, clock = self._incarnation, self._clock
         may_lend = not until_drained  # who drains leaves as soon as nothing is due
-        steps = Steps(me, self._rest, self._executions, self._bell, clock, self._ask, self._hear, may_lend=may_lend)
+        steps = StepLoop(
+            me, self._idle_handle, self._attempts, self._wakeup, clock, self._ask, self._hear, may_lend=may_lend
+        )
         lost = partial(self._hear_of_loss, me)
         renewer = Renewer(
             self._store,
             me,
             self._settings.renew_every,
-            self._renewals,
-            self._executions.held,
+            self._lease_clock,
+            self._attempts.held,
             lost,
-            self._bell.ring_from_thread,
+            self._wakeup.set_from_thread,
         )
-        reclaimer = Reclaimer(self._store, clock, me, self._renewals, self._executions.take_over, self._bell.ring)
+        reclaimer = Reclaimer(self._store, clock, me, self._lease_clock, self._attempts.take_over, self._wakeup.set)
         self._supervisor.add("renewer", renewer.run)
         self._supervisor.add("reclaimer", reclaimer.run)
         deltas = self._settings.deltas_kept_for
@@ -264,10 +266,10 @@ class Worker:
             await self._leave()
             return True
         except LeaseLost:
-            self._executions.lose_all()
+            self._attempts.lose_all()
             return False
         finally:
-            self._rest.end()
+            self._idle_handle.end()
             await self._supervisor.stop("renewer", "reclaimer", "pruner")
 
     async def _register(self) -> str:
@@ -276,12 +278,12 @@ class Worker:
             host=socket.gethostname(),
             process=mark(),
             tasks=self._registry.names,
-            jobs=frozenset(self._knowing.declared),
+            jobs=frozenset(self._environment.declared),
             lease=round(self._settings.lease * SECOND),
             concurrency=self._settings.concurrency,
         )
-        self._rest, self._renewals = Rest(self._bell), Renewals(self._clock, self._settings.lease)
-        await self._store.register(incarnation, self._rest)
+        self._idle_handle, self._lease_clock = IdleHandle(self._wakeup), LeaseClock(self._clock, self._settings.lease)
+        await self._store.register(incarnation, self._idle_handle)
         log.info("worker %s started in process %d", incarnation.id, os.getpid())
         return incarnation.id
 
@@ -293,53 +295,53 @@ class Worker:
 
     # The loop
 
-    async def _drain(self, steps: Steps, reclaimer: Reclaimer) -> None:
+    async def _drain(self, steps: StepLoop, reclaimer: Reclaimer) -> None:
         await self._answered(self._ticker.fire)
         await self._work(steps, reclaimer, until_drained=True)
         # Once more, and not for ever: a job may be due again each time that its run has ended.
         if not self._stopping and await self._answered(self._ticker.fire) > 0:
             await self._work(steps, reclaimer, until_drained=True)
 
-    async def _work(self, steps: Steps, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
-        executions = self._executions
+    async def _work(self, steps: StepLoop, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
+        attempts = self._attempts
         while True:
             reply = await steps.make(self._room, short=self._memory.short)
-            if not executions.results:
+            if not attempts.results:
                 self._told.set()
             if reply.claimed:
-                overdue = self._renewals.may_have_lapsed
+                overdue = self._lease_clock.may_have_lapsed
                 claimed = await self._still_held(steps, reclaimer) if overdue else reply.claimed
                 # A step that was under way when the stop came may still bring runs.
-                executions.give_back(claimed) if self._stopping else executions.start(claimed)
+                attempts.give_back(claimed) if self._stopping else attempts.start(claimed)
                 # Let what was just started begin; short handlers are done when we are back.
                 await asyncio.sleep(0)
-            if reclaimer.behind and not executions.taking_over:
+            if reclaimer.behind and not attempts.taking_over:
                 await reclaimer.look(read=True)
-            if reply.more or executions.results or (self._stopping and self._rest.lends):
+            if reply.more or attempts.results or (self._stopping and self._idle_handle.lends):
                 continue  # nobody leaves while a step may be done behind its back
-            if not executions and (self._stopping or (until_drained and not reclaimer.behind)):
+            if not attempts and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
-            if until_drained and executions.deaf and not reclaimer.behind:
+            if until_drained and attempts.deaf and not reclaimer.behind:
                 self._gave_up.set()  # what is left does not listen; nobody can tell when it ends
             if reply.due_in is not None and not self._stopping:
                 # Counted from before the call: what the answer took on its way must not make the run late.
                 self._alarm.set(steps.asked_at + reply.due_in / SECOND)
-            if not self._rest.is_answered:
-                await self._bell.linger()
+            if not self._idle_handle.is_answered:
+                await self._wakeup.wait()
 
     @property
     def _room(self) -> int:
         """How many runs more it can take."""
-        return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._executions)
+        return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._attempts)
 
-    async def _still_held(self, steps: Steps, reclaimer: Reclaimer) -> list[Claimed]:
+    async def _still_held(self, steps: StepLoop, reclaimer: Reclaimer) -> list[Claimed]:
         """Return what of the last step's claims is this worker's still, and now for another lease. Raises LeaseLost."""
         log.info("not renewed for longer than a lease; asking what this worker still holds before it begins any of it")
         # In this order: once it is renewed nobody takes over from it, so what the store says then stays true.
         at = self._clock.monotonic()
         await self._answered(reclaimer.renew)
         claimed = await steps.still_held()
-        self._renewals.asked(at)
+        self._lease_clock.asked(at)
         return claimed
 
     async def _ask(self, step: Step) -> StepReply:
@@ -348,12 +350,12 @@ class Worker:
     def _hear(self, reply: StepReply, results: list[Result], asked_at: float) -> None:
         if reply.fires_in is not None:
             self._ticker.hear(reply.fires_in, asked_at)
-        if self._telling.waiting:
-            self._telling.answered(results, reply)
+        if self._settlement_events.waiting:
+            self._settlement_events.answered(results, reply)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
-            self._executions.lose(number, fence)
-        self._executions.hear(reply.requests)
+            self._attempts.lose(number, fence)
+        self._attempts.hear(reply.requests)
         if reply.moved is not None:
             self._hear_of_move(reply.moved)
 
@@ -375,7 +377,7 @@ class Worker:
             try:
                 return await call()
             except StoreUnavailable as error:
-                if self._stopping and not self._executions and tries >= LAST_TRIES:
+                if self._stopping and not self._attempts and tries >= LAST_TRIES:
                     raise  # somebody waits for this worker to end; what it holds is reclaimed when it is gone
                 wait = REPEAT_AFTER[min(tries, len(REPEAT_AFTER) - 1)]
                 log.warning("the store does not answer (%s); asking again in %g s", error, wait)
@@ -397,7 +399,7 @@ class Worker:
                 return  # news of a former life
             self._lost = self._lost or leases is None
             for number, fence in leases or ():
-                self._executions.lose(number, fence)
-            self._bell.ring()
+                self._attempts.lose(number, fence)
+            self._wakeup.set()
 
         from_thread(self._loop, tell)

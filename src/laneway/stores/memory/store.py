@@ -28,7 +28,7 @@ from laneway.core.records.liveness import Incarnation
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
 from laneway.core.records.states import TERMINAL, Move, RunState
-from laneway.core.transfer.move_state import Phase, is_still, refuse_change, refuse_new
+from laneway.core.transfer.move_state import MovePhase, is_still, refuse_change, refuse_new
 from laneway.errors import NotWaiting, UsageError, WrongState
 from laneway.ports.clock import Clock
 from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
@@ -186,7 +186,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
             now, moving = self._clock.now(), self._state.moving
             leaving = moving if moving is not None and moving.leaves else None
             if leaving is not None:
-                if leaving.phase is Phase.FROZEN:
+                if leaving.phase is MovePhase.FROZEN:
                     return StepReply(refused=named_in(step), now=now, moved=leaving.place)
                 step = msgspec.structs.replace(step, room=0, park=False)
             # First what is due: what a result lets join its session comes behind it.

@@ -29,7 +29,7 @@ from laneway.core.queue.audit import (
 from laneway.core.queue.circuits import holder
 from laneway.core.queue.claim import Flow
 from laneway.core.queue.shelves import BREAKER, TASK, Shelf
-from laneway.core.queue.turns import AGAIN, FRESH, Pace
+from laneway.core.queue.turns import AGAIN, FRESH, VirtualTime
 from laneway.core.records.states import RunState
 from laneway.stores.memory.state.heaps import Heaps
 from laneway.stores.memory.state.records import EventBatch, RunRecord, log_of
@@ -161,7 +161,7 @@ def _set(flow: Flow[RunRecord], key: Key, count: int) -> None:
         case ("lane", lane, name):
             setattr(flow.lanes[lane], name, count)
         case ("pace", lane, priority, _):
-            flow.lanes[lane].paces.setdefault(priority, Pace()).ready = count
+            flow.lanes[lane].paces.setdefault(priority, VirtualTime()).ready = count
         case ("turn", lane, user, priority, _):
             flow.lanes[lane].turns[user, priority].waiting = count
         case ("seat", lane, user, name):

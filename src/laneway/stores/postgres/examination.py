@@ -1,4 +1,4 @@
-"""Examining a store from outside: what it is, how it fares, and what an operator should change. It changes nothing."""
+"""Examine a store from outside: version, sizes, findings, and warnings to operators. It changes nothing."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from laneway.stores.postgres.server.errors import meant
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.server.settings import begin_to_read, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables import checking, reading
+from laneway.stores.tables.reads import runs
+from laneway.stores.tables.upkeep import check
 
 OLD = 300  # seconds that a transaction may be open
-MANY = 500_000  # rows that may be dead in a table that moves
-MOVING = ("ready", "parked", "held", "due", "lease", "lane", "pace", "turn", "seat", "session", "worker")
-CROWDED = 0.8  # of the connections that a server takes
+MANY = 500_000  # rows that may be dead in a busy table
+BUSY = ("ready", "parked", "held", "due", "lease", "lane", "pace", "turn", "seat", "session", "worker")
+CROWDED = 0.8  # of the connections that the server allows
 
 
 def examine(address: Address, *, deep: bool) -> Examination:
-    """Return how the store fares; see `UpkeepStore.examine`."""
+    """Examine the store; see `UpkeepStore.examine`."""
     with closing(connect_bare(address)) as link:
         try:
             layout = layout_of(link, address)
@@ -53,20 +54,20 @@ def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Exami
         warnings=_warnings(link, address),
         sizes={"tables": int(size), "dead": sum(_dead(link, address).values())},
     )
-    # An older layout may lack what is asked for; it is migrated first.
+    # An older layout may lack some columns.
     return _looked_into(link, examination, deep=deep) if current else examination
 
 
 def _looked_into(link: Link, examination: Examination, *, deep: bool) -> Examination:
     with Pipe(link) as pipe:
         db = PostgresDatabase(pipe)
-        newest = db.execute("examining.newest").fetchall()
-        [[back]] = db.execute("examining.set_back").fetchall()
+        newest = db.execute("examination.newest").fetchall()
+        [[back]] = db.execute("examination.set_back").fetchall()
         return msgspec.structs.replace(
             examination,
-            findings=checking.look(db) if deep else None,
-            runs=reading.count(db),
-            workers=reading.workers(db),
+            findings=check.look(db) if deep else None,
+            runs=runs.count(db),
+            workers=runs.workers(db),
             newest_at=max((at for (at,) in newest if at), default=None),
             set_back=max(0, back or 0),
         )
@@ -88,7 +89,7 @@ _OLDEST = (
 
 
 def _dead(link: Link, address: Address) -> dict[str, int]:
-    """Return how many rows of each table wait to be vacuumed, as the server counts them."""
+    """Return the number of dead rows of each table, as the server counts them."""
     return {name: int(rows) for name, rows in link.execute(_DEAD, (address.schema,)).fetchall()}
 
 
@@ -113,7 +114,7 @@ def _standbys(link: Link) -> int:
 
 
 def _unwaited(link: Link) -> str:
-    """Return the setting by which no commit waits for a standby, if there is one."""
+    """Return the setting that keeps commits from waiting for a standby, if there is one."""
     if not _setting(link, "synchronous_standby_names"):
         return "synchronous_standby_names is empty"
     return "synchronous_commit is local" if _setting(link, "synchronous_commit") == "local" else ""
@@ -137,12 +138,12 @@ def _warnings(link: Link, address: Address) -> list[str]:
 
 
 def _crowded(link: Link, address: Address) -> Iterator[str]:
-    """Say what fills the server, or will."""
+    """Yield a warning for each thing that fills the server."""
     [[oldest]] = link.execute(_OLDEST).fetchall()
     if oldest is not None and oldest > OLD:
         yield f"a transaction has been open for {oldest} s: what laneway deletes cannot be vacuumed until it ends"
     for name, rows in _dead(link, address).items():
-        if name in MOVING and rows > MANY:
+        if name in BUSY and rows > MANY:
             yield f"table {name} has {rows:,} dead rows: look for long transactions, and at autovacuum_naptime"
     [[taken, most]] = link.execute(_TAKEN).fetchall()
     if taken > most * CROWDED:

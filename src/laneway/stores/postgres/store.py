@@ -14,7 +14,7 @@ from laneway.stores.postgres.inbox.letters import Home, PostgresLetter
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.transactions.reader import PostedError
 from laneway.stores.postgres.transactions.runtime import PostgresRuntime
-from laneway.stores.tables.database import Database
+from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.store import TableStore
 
 T = TypeVar("T")

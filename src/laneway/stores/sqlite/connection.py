@@ -189,7 +189,7 @@ def _apply(db: sqlite3.Connection, version: int) -> None:
             statement = ""
     lanes = [(lane.name, lane.limit, lane.per_user) for lane in DEFAULT_LANES]
     if version == 1:
-        db.executemany(TEXTS["ruling.create_lane"], lanes)
+        db.executemany(TEXTS["settings.create_lane"], lanes)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {version}")
 

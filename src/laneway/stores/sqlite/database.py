@@ -12,8 +12,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from laneway.stores.tables.database import DuplicateError, Question
-from laneway.stores.tables.statements import Row, texts
+from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.statements import Row, texts
 
 TEXTS = texts(__package__)
 

@@ -16,7 +16,8 @@ from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables import checking, reading
+from laneway.stores.tables.reads import runs
+from laneway.stores.tables.upkeep import check
 
 _ENGINE = f"SQLite {sqlite3.sqlite_version}"
 T = TypeVar("T")
@@ -49,9 +50,9 @@ def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) 
         newest_layout=newest_layout(),
         sizes=_sizes(db, place.path),
         # An older layout may lack what these ask for; it is migrated first.
-        findings=sight.of(checking.look, None) if current and deep else None,
-        runs=sight.of(reading.count, None) if current else None,
-        workers=sight.of(reading.workers, None) if current else None,
+        findings=sight.of(check.look, None) if current and deep else None,
+        runs=sight.of(runs.count, None) if current else None,
+        workers=sight.of(runs.workers, None) if current else None,
         newest_at=sight.of(_newest, None) if current else None,
         set_back=sight.of(_set_back, None) if current else None,
         damage=damage + sight.trouble,
@@ -90,9 +91,9 @@ def _sizes(db: sqlite3.Connection, path: Path) -> dict[str, int]:
 
 
 def _newest(db: SQLiteDatabase) -> int | None:
-    return max((at for (at,) in db.execute("examining.newest") if at), default=None)
+    return max((at for (at,) in db.execute("examination.newest") if at), default=None)
 
 
 def _set_back(db: SQLiteDatabase) -> int:
-    [[most]] = db.execute("examining.set_back")
+    [[most]] = db.execute("examination.set_back")
     return max(0, most or 0)

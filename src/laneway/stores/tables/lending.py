@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from laneway.core.lifecycle.step import LentReply, Step
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
 from laneway.stores.tables.runtime.wakeups import wake_for_work, wake_lender
-from laneway.stores.tables.stepping import take_lent_step
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.verbs.steps import take_lent_step
 
 _reply = msgspec.json.Decoder(LentReply).decode
 

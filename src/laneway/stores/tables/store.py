@@ -26,25 +26,14 @@ from laneway.ports.sessions import Extent, SessionState
 from laneway.ports.settings import Setting
 from laneway.ports.upkeep import Old, OldDeltas, OldRuns
 from laneway.ports.users import UserState
-from laneway.stores.tables import (
-    checking,
-    control,
-    explaining,
-    inboxes,
-    liveness,
-    memos,
-    pruning,
-    reading,
-    ruling,
-    stepping,
-    submitting,
-    trimming,
-    waiting,
-)
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.movekeeping import Movekeeping
+from laneway.stores.tables.move_store import Movekeeping
+from laneway.stores.tables.reads import overview, runs, why
+from laneway.stores.tables.rows import memos, messages
 from laneway.stores.tables.runtime.access import P
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.upkeep import check, prune, trim
+from laneway.stores.tables.verbs import control, settings, steps, submissions, workers
 
 
 class TableStore(Movekeeping[P], ABC):
@@ -55,22 +44,22 @@ class TableStore(Movekeeping[P], ABC):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         return await self._write(
-            lambda db, effects: submitting.submit(db, effects, batch, db.now()),
-            Effects(swift=True, short=submitting.is_short(batch), ahead=submitting.ahead(batch)),
+            lambda db, effects: submissions.submit(db, effects, batch, db.now()),
+            Effects(swift=True, short=submissions.is_short(batch), ahead=submissions.ahead(batch)),
             gated=False,
         )
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
-        return await self._read(lambda db: inboxes.messages(db, run_id, after, limit))
+        return await self._read(lambda db: messages.messages(db, run_id, after, limit))
 
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""
-        return await self._read(lambda db: reading.get(db, run_id))
+        return await self._read(lambda db: runs.get(db, run_id))
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return runs, newest first; see `RunStore`."""
-        return await self._read(lambda db: reading.runs(db, wanted, limit, before))
+        return await self._read(lambda db: runs.runs(db, wanted, limit, before))
 
     # Control
 
@@ -99,33 +88,33 @@ class TableStore(Movekeeping[P], ABC):
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._write(lambda db, effects: ruling.declare_lanes(db, effects, lanes, db.now()))
+        await self._write(lambda db, effects: settings.declare_lanes(db, effects, lanes, db.now()))
 
     async def set(self, setting: Setting) -> None:
         """Set what an operator sets; see `SettingStore`."""
-        await self._write(lambda db, effects: ruling.put(db, effects, setting, db.now()))
+        await self._write(lambda db, effects: settings.put(db, effects, setting, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
-        return await self._read(explaining.lanes)
+        return await self._read(overview.lanes)
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
-        return await self._read(lambda db: explaining.users(db, user, limit, after))
+        return await self._read(lambda db: overview.users(db, user, limit, after))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
-        return await self._read(lambda db: explaining.tasks(db, db.now()))
+        return await self._read(lambda db: overview.tasks(db, db.now()))
 
     async def why(self, run_id: str) -> list[Reason]:
         """Return the gates that are closed for the run; see `GateStore`."""
-        return await self._read(lambda db: waiting.why(db, run_id, db.now()))
+        return await self._read(lambda db: why.why(db, run_id, db.now()))
 
     async def depths(self) -> Depths:
         """Count what waits; see `GateStore`."""
-        return await self._read(explaining.depths)
+        return await self._read(overview.depths)
 
     # Sessions, events
 
@@ -134,12 +123,12 @@ class TableStore(Movekeeping[P], ABC):
     ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
         if named is not None:
-            return await self._read(lambda db: reading.session(db, named))
-        return await self._read(lambda db: reading.sessions(db, prefix, limit, after))
+            return await self._read(lambda db: runs.session(db, named))
+        return await self._read(lambda db: runs.sessions(db, prefix, limit, after))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """Return a page of the run's log; see `EventStore`."""
-        return await self._read(lambda db: reading.events(db, run_id, after, limit))
+        return await self._read(lambda db: runs.events(db, run_id, after, limit))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after events were written; see `EventStore`."""
@@ -151,18 +140,18 @@ class TableStore(Movekeeping[P], ABC):
         """Make the incarnation known; see `WorkerStore`."""
         socket = self._here.welcome(incarnation.id, wake)
         await self._here.settle()
-        await self._write(lambda db, _: liveness.register(db, incarnation, socket, db.now()), gated=False)
+        await self._write(lambda db, _: workers.register(db, incarnation, socket, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
         try:
             # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
             return await self._write(
-                lambda db, effects: stepping.take_step(db, effects, step, db.now()),
+                lambda db, effects: steps.take_step(db, effects, step, db.now()),
                 Effects(
                     durable=bool(step.results or step.emitted or step.saved or step.overdue),
                     remembers=True,
-                    ahead=stepping.ahead(step),
+                    ahead=steps.ahead(step),
                 ),
                 gated=False,
             )
@@ -174,24 +163,24 @@ class TableStore(Movekeeping[P], ABC):
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
         renewed = self._here.writer.write_later(
-            lambda db, _: liveness.renew(db, incarnation, db.now()), Effects(durable=False, remembers=True)
+            lambda db, _: workers.renew(db, incarnation, db.now()), Effects(durable=False, remembers=True)
         )
         return renewed.result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
         return await self._write(
-            lambda db, effects: liveness.reclaim(db, effects, incarnation, gone, limit, db.now()), gated=False
+            lambda db, effects: workers.reclaim(db, effects, incarnation, gone, limit, db.now()), gated=False
         )
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, effects: liveness.leave(db, effects, incarnation, db.now()), gated=False)
+        await self._write(lambda db, effects: workers.leave(db, effects, incarnation, db.now()), gated=False)
         self._here.forget(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return await self._read(reading.workers)
+        return await self._read(runs.workers)
 
     def look(self) -> bool:
         """Tell whether another process has committed since; see `WorkerStore`."""
@@ -208,16 +197,16 @@ class TableStore(Movekeeping[P], ABC):
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
-            return await self._read(checking.look)
-        return await self._write(lambda db, effects: checking.repair(db, effects, db.now()))
+            return await self._read(check.look)
+        return await self._write(lambda db, effects: check.repair(db, effects, db.now()))
 
 
 def _prune(db: Database, old: Old, limit: int, now: int) -> int:
     match old:
         case OldRuns(keep):
-            return pruning.prune(db, keep, limit, now)
+            return prune.prune(db, keep, limit, now)
         case OldDeltas(age):
-            return trimming.trim(db, age, limit, now)
+            return trim.trim(db, age, limit, now)
 
 
 def _or_raise(found: Run | UsageError) -> Run:

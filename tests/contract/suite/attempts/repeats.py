@@ -14,7 +14,7 @@ from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.lifecycle.step import Emitted, Step, StepReply
 from laneway.core.records.events import draft
 from laneway.core.records.policy import Lane
-from laneway.core.records.run import Ties
+from laneway.core.records.run import RunLinks
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.ports.control import Answer
@@ -195,7 +195,9 @@ class TestRepeats(Part):
         lossy = LossyStore(store, chance=0.4, random=Random(3))
         hand = Hand(lossy)
         await until_answered(hand.register)
-        batch = [new_run(f"r{index:02d}", session=f"s{index % 3}", ties=Ties(then=(new_run(),))) for index in range(10)]
+        batch = [
+            new_run(f"r{index:02d}", session=f"s{index % 3}", ties=RunLinks(then=(new_run(),))) for index in range(10)
+        ]
         await until_answered(lambda: lossy.submit(batch))
         mine = {new.id for new in batch}
 

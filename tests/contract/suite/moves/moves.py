@@ -15,7 +15,7 @@ from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import ReceiptOutcome, RunFilter
 from laneway.core.records.states import RunState
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import FIRST
 from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.control import Answer, Cancel, Pause, Resume
@@ -77,7 +77,7 @@ class TestLeaving(Part):
 
         found = (await store.move(Shut("m", THERE))).standing
 
-        assert found == await store.moving() == Moving(phase=Phase.SHUT, move="m", place=THERE)
+        assert found == await store.moving() == Moving(phase=MovePhase.SHUT, move="m", place=THERE)
         assert (await store.move(Shut("another", "elsewhere"))).standing == found
         for change in ("submit", "fire", "register"):
             with pytest.raises(StoreMoved, match=f"this store has moved to {THERE}") as told:
@@ -144,14 +144,14 @@ class TestLeaving(Part):
         [claimed] = await hand.claim(1)
         await store.move(Shut("m", THERE))
         assert (await store.move(Freeze("m"))).leases == 1
-        assert (await store.moving() or Moving(phase=Phase.ARRIVED, move="", place="")).phase is Phase.SHUT
+        assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).phase is MovePhase.SHUT
         await hand.succeed(claimed)
         with pytest.raises(StoreUnavailable, match="not the source of move other"):
             await store.move(Freeze("other"))
 
         assert await store.move(Freeze("m")) == await store.move(Freeze("m")) == Moved(done=True)
 
-        assert await store.moving() == Moving(phase=Phase.FROZEN, move="m", place=THERE)
+        assert await store.moving() == Moving(phase=MovePhase.FROZEN, move="m", place=THERE)
         before = tally(await all_pieces(store))
         await clock.advance(10)
         for _ in range(2):
@@ -181,7 +181,7 @@ class TestLeaving(Part):
 
         assert not (await store.move(Reopen("other"))).done
 
-        assert (await store.moving() or Moving(phase=Phase.ARRIVED, move="", place="")).move == "m"
+        assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).move == "m"
         assert (await store.move(Reopen("m"))).done
 
 
@@ -190,14 +190,14 @@ class TestArriving(Part):
 
     async def test_nobody_uses_it_before_it_is_opened(self, store: Store) -> None:
         assert (await store.move(Arrive("m", "sqlite:///there"))).standing == Moving(
-            phase=Phase.ARRIVING, move="m", place="sqlite:///there"
+            phase=MovePhase.ARRIVING, move="m", place="sqlite:///there"
         )
         for change in CHANGES.values():
             with pytest.raises(StoreUnavailable, match="is being filled by a move from sqlite:///there"):
                 await change(store)
         await store.unpack("m", [], ("runs", "7"))
         assert (await store.move(Arrive("m", "sqlite:///there"))).standing == await store.moving()
-        assert (await store.moving() or Moving(phase=Phase.ARRIVED, move="", place="")).mark == ("runs", "7")
+        assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).mark == ("runs", "7")
         with pytest.raises(StoreUnavailable, match="not the target of move other"):
             await store.unpack("other", [], None)
 
@@ -294,7 +294,7 @@ class TestArriving(Part):
     async def test_one_that_has_arrived_may_leave_again(self, store: Store) -> None:
         await bring([], store, "m")
         arrived = await store.moving()
-        assert arrived == Moving(phase=Phase.ARRIVED, move="m", place="elsewhere")
+        assert arrived == Moving(phase=MovePhase.ARRIVED, move="m", place="elsewhere")
         assert not (await store.move(Reopen("m"))).done
         await store.declare_lanes([Lane("main")])
         await store.submit([new_run("a")])

@@ -17,7 +17,7 @@ import pytest
 from laneway.core.lifecycle.outcome import Waits
 from laneway.core.records.memos import derived_id
 from laneway.core.records.policy import Lane, WhenFull
-from laneway.core.records.run import Gate, NewRun, Reason, RunFilter, Ties
+from laneway.core.records.run import Gate, NewRun, Reason, RunFilter, RunLinks
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
 from laneway.ports.control import Answer, Cancel
@@ -45,10 +45,10 @@ async def calling(store: Store, **fields: Unpack[Fields]) -> tuple[Hand, NewRun]
 
 
 class TestCalls(Part):
-    """Runs that wait for others: `Leaves.calls`, `Wait.calls` and `Ties.call`."""
+    """Runs that wait for others: `Leaves.calls`, `Wait.calls` and `RunLinks.call`."""
 
     async def test_the_called_run_is_submitted_and_its_caller_waits(self, store: Store) -> None:
-        hand, claimed = await started(store, session="chat", ties=Ties(depth=1, trace={"id": "x"}))
+        hand, claimed = await started(store, session="chat", ties=RunLinks(depth=1, trace={"id": "x"}))
         child = child_of(claimed, "search", args={"q": 1}, lane="subagent", priority=3)
 
         reply = await hand.wait(claimed, child)

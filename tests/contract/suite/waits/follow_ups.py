@@ -20,7 +20,7 @@ import pytest
 from laneway.core.lifecycle.outcome import Cancelled, Failed, Lapsed, Outcome, Released, Snoozed, Succeeded
 from laneway.core.records.memos import derived_id
 from laneway.core.records.policy import Drop, Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
-from laneway.core.records.run import Claimed, ReceiptOutcome, Ties
+from laneway.core.records.run import Claimed, ReceiptOutcome, RunLinks
 from laneway.core.records.states import RunState
 from laneway.ports.control import Answer, Cancel
 from laneway.ports.gates import Held
@@ -40,7 +40,7 @@ from tests.support.sessions import session_of
 P = RunState.PENDING
 HOPELESS = Failed(error(kind="bad_result"))
 THEN, ON_FAILURE = derived_id("a", "then", 1), derived_id("a", "on_failure", 1)
-BOTH = Ties(then=(new_run("t", args={"n": 1}),), on_failure=(new_run("f", args={"n": 2}),))
+BOTH = RunLinks(then=(new_run("t", args={"n": 1}),), on_failure=(new_run("f", args={"n": 2}),))
 
 
 async def tied(store: Store, **fields: Unpack[Fields]) -> tuple[Hand, Claimed]:
@@ -54,10 +54,10 @@ async def left(store: Store) -> list[str]:
 
 
 class TestFollowUps(Part):
-    """`Leaves.follow_ups`, `Ties.then` and `Ties.on_failure`."""
+    """`Leaves.follow_ups`, `RunLinks.then` and `RunLinks.on_failure`."""
 
     async def test_what_was_held_back_becomes_runs_with_the_success(self, store: Store) -> None:
-        hand, claimed = await started(store, ties=Ties(depth=1, trace={"id": "x"}), session="chat")
+        hand, claimed = await started(store, ties=RunLinks(depth=1, trace={"id": "x"}), session="chat")
         first = follow_up(claimed, 1, args={"n": 1}, lane="team", priority=3)
         second = follow_up(claimed, 2)
         assert await left(store) == []
@@ -69,7 +69,7 @@ class TestFollowUps(Part):
         assert first.id == derived_id("a", "submit", 1)
         assert (run.state, run.args, run.lane, run.priority) == (P, {"n": 1}, "team", 3)
         assert (run.parent, run.user, run.session) == ("a", "ann", "chat")
-        assert run.ties == Ties(parent="a", depth=2, trace={"id": "x"})
+        assert run.ties == RunLinks(parent="a", depth=2, trace={"id": "x"})
         assert await left(store) == [first.id, second.id]
         assert await kinds(store, "a") == ["started", "result", "done"]
         assert await start_order(hand) == [first.id, second.id]
@@ -96,18 +96,18 @@ class TestFollowUps(Part):
 
     async def test_what_follows_can_have_something_follow_it(self, store: Store) -> None:
         last = new_run("last")
-        middle = new_run("middle", ties=Ties(then=(last,)))
-        hand, _ = await started(store, ties=Ties(then=(middle,), trace={"id": "x"}))
+        middle = new_run("middle", ties=RunLinks(then=(last,)))
+        hand, _ = await started(store, ties=RunLinks(then=(middle,), trace={"id": "x"}))
         [claimed] = (await hand.repeat_last()).claimed
 
         [second] = (await hand.succeed(claimed, room=1)).claimed
         [third] = (await hand.succeed(second, room=1)).claimed
 
         assert (second.id, third.id) == (THEN, derived_id(THEN, "then", 1))
-        assert third.ties == Ties(parent=THEN, depth=2, trace={"id": "x"})
+        assert third.ties == RunLinks(parent=THEN, depth=2, trace={"id": "x"})
 
     async def test_each_of_several_has_an_id_of_its_own(self, store: Store) -> None:
-        hand, claimed = await started(store, ties=Ties(then=(new_run("x"), new_run("y"))))
+        hand, claimed = await started(store, ties=RunLinks(then=(new_run("x"), new_run("y"))))
 
         await hand.succeed(claimed)
 
@@ -251,7 +251,7 @@ class TestFollowUps(Part):
     async def test_they_may_name_another_session_or_none(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat")
         there = follow_up(claimed, 1, session="talk")
-        nowhere = follow_up(claimed, 2, ties=Ties(session=""))
+        nowhere = follow_up(claimed, 2, ties=RunLinks(session=""))
 
         await hand.succeed(claimed, leaving=[there, nowhere])
 
@@ -259,14 +259,14 @@ class TestFollowUps(Part):
 
     async def test_what_a_called_run_leaves_joins_the_session_that_it_names(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat")
-        child = child_of(claimed, ties=Ties(then=(new_run("t"),)))
+        child = child_of(claimed, ties=RunLinks(then=(new_run("t"),)))
         await hand.wait(claimed, child)
         [called] = await hand.claim()
 
         await hand.succeed(called)
 
         run = await store.get(derived_id(child.id, "then", 1))
-        assert (run.session, run.parent, run.ties) == ("chat", child.id, Ties(parent=child.id, depth=2))
+        assert (run.session, run.parent, run.ties) == ("chat", child.id, RunLinks(parent=child.id, depth=2))
         assert await start_order(hand) == ["a", run.id]
 
     @pytest.mark.parametrize("drop", Drop)
@@ -307,7 +307,7 @@ class TestFollowUps(Part):
 
     async def test_no_window_or_queued_run_takes_them(self, store: Store) -> None:
         collecting = SessionPolicy(mode=Mode.COLLECT, debounce=5)
-        ties = Ties(then=(new_run("t", session="chat", policy=collecting), new_run("u", session="chat")))
+        ties = RunLinks(then=(new_run("t", session="chat", policy=collecting), new_run("u", session="chat")))
         hand, claimed = await started(store, session="chat", ties=ties)
         await store.submit([new_run("w", session="chat", user="ann", policy=collecting)])
 
@@ -317,7 +317,7 @@ class TestFollowUps(Part):
         assert (await store.get("w")).messages == 0
 
     async def test_they_interrupt_nobody(self, store: Store) -> None:
-        ties = Ties(then=(new_run("t", session="talk", policy=SessionPolicy(mode=Mode.INTERRUPT)),))
+        ties = RunLinks(then=(new_run("t", session="talk", policy=SessionPolicy(mode=Mode.INTERRUPT)),))
         hand, claimed = await started(store, ties=ties)
         await store.submit([new_run("b", session="talk")])
         other = await hand.claim()
@@ -345,14 +345,14 @@ class TestFollowUps(Part):
         assert ids(await hand.claim(5)) == [THEN]
 
     async def test_an_unknown_lane_becomes_main(self, store: Store) -> None:
-        hand, claimed = await started(store, ties=Ties(then=(new_run("t", lane="nowhere"),)))
+        hand, claimed = await started(store, ties=RunLinks(then=(new_run("t", lane="nowhere"),)))
 
         await hand.succeed(claimed)
 
         assert (await store.get(THEN)).lane == "main"
 
     async def test_one_for_later_waits_for_its_time_from_the_end_on(self, store: Store, clock: FakeClock) -> None:
-        hand, claimed = await started(store, session="chat", ties=Ties(then=(new_run("t", delay=30),)))
+        hand, claimed = await started(store, session="chat", ties=RunLinks(then=(new_run("t", delay=30),)))
         await clock.advance(100)
 
         reply = await hand.succeed(claimed, room=5)

@@ -19,8 +19,8 @@ from laneway.stores.postgres.server.connection import Link, connect, connect_bar
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import write_connection
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.sql.database import Database
 from laneway.testing import Hand, new_run, new_runs
 from laneway.testing.servers import PostgresServer, postgres_server
 from tests.stores.postgres.tools import cut, opened, until, waiting_for_the_lock, with_parameter
@@ -202,9 +202,9 @@ async def main():
 
     def work(db, effects):
         tried.append(1)
-        db.execute("checking.tidy_turns").rowcount
+        db.execute("check.tidy_turns").rowcount
         if sys.argv[2] == "pipeline":
-            db.execute("checking.tidy_turns")
+            db.execute("check.tidy_turns")
             db.pipe.flush()
         if len(tried) == 1:
             print("has it", flush=True)

@@ -24,22 +24,35 @@ from tests.stores.postgres.sample_rows import ROWS
 # As long as the lists of lanes and workers, and of what is paused or set aside in them: one may be read whole.
 SMALL = {"lane", "pace", "worker", "counter", "heartbeat", "aside", "broken", "disabled", "lane_count"}
 # Statements that say themselves what they read whole: people ask them, workers never do.
-LONG = {name for name in TEXTS if name.startswith(("checking.", "examining."))}
+LONG = {name for name in TEXTS if name.startswith(("check.", "examination."))}
 # A move counts, copies and empties whole stores.
-MOVES = ("moving.", "packing.", "unpacking.", "emptying.")
-LONG |= {name for name in TEXTS if name.startswith(MOVES) and name != "moving.standing"}
-LONG |= {"reading.pending", "reading.count", "reading.workers", "control.unended", "explaining.depths"}
-LONG |= {"explaining.active", "explaining.executed", "explaining.last_chances", "circuits.all"}
+MOVES = ("phases.", "pack.", "unpack.", "clear.")
+LONG |= {name for name in TEXTS if name.startswith(MOVES) and name != "phases.standing"}
+LONG |= {"runs.pending", "runs.count", "runs.workers", "control.unended", "overview.depths"}
+LONG |= {"overview.active", "overview.executed", "overview.last_chances", "circuits.all"}
 # Only asked of a lane that drops its oldest, and is full.
-LONG |= {"arriving.oldest"}
+LONG |= {"acceptance.oldest"}
 # As long as what runs: only a limit per worker makes it matter whom to wake.
-LONG |= {"waking.executed"}
+LONG |= {"wakeups.executed"}
 # As long as what runs and streams, and what has ended since a minute ago.
-LONG |= {"trimming.note_ends"}
+LONG |= {"trim.note_ends"}
 # What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
-UNSORTED = ["transaction.glance", "transaction.seldom", "transaction.next_due", "plain.look", "settling.leased"]
-UNSORTED += ["settling.free", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due", "shelves.first_parked"]
-UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "pruning.outdated", "trimming.outdated"]
+UNSORTED = [
+    "transaction.glance",
+    "transaction.seldom",
+    "transaction.next_due",
+    "submissions.look",
+    "settlements.leased",
+]
+UNSORTED += [
+    "settlements.free",
+    "shelves.ready",
+    "shelves.parked",
+    "shelves.held",
+    "shelves.due",
+    "shelves.first_parked",
+]
+UNSORTED += ["shelves.tried", "shelves.bodies", "waits.late", "jobs.due", "prune.outdated", "trim.outdated"]
 # With these a server believes of any table that it is long enough to be read by several processes.
 EAGER = "SET min_parallel_table_scan_size TO 0; SET min_parallel_index_scan_size TO 0;"
 EAGER += "SET parallel_setup_cost TO 0; SET parallel_tuple_cost TO 0"
@@ -138,9 +151,9 @@ def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner) ->
 
 
 # As long as what runs, and only while the server believes that nothing does: people ask these, or wait anyway.
-LEASED = {"arriving.state", "explaining.waiting", "liveness.inherit", "reading.by_id", "reading.by_numbers"}
+LEASED = {"acceptance.state", "overview.waiting", "workers.inherit", "runs.by_id", "runs.by_numbers"}
 # Statements of steps and submissions that are done for many rows at once.
-BUSY = ("changing.", "ledgers.", "shelves.", "settling.", "stepping.", "submitting.", "inboxes.", "memos.", "keys.")
+BUSY = ("known_counts.", "counts.", "shelves.", "settlements.", "steps.", "submissions.", "inboxes.", "memos.", "keys.")
 MANY = [
     name
     for name in TEXTS
@@ -159,7 +172,7 @@ def keyless(planner: Planner, name: str) -> Iterator[Scan]:
     for scan in planner.scans(name, unnested(query)):
         if not scan.condition:
             yield scan
-        elif name.startswith(("ledgers.drop", "shelves.drop")) and "ctid" not in scan.condition:
+        elif name.startswith(("counts.drop", "shelves.drop")) and "ctid" not in scan.condition:
             used = set(re.findall(r"(?:given\.c|\$)(\d+)", scan.condition))
             if not used >= key:
                 yield scan
@@ -168,14 +181,14 @@ def keyless(planner: Planner, name: str) -> Iterator[Scan]:
 def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Planner) -> None:
     found = {name: whole(planner, name) & {"run"} for name in sorted(LONG)}
 
-    assert [name for name in wrong(found) if not name.startswith(("checking.", *MOVES))] == []
+    assert [name for name in wrong(found) if not name.startswith(("check.", *MOVES))] == []
 
 
 # What is asked ahead is forgotten once a table is written that it reads: its text must tell which those are.
-AHEAD = ["stepping.worker", "transaction.glance", "transaction.next_due", "settling.leased", "ledgers.ready_lanes"]
-AHEAD += ["ledgers.lane", "ledgers.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
-AHEAD += ["shelves.due_after", "plain.look", "plain.lender", "arriving.known", "waking.idle", "waking.startable"]
-AHEAD += ["waking.asides", "transaction.seldom"]
+AHEAD = ["steps.worker", "transaction.glance", "transaction.next_due", "settlements.leased", "counts.ready_lanes"]
+AHEAD += ["counts.lane", "counts.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
+AHEAD += ["shelves.due_after", "submissions.look", "acceptance.known", "wakeups.idle", "wakeups.startable"]
+AHEAD += ["wakeups.asides", "transaction.seldom"]
 
 
 def test_a_text_that_is_asked_ahead_says_which_tables_it_reads(planner: Planner) -> None:
@@ -250,26 +263,26 @@ def test_a_step_glances_at_indexes_only(planner: Planner) -> None:
 
 
 def test_leases_are_found_by_the_numbers_that_a_step_settles(planner: Planner) -> None:
-    for name in ("settling.leased", "settling.free"):
+    for name in ("settlements.leased", "settlements.free"):
         [lease] = [scan for scan in planner.scans(name) if scan.table == "lease"]
         assert lease.index == "lease_pkey"
         assert "number = ANY" in lease.condition
 
 
 def test_what_is_old_is_found_by_its_age_and_nothing_young_is_read(planner: Planner) -> None:
-    [scan] = planner.scans("pruning.outdated")
+    [scan] = planner.scans("prune.outdated")
 
     assert (scan.table, scan.index) == ("outcome", "outcome_age")
     assert re.fullmatch(r"\(\(state = \$1\) AND \(ended_at .*< \$2\)\)", scan.condition)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in TEXTS if name.startswith("pruning.drop_")))
+@pytest.mark.parametrize("name", sorted(name for name in TEXTS if name.startswith("prune.drop_")))
 def test_what_is_pruned_is_found_by_its_number(planner: Planner, name: str) -> None:
     [scan] = planner.scans(name)
 
-    assert "at <= $1" in scan.condition if name == "pruning.drop_keys" else "number = ANY" in scan.condition
+    assert "at <= $1" in scan.condition if name == "prune.drop_keys" else "number = ANY" in scan.condition
 
 
 @pytest.mark.parametrize("name", ["any", "running", "ended", "kept"])
 def test_runs_are_listed_without_sorting(planner: Planner, name: str) -> None:
-    assert "Sort" not in {node["Node Type"] for node in planner.plan(f"reading.{name}")}
+    assert "Sort" not in {node["Node Type"] for node in planner.plan(f"runs.{name}")}

@@ -13,12 +13,12 @@ from laneway.ports.settings import LaneSetting
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
-from laneway.stores.tables.database import DuplicateError, Question
-from laneway.stores.tables.statements import as_json
+from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.postgres.tools import opened, undone
 
-LANE, READY = "ledgers.lane", "shelves.ready"
+LANE, READY = "counts.lane", "shelves.ready"
 
 
 @pytest.fixture
@@ -146,19 +146,6 @@ async def _lending(store: PostgresStore, room: int) -> Hand:
     return hand
 
 
-async def test_a_run_that_is_started_at_once_takes_two_journeys(store: PostgresStore, journeys: list[str]) -> None:
-    hand = await _lending(store, room=2)
-    journeys.clear()
-    await store.submit([new_run("a")])
-
-    assert len(journeys) == 2
-    [claimed] = await hand.claim(2)
-    assert claimed.id == "a"
-    assert await store.check() == []
-    await hand.succeed(claimed)
-    assert await store.check() == []
-
-
 async def test_a_step_that_is_done_for_a_worker_takes_one_journey_more_than_to_wake_it(
     store: PostgresStore, journeys: list[str]
 ) -> None:
@@ -168,7 +155,11 @@ async def test_a_step_that_is_done_for_a_worker_takes_one_journey_more_than_to_w
 
     assert len(journeys) == 4
     assert (await store.get("a")).state is RunState.RUNNING
-    assert [run.id for run in await hand.claim()] == ["a"]
+    [claimed] = await hand.claim()
+    assert claimed.id == "a"
+    assert await store.check() == []
+    await hand.succeed(claimed)
+    assert await store.check() == []
 
 
 async def test_a_step_that_is_done_for_a_worker_knows_all_that_its_transaction_has_written(
@@ -211,13 +202,13 @@ def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journ
 def test_what_was_asked_before_its_table_was_written_is_asked_again(db: PostgresDatabase, way: str) -> None:
     db.expect(Question(LANE, ("main",)))
     if way == "execute":
-        db.execute("ledgers.set_runs", (0, 7, "main"))
+        db.execute("counts.set_runs", (0, 7, "main"))
     elif way == "each":
-        db.each("ledgers.set_runs", [(0, 7, "main")])
+        db.each("counts.set_runs", [(0, 7, "main")])
     else:
-        db.execute("ledgers.set_runs", (0, 7, "main"))
+        db.execute("counts.set_runs", (0, 7, "main"))
         db.expect(Question(LANE, ("main",)))
-        db.insert("ledgers.set_pace", [("main", 0, 1, 1), ("main", 5, 1, 1)])
+        db.insert("counts.set_pace", [("main", 0, 1, 1), ("main", 5, 1, 1)])
         assert len(db.execute(LANE, ("main",)).fetchall()) == 2
         return
 
@@ -234,16 +225,16 @@ def test_a_statement_that_writes_behind_a_with_is_known_to_write(db: PostgresDat
 
 def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, journeys: list[str]) -> None:
     db.expect(Question(LANE, ("main",)))
-    db.execute("settling.free", ("[1]",))
-    db.each("ledgers.set_runs", [])
+    db.execute("settlements.free", ("[1]",))
+    db.each("counts.set_runs", [])
 
     assert _pending(db) == 0
     assert len(journeys) == 1
 
 
 def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
-    db.insert_uniform("submitting.insert_uniform", 1, 0, ("work", "main", 0), ["a", "b", "c"], ["1", "2", "3"])
-    db.execute("submitting.ready_uniform", (1,))
+    db.insert_uniform("submissions.insert_uniform", 1, 0, ("work", "main", 0), ["a", "b", "c"], ["1", "2", "3"])
+    db.execute("submissions.ready_uniform", (1,))
     key = ("main", -(2**62), 0)
 
     db.expect(Question(READY, key, 2))
@@ -259,16 +250,16 @@ def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
     db: PostgresDatabase, ids: list[str]
 ) -> None:
     shared = ("work", "main", 0)
-    db.insert_uniform("submitting.insert_uniform", 1, 0, shared, ["a"], ["{}"])
-    db.expect(Question("arriving.known", (as_json(ids),)))
+    db.insert_uniform("submissions.insert_uniform", 1, 0, shared, ["a"], ["{}"])
+    db.expect(Question("acceptance.known", (as_json(ids),)))
 
     with pytest.raises(DuplicateError):
-        db.insert_uniform("submitting.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
+        db.insert_uniform("submissions.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
 
-    assert db.execute("settling.id", (2,)).fetchall() == []
+    assert db.execute("settlements.id", (2,)).fetchall() == []
 
 
 def test_texts_say_which_tables_they_write() -> None:
     assert TEXTS["shelves.drop_ready"].writes == {"lane", "ready"}
-    assert TEXTS["ledgers.set_pace"].writes >= {"pace"}
+    assert TEXTS["counts.set_pace"].writes >= {"pace"}
     assert TEXTS["transaction.glance"].writes == frozenset()

@@ -9,7 +9,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.memos import Memo, MemoKind
 from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPolicy
 from laneway.core.records.retry import Retry
-from laneway.core.records.run import RunFilter, Ties
+from laneway.core.records.run import RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL
 from laneway.ports.control import Cancel, Pause
 from laneway.ports.gates import Held
@@ -68,7 +68,7 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     await kept_job(store, clock.now() - 3600 * 1_000_000, owner="ann")
     await fire_due(store)
     await store.set(Hold(Held.LANE, "team", held=True))
-    then = Ties(then=(new_run("then"),))
+    then = RunLinks(then=(new_run("then"),))
     await store.submit([*new_runs(3, "full", session="full"), new_run("later on", session="full", delay=60)])
     await store.submit([new_run("first", ties=then), new_run("ready", lane="team")])
     await hand.rest(99)
@@ -102,8 +102,8 @@ async def test_a_busy_store_has_no_key_that_is_not_written_down(store: RedisStor
 
     assert await strange(behind) == []
     there = {key.pattern async for name, _ in behind.all() if (key := key_of(name))}
-    # The one is there after pruning only, the other in a move.
-    assert {key.pattern for key in KEYS} - there == {"orphan_keys", "moving"}
+    # One is there after pruning, one in a move, and one after a migration only.
+    assert {key.pattern for key in KEYS} - there == {"orphan_keys", "move", "moving"}
     await check_drains(store, clock)
     assert await strange(behind) == []
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from laneway.core.records.policy import Lane
-from laneway.core.records.run import Alike, NewRun, Receipt, ReceiptOutcome
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBatch
 from laneway.errors import StoreError
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.store import RedisStore
@@ -106,7 +106,7 @@ def test_submissions_that_are_not_plain_go_alone() -> None:
 
 
 def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:
-    three, twice = (Alike("noop", "main", ids, ["{}"] * len(ids)) for ids in (["a", "b", "c"], ["a", "b", "a"]))
+    three, twice = (UniformBatch("noop", "main", ids, ["{}"] * len(ids)) for ids in (["a", "b", "c"], ["a", "b", "a"]))
 
     assert encode.batch(three) == encode.batch(list(three))
     assert encode.batch(twice) == encode.batch(list(twice))

@@ -60,7 +60,7 @@ async def fired(store: RedisStore, hand: Hand) -> Claimed:
 
 
 async def test_a_script_comes_to_the_same_share_as_the_core(redis_url: str) -> None:
-    text = assembled("rules/jitter", files("laneway.stores.redis").joinpath("lua")).text
+    text = assembled("rules/common/jitter", files("laneway.stores.redis").joinpath("lua")).text
     script = lua(f"{text}return base.digits(jitter.part(ARGV[2], tonumber(ARGV[3])))")
     dice = random.Random(7)
     cases = [

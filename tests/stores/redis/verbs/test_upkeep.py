@@ -12,7 +12,7 @@ from laneway.errors import NotAStore, StoreTooNew
 from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.settings import LaneSetting
 from laneway.ports.upkeep import OldDeltas, OldRuns
-from laneway.stores.redis.codec.keys import LAYOUT
+from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis.behind import Behind
@@ -282,11 +282,11 @@ async def test_what_cannot_be_examined_is_refused(store: RedisStore, behind: Beh
 
 async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: RedisStore, behind: Behind) -> None:
     await store.submit([new_run("run")])
-    await behind.do("HSET", "meta", "layout", LAYOUT - 1)
+    await behind.do("HSET", "meta", "layout", OLDEST_LAYOUT - 1)
     before = {key: await behind.do("DUMP", key) async for key, _ in behind.all()}
 
     for use in (store.open, store.examine):
-        with pytest.raises(NotAStore, match=f"layout {LAYOUT - 1}, by a laneway from before its first release"):
+        with pytest.raises(NotAStore, match=f"layout {OLDEST_LAYOUT - 1}, by a laneway from before its first release"):
             await use()
 
     assert {key: await behind.do("DUMP", key) async for key, _ in behind.all()} == before

@@ -33,7 +33,7 @@ REACH = 2 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClockChange:
     """A change of a zone's offset."""
 
     at: int
@@ -59,7 +59,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     offset: int
-    changes: tuple[Change, ...]
+    changes: tuple[ClockChange, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ class Zone:
             offset = change.after
         return offset
 
-    def changes(self, after: int, until: int) -> list[Change]:
+    def changes(self, after: int, until: int) -> list[ClockChange]:
         """Return the changes later than `after` and no later than `until`, in order."""
         chunks = range(after // CHUNK, until // CHUNK + 1)
         return [change for n in chunks for change in self._chunk(n).changes if after < change.at <= until]
@@ -122,7 +122,7 @@ class Zone:
             chunk = self._chunks[number] = _Chunk(self._ask(start), tuple(self._look(start, start + CHUNK)))
         return chunk
 
-    def _look(self, start: int, end: int) -> Iterator[Change]:
+    def _look(self, start: int, end: int) -> Iterator[ClockChange]:
         # A change at the very start belongs to this chunk, though its offset does not show before it.
         offset, last = self._ask(start - 1), start - 1
         for at in (*range(start + LOOK, end, LOOK), end - 1):
@@ -133,9 +133,9 @@ class Zone:
                 offset, last = change.after, change.at
             last = at
 
-    def _first_change(self, low: int, high: int, offset: int) -> Change:
+    def _first_change(self, low: int, high: int, offset: int) -> ClockChange:
         index = bisect_right(range(low, high + 1), False, key=lambda at: self._ask(at) != offset)
-        return Change(low + index, offset, self._ask(low + index))
+        return ClockChange(low + index, offset, self._ask(low + index))
 
     def _ask(self, at: int) -> int:
         instant = EPOCH + timedelta(seconds=min(max(at, EARLIEST), LATEST))

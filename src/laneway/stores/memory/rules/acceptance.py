@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from laneway.core.common import keys
 from laneway.core.common.keys import KeyEntry
 from laneway.core.lifecycle.acceptance import Acceptance, note
-from laneway.core.records.policy import MAIN, Arrival
+from laneway.core.records.policy import MAIN, SessionIntent
 from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.memory.rules.control import RecordControl
@@ -93,7 +93,7 @@ class RecordIntake:
             self._inboxes.inherit(run, new.retry_of, self._now)
         return run
 
-    def keep(self, run: RunRecord, due_at: int, arrival: Arrival | None) -> None:
+    def keep(self, run: RunRecord, due_at: int, arrival: SessionIntent | None) -> None:
         """Put a run on the due shelf; see `Intake`."""
         run.arrival = arrival
         self._state.heaps.put_due(run)

@@ -16,8 +16,8 @@ from laneway.core.queue.turns import FRESH
 from laneway.core.records import codec, memos
 from laneway.core.records.events import Draft, Stamped, counted
 from laneway.core.records.memos import Memo, Wait
-from laneway.core.records.policy import Arrival
-from laneway.core.records.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, Ties
+from laneway.core.records.policy import SessionIntent
+from laneway.core.records.run import Failure, Message, MessageKind, NewRun, Request, Run, RunFilter, RunLinks
 from laneway.core.records.states import RunState
 
 _PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is done with it
@@ -50,7 +50,7 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
     priority: int
     accepted_at: int
     due_at: int
-    arrival: Arrival | None = None  # what it says of its session when it joins it, if that is later
+    arrival: SessionIntent | None = None  # what it says of its session when it joins it, if that is later
     # What every run needs on its way comes first, side by side: the processor fetches neighbours together.
     kind: int = FRESH
     rank: int = 0
@@ -70,7 +70,7 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
     request: Request | None = None
     taken: tuple[Message, ...] = ()  # the messages it took, merged ones first
     messages: int = 0  # how many these are
-    ties: Ties | None = None
+    ties: RunLinks | None = None
     wait: Wait | None = None  # what it waits for, or waited for last
     checkpoint: str | None = None
     prepared: str | None = None

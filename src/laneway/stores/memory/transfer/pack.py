@@ -16,7 +16,7 @@ from laneway.core.transfer.pieces import (
     LaneIn,
     Mark,
     Page,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -53,7 +53,7 @@ def _settings(state: MemoryState) -> Iterator[Piece]:
         )
     yield from (Cap(user=user, lane=lane, cap=cap) for (user, lane), cap in state.caps.items())
     paused = {Held.USER: state.paused_users, Held.SESSION: state.paused_sessions, Held.TASK: state.paused_tasks}
-    yield from (Paused(what=what.value, name=name) for what, names in paused.items() for name in names)
+    yield from (PausedIn(what=what.value, name=name) for what, names in paused.items() for name in names)
     yield from (Disabled(task=task) for task in state.disabled_tasks)
     yield from (SessionRule(name=name, rule=rule) for name, rule in state.ruled_sessions.items())
     for key in state.circuits.keys:

@@ -10,7 +10,7 @@ from typing import Any
 
 from laneway.core.common.keys import KeyEntry
 from laneway.core.queue.shelves import Shelf
-from laneway.core.queue.turns import AGAIN, FRESH, LaneBook, Ledger, Pace, Seat, Turn, Turns
+from laneway.core.queue.turns import AGAIN, FRESH, LaneBook, Ledger, Seat, Turn, Turns, VirtualTime
 from laneway.core.records.breakers import Circuit
 from laneway.core.records.events import TRIMMED
 from laneway.core.records.run import Request
@@ -23,7 +23,7 @@ from laneway.core.transfer.pieces import (
     JobIn,
     KeyIn,
     LaneIn,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -56,7 +56,7 @@ def _lane(state: MemoryState, piece: LaneIn) -> None:
     state.declared[name] = piece.declared or piece.lane
     if piece.ruled is not None:
         state.ruled_lanes[name] = piece.ruled
-    paces = {priority: Pace(v, ready) for priority, v, ready in piece.paces}
+    paces = {priority: VirtualTime(v, ready) for priority, v, ready in piece.paces}
     counts = (piece.active, piece.pending)
     state.lanes[name] = LaneBook(piece.lane, paces, Turns(), Ledger(Seat), *counts, paused=piece.paused)
     state.counts.update({(name, what): count for what, count in piece.counts.items()})
@@ -67,7 +67,7 @@ def _cap(state: MemoryState, piece: Cap) -> None:
     state.judge_user(piece.user)
 
 
-def _paused(state: MemoryState, piece: Paused) -> None:
+def _paused(state: MemoryState, piece: PausedIn) -> None:
     names = {Held.USER: state.paused_users, Held.SESSION: state.paused_sessions, Held.TASK: state.paused_tasks}
     names[Held(piece.what)].add(piece.name)
     if piece.what == Held.USER:
@@ -145,7 +145,7 @@ _TAKERS: dict[type, Callable[[MemoryState, Any], None]] = {
     Counters: _counters,
     LaneIn: _lane,
     Cap: _cap,
-    Paused: _paused,
+    PausedIn: _paused,
     Disabled: lambda state, piece: state.disabled_tasks.add(piece.task),
     SessionRule: _rule,
     CircuitIn: lambda state, piece: state.circuits.put(piece.key, Circuit(failures=piece.failures, until=piece.until)),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from laneway.core.records.policy import DEFAULT_LANES
-from laneway.core.transfer.move_state import Moving, Phase, in_words
+from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
 from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
@@ -58,7 +58,7 @@ class MoveVerbs(MemoryVerbs):
         """Take in pieces; see `MovingStore`."""
         with self._lock:
             found = self._state.moving
-            if found is None or found.move != move or found.phase is not Phase.ARRIVING:
+            if found is None or found.move != move or found.phase is not MovePhase.ARRIVING:
                 raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
             unpack.unpack(self._state, pieces)
             if mark is not None:
@@ -66,8 +66,8 @@ class MoveVerbs(MemoryVerbs):
 
     def _shut(self, move: str, place: str) -> Moved:
         found = self._state.moving
-        if found is None or found.phase is Phase.ARRIVED:
-            found = self._state.moving = Moving(phase=Phase.SHUT, move=move, place=place)
+        if found is None or found.phase is MovePhase.ARRIVED:
+            found = self._state.moving = Moving(phase=MovePhase.SHUT, move=move, place=place)
             self._wake_all()
         return Moved(found.move == move, found)
 
@@ -77,14 +77,14 @@ class MoveVerbs(MemoryVerbs):
             raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
         leases = sum(1 for _ in self._state.leased())
         if not leases:
-            self._state.moving = msgspec.structs.replace(found, phase=Phase.FROZEN)
+            self._state.moving = msgspec.structs.replace(found, phase=MovePhase.FROZEN)
         return Moved(not leases, leases=leases)
 
     def _reopen(self, move: str) -> Moved:
         found = self._state.moving
-        if found is None or found.move != move or found.phase is Phase.ARRIVED:
+        if found is None or found.move != move or found.phase is MovePhase.ARRIVED:
             return Moved(done=False)
-        if found.phase is Phase.ARRIVING:
+        if found.phase is MovePhase.ARRIVING:
             self._state.clear()
             self._state.put_lanes(DEFAULT_LANES)
         self._state.moving = None
@@ -93,16 +93,16 @@ class MoveVerbs(MemoryVerbs):
 
     def _arrive(self, move: str, place: str) -> Moved:
         found = self._state.moving
-        if found is None or (found.move != move and found.phase is not Phase.SHUT):
+        if found is None or (found.move != move and found.phase is not MovePhase.SHUT):
             self._state.clear()
-            found = self._state.moving = Moving(phase=Phase.ARRIVING, move=move, place=place)
+            found = self._state.moving = Moving(phase=MovePhase.ARRIVING, move=move, place=place)
         return Moved(found.move == move, found)
 
     def _open_up(self, move: str) -> Moved:
         found = self._state.moving
         if found is None or found.move != move:
             raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
-        self._state.moving = msgspec.structs.replace(found, phase=Phase.ARRIVED)
+        self._state.moving = msgspec.structs.replace(found, phase=MovePhase.ARRIVED)
         return Moved(done=True)
 
     def _wake_all(self) -> None:

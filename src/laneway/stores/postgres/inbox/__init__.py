@@ -1,1 +1,1 @@
-"""Submissions inside a caller's own transaction."""
+"""Submissions inside a caller's own transaction: written there, accepted after its COMMIT."""

@@ -1,6 +1,6 @@
-"""Callers' own connections: how each kind takes a statement, what its rows look like, and what its errors mean.
+"""Connections of callers: how each kind of driver executes a statement, and what its rows and errors mean.
 
-A statement is asked for one value at most, because rows are tuples, mappings or bare values as the caller has set it.
+A statement returns one value at most, because rows are tuples, mappings or bare values, as the caller has configured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Statement(NamedTuple):
     values: tuple[str, ...] = ()
 
     def marked(self, mark: str) -> str:
-        """Return the text with a mark for each value; `mark` may hold the number of the value, as `{}`.
+        """Return the text with a placeholder for each value; `{}` in `mark` is the number of the value.
 
         >>> Statement("SELECT {value}, {value}", ("a", "b")).marked("${}")
         'SELECT $1, $2'
@@ -38,21 +38,21 @@ class Statement(NamedTuple):
 
 
 def plain(connection: Any) -> Any:
-    """Return the connection of a session, awaitable if the session is."""
+    """Return the connection of an SQLAlchemy session, awaitable if the session is async; others unchanged."""
     if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
         return connection.connection()
     return connection
 
 
 def is_awaited(connection: Any) -> bool:
-    """Tell whether what is done by the connection is awaited."""
+    """Return whether calls of the connection must be awaited."""
     if isinstance(connection, psycopg.AsyncConnection) or _is_asyncpg(connection):
         return True
     return inspect.iscoroutinefunction(getattr(connection, "exec_driver_sql", None))
 
 
 def ask(connection: Any, statement: Statement) -> Any:
-    """Do the statement; return the value that it found, if any. Raises the driver's error, or what it means here."""
+    """Execute the statement; return its value, if any. Raises the driver's error, or laneway's error instead of it."""
     try:
         found = _begun(connection, statement)
         row = found.fetchone()
@@ -65,7 +65,7 @@ def ask(connection: Any, statement: Statement) -> Any:
 
 
 async def ask_awaited(connection: Any, statement: Statement) -> Any:
-    """Do the same by a connection that is awaited."""
+    """Do the same with a connection whose calls are awaited."""
     try:
         if _is_asyncpg(connection):
             return _value(await connection.fetchrow(statement.marked("${}"), *statement.values))
@@ -79,14 +79,14 @@ async def ask_awaited(connection: Any, statement: Statement) -> Any:
 
 
 def _is_asyncpg(connection: Any) -> bool:
-    # A pool has that as well, but each call of it is another transaction.
+    # A pool has `fetchrow` as well, but each of its calls is another transaction.
     return hasattr(connection, "fetchrow") and not hasattr(connection, "acquire")
 
 
 def _begun(connection: Any, statement: Statement) -> Any:
-    """Do the statement; return the cursor or result, awaitable if the connection is."""
+    """Execute the statement; return the cursor or result, awaitable if the connection is."""
     if isinstance(connection, _OF_PSYCOPG):
-        # A cursor of ours: those that the connection makes may mark values, and give rows, in another way.
+        # A plain cursor: the connection's own cursors may use other placeholders and rows.
         kind: Any = psycopg.Cursor if isinstance(connection, psycopg.Connection) else psycopg.AsyncCursor
         return kind(connection, row_factory=tuple_row).execute(statement.marked("%s").encode(), statement.values)
     if hasattr(connection, "exec_driver_sql"):
@@ -99,7 +99,7 @@ def _begun(connection: Any, statement: Statement) -> Any:
 
 
 def _by_sqlalchemy(connection: Any, statement: Statement) -> Any:
-    """Let it mark the values: each of the drivers below it has its own way."""
+    """Execute with named values: SQLAlchemy translates them for the driver below."""
     from sqlalchemy import text
 
     values = {f"value{nth + 1}": value for nth, value in enumerate(statement.values)}
@@ -107,7 +107,7 @@ def _by_sqlalchemy(connection: Any, statement: Statement) -> Any:
 
 
 def _value(row: Any) -> Any:
-    """Return the value of a row with one, whatever rows are.
+    """Return the value of a row of one column, whatever type rows have.
 
     >>> [_value(row) for row in [("a",), ["a"], {"place": "a"}, "a", None]]
     ['a', 'a', 'a', 'a', None]
@@ -118,7 +118,7 @@ def _value(row: Any) -> Any:
 
 
 def _meant(error: Exception) -> LanewayError | None:
-    """Return the error to raise instead of a driver's own, if that is about what the caller passed in."""
+    """Return the error to raise instead of the driver's, if the caller passed an unusable connection."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     if code == "LW001":

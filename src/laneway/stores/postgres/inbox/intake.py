@@ -15,21 +15,20 @@ from laneway.core.records.events import DONE, DROPPED, draft
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
-from laneway.stores.tables import counts
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.inboxes import run_row
-from laneway.stores.tables.lines import encode_ties
-from laneway.stores.tables.logs import Leased, logged
+from laneway.stores.tables.rows import submission_counts
+from laneway.stores.tables.rows.leased_run import Leased, logged
+from laneway.stores.tables.rows.run_row import encode_ties, row_of
 from laneway.stores.tables.runtime.after_commit import Effects
-from laneway.stores.tables.statements import as_json, sql_names
-from laneway.stores.tables.submitting import submit
-from laneway.stores.tables.transaction import Transaction
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import as_json, sql_names
+from laneway.stores.tables.state.transaction import Transaction
+from laneway.stores.tables.verbs.submissions import submit
 
 MOST = 500  # submissions that one transaction takes in
 
-_SQL = sql_names("inbox")
+_SQL = sql_names("intake")
 _NOT_YET = Why.SESSION_WAIT
-_INSERT, _SETTLE = sql_names("submitting")["insert"], sql_names("settling")["settle"]
+_INSERT, _SETTLE = sql_names("submissions")["insert"], sql_names("settlements")["settle"]
 _new_run = msgspec.json.Decoder(NewRun).decode
 
 log = logging.getLogger("laneway.postgres")
@@ -77,7 +76,7 @@ def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
     told = {"reason": why} if receipt.run_id == new.id else {"reason": why, "run": receipt.run_id}
     drafts = (draft(DROPPED, told), draft(DONE, {"state": RunState.DROPPED.value}))
     text = logged(run, drafts, now)
-    db.insert_new(_INSERT, [run_row(run, None, now, now)])
+    db.insert_new(_INSERT, [row_of(run, None, now, now)])
     outcome = (run.number, RunState.DROPPED.value, run.attempt, run.crashes, run.fence, run.events)
     db.execute(_SETTLE, (*outcome, None, None, now, why, None, None, text))
-    counts.count(db, lane, f"dropped {why}")
+    submission_counts.count(db, lane, f"dropped {why}")

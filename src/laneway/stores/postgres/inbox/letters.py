@@ -1,11 +1,11 @@
-"""Submissions inside a caller's own transaction: one row in the inbox, by whatever connection the caller has.
+"""Submissions inside a caller's own transaction: one row in the inbox, written through the caller's connection.
 
 The connection may be psycopg's, plain or async, asyncpg's, SQLAlchemy's (a connection or a session, plain or async),
-Django's (`django.db.connection`) or any other that has cursors and takes `%s`: see `callers`. It must lead to the very
-store: a run that were put into another one, with a schema of the same name, would wait there for ever.
+Django's (`django.db.connection`) or any other that has cursors and takes `%s`: see `callers`. It must lead to this
+store: in another database that has a schema of the same name the run would wait for ever.
 
-The statement also wakes a resting worker when it commits. That is a hint: the worker may have begun to rest after the
-look, so resting workers look for themselves once a second.
+The statement also wakes an idle worker up at COMMIT. This is a hint: a worker that became idle after the statement was
+executed misses it, so idle workers also poll once a second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from laneway.stores.postgres.server.connection import connect_bare
 from laneway.stores.postgres.server.errors import meant
 from laneway.stores.postgres.server.settings import NOW
 
-_READ_ONLY = "read only"  # what the look tells of a transaction in which nothing can be written
-# Since when this server runs, and what database and table it calls the inbox: no two stores have all that in common,
-# though one be a copy of the other, down to its files. Everybody may ask it, and it aborts nobody's transaction.
+_READ_ONLY = "read only"  # what `_LOOK` returns in a read-only transaction
+# The start time of the server and the ids of the database and the table inbox: no two stores have all of these in
+# common, not even if one is a copy of the other's files. Every user may execute it, and it aborts no transaction.
 _LOOK = (
     "SELECT CASE WHEN current_setting('transaction_read_only') = 'on' THEN 'read only' ELSE concat_ws(' ',"
     " extract(epoch FROM pg_postmaster_start_time())::text,"
@@ -45,7 +45,7 @@ _POST = (
 
 
 class Home:
-    """Where the store is, as `_LOOK` tells it: found out when it is first asked for, and when another place is met."""
+    """The place of the store, as `_LOOK` returns it: read at the first use, and again when a connection differs."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -53,11 +53,11 @@ class Home:
         self._place = ""
 
     def is_at(self, place: str) -> bool:
-        """Tell whether the store was there when it was last looked for."""
+        """Return whether the store was at this place when it was last read."""
         return place == self._place
 
     def find(self) -> None:
-        """Look for it by a connection of its own: the server may have been started again, or be another by now."""
+        """Read the place through an own connection: the server may have restarted, or another one took over."""
         try:
             with closing(connect_bare(self.address, again=True)) as link:
                 [[self._place]] = link.execute(self.look.text.encode()).fetchall()
@@ -68,7 +68,7 @@ class Home:
 
 
 class PostgresLetter:
-    """Fulfils `Letter` for the store that is at home there."""
+    """Implements `Letter` for the store at this place."""
 
     def __init__(self, home: Home, new: NewRun) -> None:
         text = _POST.replace("{schema}", home.address.schema).replace("{now}", NOW)
@@ -77,7 +77,7 @@ class PostgresLetter:
         self._receipt = Receipt(ReceiptOutcome.ACCEPTED, new.id)
 
     def post(self, connection: Any) -> Receipt:
-        """Put it into the connection's transaction."""
+        """Write the submission in the connection's transaction."""
         connection = callers.plain(connection)
         if callers.is_awaited(connection):
             raise BadSetting("connection is one that is awaited; use `await app.submit(...)`, not `app.sync`")
@@ -86,9 +86,9 @@ class PostgresLetter:
         return self._receipt
 
     async def send(self, connection: Any) -> Receipt:
-        """Put it into the connection's transaction, and await what is to be awaited."""
+        """Write the submission in the connection's transaction; await the connection if its driver is async."""
         connection = callers.plain(connection)
-        # A session's; a connection of SQLAlchemy's can be awaited too, once, to be opened.
+        # An async session returns its connection so. (An async connection can be awaited too, but only to open it.)
         if inspect.iscoroutine(connection):
             connection = await connection
         if not callers.is_awaited(connection):

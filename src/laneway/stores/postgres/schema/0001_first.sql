@@ -5,32 +5,33 @@
 -- room on their pages for the next version of a row (so that most updates touch no index), and are vacuumed after some
 -- thousand changes, whatever share of them that is.
 --
--- **Old snapshots.** While somebody's transaction goes on, nothing that was deleted or updated since it began can be
--- vacuumed. Two things keep a claim from passing by all of that. (1) Rows that almost every transaction writes (lane,
--- pace, turn, seat, worker) are counted by `writes`, and every 64 of these they go on under the next `era`, the last
--- column of their keys; who looks for one begins with the newest era. There is one row of each key but for that;
--- whoever writes holds the lock. (2) A lane knows its `floor`: no run is in its ready order at a lower rank.
+-- **Old snapshots.** While a long transaction runs, no row version that was deleted or updated since its begin can be
+-- vacuumed. Two things keep a claim from passing all those dead versions. (1) Rows that almost every transaction writes
+-- (lane, pace, turn, seat, worker) count their updates in `writes`. After every 64 updates the row gets the next `era`,
+-- the last column of its key, and a lookup begins with the newest era. Apart from eras there is one row per key:
+-- writers hold the lock. (2) A lane has a `floor`: no run is in its ready order at a lower rank.
 --
--- Names are compared byte by byte, whatever the database's own collation, so that every store lists them in one order.
+-- Names are compared byte by byte, whatever the collation of the database, so that every store lists them in one order.
 
--- What the schema is, and of which age.
+-- The program that owns the schema, and the number of its layout.
 CREATE TABLE layout (
     program text PRIMARY KEY,
     version int NOT NULL
 );
 INSERT INTO layout VALUES ('laneway', 0);
 
--- Counted up by whoever writes, with the lock in hand: who finds the number it left knows that nobody wrote in between.
+-- Each writing transaction adds 1, under the lock: a writer that finds its own last number knows that no other wrote
+-- in between.
 CREATE SEQUENCE writes;
 
--- Processes that want to hear of events, each until then unless it says so again.
+-- Processes that want a notification of new events, each until an instant unless it renews.
 CREATE TABLE watcher (
     id text COLLATE "C" PRIMARY KEY,
     until bigint NOT NULL
 );
 
--- Submitted inside others' transactions, by `submit(..., connection=...)`: there when they have committed, and accepted
--- by whoever writes next. `body` is the submission, as JSON.
+-- Submissions that users wrote inside their own transactions, by `submit(..., connection=...)`. The next writer after
+-- their COMMIT accepts them. `body` is the submission, as JSON.
 CREATE TABLE inbox (
     id text COLLATE "C" PRIMARY KEY,
     nth bigint GENERATED ALWAYS AS IDENTITY,
@@ -40,8 +41,8 @@ CREATE TABLE inbox (
 );
 CREATE INDEX inbox_posted ON inbox (nth) WHERE NOT aside;
 
--- What was submitted. `rank` is the run's key on the shelf it was first put on: a hint for whoever looks for it, right
--- for most runs, and not kept up when the run moves.
+-- Runs as they were submitted. `rank` is the run's key on the first shelf it was put on: a hint for lookups that is
+-- right for most runs, and not updated when the run moves.
 CREATE TABLE run (
     number bigint PRIMARY KEY,   -- acceptance
     accepted_at bigint NOT NULL,
@@ -54,14 +55,13 @@ CREATE TABLE run (
     "user" text COLLATE "C",
     session text COLLATE "C",
     retry_of text COLLATE "C",
-    arrival text,                -- what a run that joins later says of its session then, as JSON
-    ties text,                   -- what ties it to other runs, as JSON
+    arrival text,                -- the session intent of a run that joins later, as JSON
+    ties text,                   -- its links to other runs, as JSON
     args text NOT NULL
 );
 CREATE UNIQUE INDEX run_id ON run (id);
 
--- What the newest attempt that ended came to; absent until there is one. `log` is the last chunk of events of a run
--- that has ended.
+-- How the newest ended attempt ended; absent before the first. `log` is the last chunk of events of an ended run.
 CREATE TABLE outcome (
     number bigint PRIMARY KEY,
     due_at bigint,
@@ -78,9 +78,9 @@ CREATE TABLE outcome (
     log text
 );
 CREATE INDEX outcome_ended ON outcome (state, number) WHERE ended_at IS NOT NULL;
--- Ended runs by age, so that pruning finds the oldest of a state without reading the young.
+-- Ended runs by age, so that pruning finds the oldest of a state without reading younger ones.
 CREATE INDEX outcome_age ON outcome (state, ended_at, number) WHERE ended_at IS NOT NULL;
--- Paused and waiting runs are on no shelf: their row here is where they are found.
+-- Paused and waiting runs are on no shelf: this index finds them.
 CREATE INDEX outcome_kept ON outcome (state, number) WHERE ended_at IS NULL AND state <> 'pending';
 -- Runs that were paused and resumed before they were ever started: their logs do not begin with `started`.
 CREATE INDEX outcome_resumed ON outcome (fence) WHERE fence = 0 AND state = 'pending';
@@ -138,8 +138,9 @@ CREATE TABLE aside (
     PRIMARY KEY (lane, task)
 );
 
--- While a row stands here, the run is running. `call` and `nth`: the step it was claimed in, so that the step can be
--- answered again. `events` counts what is written; the `started` event of this lease is `noted` with the next chunk.
+-- A run is running while it has a row here. `call` and `nth` name the step that claimed it, so that a repeated step
+-- gets the same reply. `events` is the number of written events; `noted` is 1 once the `started` event of this lease is
+-- written, which the next chunk does.
 CREATE TABLE lease (
     number bigint PRIMARY KEY,
     started_at bigint NOT NULL,
@@ -149,19 +150,19 @@ CREATE TABLE lease (
     attempt int NOT NULL,
     events int NOT NULL,
     noted int NOT NULL DEFAULT 0,
-    timed_out int NOT NULL DEFAULT 0,  -- 1 once its time-out was decided
-    cleared int NOT NULL DEFAULT 0,    -- what is unread when it ends is dropped
+    timed_out int NOT NULL DEFAULT 0,  -- 1 once the attempt has timed out
+    cleared int NOT NULL DEFAULT 0,    -- 1: unread messages are dropped when it ends
     messages int NOT NULL DEFAULT 0,   -- how many the run had taken when it was claimed
     memos int NOT NULL DEFAULT 0,
     holder text COLLATE "C" NOT NULL,  -- the incarnation that may settle it
     died text COLLATE "C",             -- the one that executed it, if the lease is lapsed
-    request text                       -- 'cancel' or 'pause' once that was asked of the run
+    request text                       -- 'cancel' or 'pause', once requested
 );
 CREATE INDEX lease_held ON lease (holder, call, nth);
 CREATE INDEX lease_requested ON lease (holder) WHERE request IS NOT NULL;
 
 -- The counts of `core.turns` and `core.sessions`. A row that counts nothing is deleted. The user '' stands for none.
--- `declared` and `ruled` are what code and what an operator say of the lane, as JSON; the plain columns are what holds.
+-- `declared` and `ruled` are the lane as code and as an operator set it, as JSON; the other columns are what holds.
 CREATE TABLE lane (
     name text COLLATE "C" NOT NULL,
     "limit" bigint NOT NULL,
@@ -212,7 +213,8 @@ CREATE TABLE seat (
     PRIMARY KEY (lane, "user", era)
 );
 
--- Sessions that are not idle. `admitted` is a JSON list of runs' numbers; `rest` holds what few sessions have, as JSON.
+-- Sessions that are not idle. `admitted` is a JSON list of runs' numbers; `rest` holds the fields that few sessions
+-- have, as JSON.
 CREATE TABLE session (
     name text COLLATE "C" PRIMARY KEY,
     admitted text NOT NULL,
@@ -225,7 +227,7 @@ CREATE TABLE session (
 );
 
 -- Incarnations, oldest first. `refused`, `due_in`, `more` and `answered_at` are the answer to its step number `call`;
--- `told` is the next due time it knew of then. `socket` is the channel on which its process listens for wake-ups.
+-- `told` is the next due time that the reply had. `socket` is the channel on which its process listens for wake-ups.
 CREATE TABLE worker (
     number bigint GENERATED ALWAYS AS IDENTITY,
     renewed_at bigint NOT NULL,
@@ -255,16 +257,16 @@ CREATE TABLE heartbeat (
     grace_until bigint NOT NULL
 );
 
--- `accepted` is a number up to which all were given: whoever deletes the newest run writes its number here before, so
--- that none is given twice. `jobs_at` is the latest time that a job was written at: a clock that is behind it was set
--- back.
+-- `accepted`: all numbers up to it were given. Pruning writes the newest number here before it deletes that run, so
+-- that no number is given twice. `jobs_at` is the latest time at which a job was written: a clock that is behind it was
+-- set back.
 CREATE TABLE counter (
     one int PRIMARY KEY CHECK (one = 1),
     accepted bigint NOT NULL,
     jobs_at bigint NOT NULL
 );
 
--- What the last checkpoint of a run saved, as JSON.
+-- The last checkpoint of a run, as JSON.
 CREATE TABLE checkpoint (
     number bigint PRIMARY KEY,
     state text NOT NULL
@@ -276,15 +278,15 @@ CREATE TABLE prepared (
     args text NOT NULL
 );
 
--- The newest call that changed a run from outside, so that it can be answered again.
+-- The newest control call that changed a run, so that a repeated call gets the same reply.
 CREATE TABLE control (
     number bigint PRIMARY KEY,
     call text COLLATE "C" NOT NULL
 );
 CREATE INDEX control_call ON control (call, number);
 
--- Submissions that another run took; `nth` counts those of one run and kind. An id stands for the run that took it
--- first: what was left unread becomes part of another run, and is `moved` there. `open` until the run has ended.
+-- Messages: submissions that another run took; `nth` counts those of one run and kind. An id belongs to the run that
+-- took it first; an unread message that becomes part of another run is `moved` there. `open` until the run has ended.
 CREATE TABLE message (
     number bigint NOT NULL,      -- of the run
     nth int NOT NULL,
@@ -319,7 +321,7 @@ CREATE TABLE key (
 CREATE INDEX key_number ON key (number);
 CREATE INDEX key_gone ON key (at) WHERE gone <> 0;
 
--- What steps, answers and calls left for the next attempt, in the order they were saved.
+-- Memos of steps, answers and calls for the next attempt, in the order in which they were written.
 CREATE TABLE memo (
     id bigint GENERATED ALWAYS AS IDENTITY,
     number bigint NOT NULL,      -- of the run
@@ -329,7 +331,7 @@ CREATE TABLE memo (
     PRIMARY KEY (number, kind, name)
 );
 
--- What a waiting run waits for. `until` is the last instant for an answer, of one that asks people.
+-- What a waiting run waits for. `until` is the last instant for an answer, for a run that asks people.
 CREATE TABLE wait (
     number bigint PRIMARY KEY,
     until bigint,
@@ -339,7 +341,7 @@ CREATE TABLE wait (
 CREATE INDEX wait_until ON wait (until, number) WHERE until IS NOT NULL;
 
 -- Runs with deltas in their logs, which are trimmed some time after the run's end. `ended_at` is copied from the
--- outcome by whoever trims, so that nobody who ends a run has to think of it.
+-- outcome by trimming, so that the end of a run need not write it.
 CREATE TABLE transient (
     number bigint PRIMARY KEY,
     ended_at bigint
@@ -347,7 +349,7 @@ CREATE TABLE transient (
 CREATE INDEX transient_open ON transient (number) WHERE ended_at IS NULL;
 CREATE INDEX transient_ended ON transient (ended_at, number) WHERE ended_at IS NOT NULL;
 
--- What operators set, and what became of submissions that were not simply accepted.
+-- Operator settings, and counts of submissions that were not simply accepted.
 CREATE TABLE cap (
     "user" text COLLATE "C" NOT NULL,
     lane text COLLATE "C" NOT NULL,
@@ -383,7 +385,7 @@ CREATE TABLE circuit (
     task text COLLATE "C" NOT NULL,
     failures int NOT NULL,       -- in a row
     until bigint,                -- open until then, and half open after it
-    probe bigint,                -- the run that is tried
+    probe bigint,                -- the run that decides
     fence int                    -- under this lease
 );
 CREATE INDEX circuit_open ON circuit (task) WHERE until IS NOT NULL;
@@ -396,8 +398,8 @@ CREATE TABLE broken (
     PRIMARY KEY (lane, key)
 );
 
--- Jobs, and what became of their fires. `spec` is what somebody said of a job and `state` what became of it, as JSON;
--- the columns before them are copies that jobs are found by. `fire_at` is when it is due, NULL for one that does not
+-- Jobs and the records of their fires. `spec` is the job as it was declared and `state` how it stands, as JSON; the
+-- columns before them are copies, for lookups. `fire_at` is when it is due, NULL for one that does not
 -- fire.
 CREATE TABLE job (
     id text COLLATE "C" PRIMARY KEY,
@@ -408,7 +410,7 @@ CREATE TABLE job (
     is_on int NOT NULL,          -- whether it fires
     fire_at bigint,
     version bigint NOT NULL,
-    call text NOT NULL,          -- the newest call from outside that changed it
+    call text NOT NULL,          -- the newest call that changed it
     created_at bigint NOT NULL,
     changed_at bigint NOT NULL,
     spec text NOT NULL,
@@ -416,7 +418,7 @@ CREATE TABLE job (
 );
 CREATE INDEX job_due ON job (fire_at, id) WHERE fire_at IS NOT NULL;
 CREATE INDEX job_listed ON job (name, id);
--- An owner has one job of a name, and so has nobody.
+-- Names of jobs are unique per owner, and among jobs without an owner.
 CREATE UNIQUE INDEX job_owned ON job (owner, name) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX job_unowned ON job (name) WHERE owner IS NULL;
 
@@ -430,7 +432,7 @@ CREATE TABLE fire (
 );
 CREATE INDEX fire_run ON fire (job, run_id) WHERE run_id IS NOT NULL;
 
--- A run as people see it.
+-- A run as people read it.
 CREATE VIEW record AS
 SELECT
     run.number, run.id, run.task, run.args, run.lane, run."user",
@@ -456,7 +458,7 @@ FROM run
 LEFT JOIN outcome ON outcome.number = run.number
 LEFT JOIN lease ON lease.number = run.number;
 
--- What moves all the time.
+-- Tables whose rows change all the time.
 DO $$
 DECLARE
     name text;

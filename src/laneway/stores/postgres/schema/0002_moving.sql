@@ -1,5 +1,5 @@
--- The store's part in a move, if it has or had one: `core.transfer.move_state` says what a phase means. `place` is the
--- other store's address, without a password; `mark` is how far its pieces have come, as JSON.
+-- The store's part in a move, if it has or had one; `core.transfer.move_state` explains the phases. `place` is the
+-- address of the other store, without a password; `mark` is how far its pieces have arrived, as JSON.
 CREATE TABLE moving (
     one int PRIMARY KEY CHECK (one = 1),
     phase text NOT NULL,
@@ -8,9 +8,10 @@ CREATE TABLE moving (
     mark text
 );
 
--- Whoever submits inside a transaction of their own takes no lock of ours, so the table itself refuses them once the
--- store is shut, with the owner's rights and in this schema, whoever they are and wherever they look. Race: one that
--- was let in before has a lock on the table until it ends, which the freezing of the store heeds.
+-- A submission inside a transaction of the user takes no lock of laneway, so a trigger of the table refuses it once the
+-- store is shut. The trigger runs with the owner's rights and in this schema, whatever the user's rights and search
+-- path. Race: a transaction that inserted before keeps its lock on the table until it ends; freezing the store waits
+-- for that lock.
 CREATE FUNCTION refuse_if_moved() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     stands text;

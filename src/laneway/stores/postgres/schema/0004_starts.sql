@@ -1,4 +1,4 @@
--- That a session's run has started is not written to the session's row: it is leased then, or was. So the column names the
--- run that had not started when the row was written. It has another name because a process of an older laneway, which may
--- still run, would take what it says for what is.
+-- A start is no longer written to the row of the run's session: such a run has a lease, or had one. So the column names
+-- the run that had not started when the row was written. The new name protects the column from processes of an older
+-- laneway that still run and would misread it.
 ALTER TABLE session RENAME COLUMN unstarted TO unstarted_then;

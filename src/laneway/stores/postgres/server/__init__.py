@@ -1,1 +1,1 @@
-"""How a PostgreSQL server is reached, set up and asked."""
+"""The way to a PostgreSQL server: address, connection, settings, pipeline, errors."""

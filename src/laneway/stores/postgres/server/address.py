@@ -1,14 +1,13 @@
-"""Where a PostgreSQL store is: its address, read and checked once.
+"""The address of a PostgreSQL store, parsed and checked once.
 
 ```
-postgresql://user:password@host:5432/database?schema=laneway     postgres:// is another word for it
-postgresql://host1:5432,host2:5432/database                       whichever of them can be written
+postgresql://user:password@host:5432/database?schema=laneway     postgres:// means the same
+postgresql://host1:5432,host2:5432/database                       the host that accepts writes
 postgresql:///database?host=/run/postgresql                       through a socket
 ```
 
-`schema` (laneway), `timeout` (5 seconds) and `pooled` are laneway's own; every other parameter is libpq's, and said to
-it as it is: `sslmode`, `connect_timeout`, `application_name`, ... What a message says of an address never holds a
-password.
+`schema` (laneway), `timeout` (5 seconds) and `pooled` are laneway's own parameters. All others (`sslmode`,
+`connect_timeout`, `application_name`, ...) are passed to libpq unchanged. No message shows a password.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _YES, _NO = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A checked address. `shown` is how it may be shown.
+    """A checked address. `shown` is its form for messages, without the password.
 
-    Behind a pooler that lends a connection for one transaction at a time, an address is `pooled`: nothing is prepared,
-    and workers look once a second because no notification can reach them.
+    `pooled` is for a pooler that assigns a connection per transaction: laneway then prepares no statements, and workers
+    poll once a second because notifications do not reach them.
     """
 
     shown: str
@@ -51,7 +50,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Read an address; raise BadURL, in one line that never holds the password."""
+        """Parse an address. Raises BadURL, in one line without the password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in SCHEMES:
             raise BadURL("a PostgreSQL store is written postgresql://user:password@host/database")
@@ -59,7 +58,7 @@ class Address:
         try:
             return cls._read(place, query)
         except BadURL:
-            # What follows a ? that stands unwritten in a password would be shown as a parameter.
+            # A password may contain a ? that is not escaped: the error would show the rest of it as a parameter.
             if "@" in query:
                 raise BadURL(_UNREADABLE) from None
             raise
@@ -84,17 +83,17 @@ class Address:
 
     @property
     def lock(self) -> int:
-        """The number of the advisory lock that whoever writes holds."""
+        """The number of the advisory lock that a writer holds."""
         return _number(f"laneway write {self.schema}")
 
     @property
     def migration_lock(self) -> int:
-        """The number of the advisory lock that whoever migrates holds."""
+        """The number of the advisory lock that a migration holds."""
         return _number(f"laneway migrate {self.schema}")
 
     @property
     def news(self) -> str:
-        """The channel on which it is said that events were written."""
+        """The channel on which writers announce new events."""
         return f"laneway_{self.schema}"
 
 
@@ -103,9 +102,9 @@ def _number(text: str) -> int:
 
 
 def _parts(place: str, url: str) -> Mapping[str, object]:
-    """Return what libpq reads from the address. What it says of a bad one may quote the password, so we say it."""
+    """Return the parts that libpq finds in the address. Its own error is not shown: it may quote the password."""
     who_and_where, _, database = place.partition("/")
-    # Where libpq would take a part of the password for a host or a database.
+    # libpq would take a part of the password for a host or a database.
     if who_and_where.count("@") > 1 or "@" in database:
         raise BadURL(_UNREADABLE)
     try:
@@ -128,7 +127,7 @@ def _refuse_unknown(words: dict[str, str]) -> None:
 def _shown(parts: Mapping[str, object], schema: str) -> str:
     hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
     ports = str(parts.get("port") or "").split(",")
-    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)  # one is for all, as libpq has it
+    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)  # as in libpq, one port holds for all hosts
     pairs = zip(hosts, ports, strict=True)
     where = ",".join(f"{host}:{port}" if port and not host.startswith("/") else host for host, port in pairs)
     name = parts.get("dbname") or parts.get("user") or ""

@@ -1,7 +1,7 @@
-"""Arrays as PostgreSQL takes them in binary: what a statement for many rows is given, a column each.
+"""Arrays in PostgreSQL's binary format: the parameters of a statement for many rows, one array per column.
 
-As text each value would be quoted here and unquoted there, which took as long as writing the rows. Many columns have
-one value all the way down: it is packed once.
+In text format each value is quoted here and parsed there, which takes as long as writing the rows. A column whose
+values are all equal is packed once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import psycopg
 
-_HEAD = Struct(">5i")  # dimensions, whether there are NULLs, the type of its values, how many, the number of the first
-_TEXT, _INT, _BIGINT = 25, 23, 20  # as the server numbers its types
+_HEAD = Struct(">5i")  # dimensions, whether there are NULLs, type of the values, their number, index of the first
+_TEXT, _INT, _BIGINT = 25, 23, 20  # type numbers of the server
 _LENGTH = Struct(">i").pack
 _SMALL, _BIG = Struct(">ii"), Struct(">iq")  # a value behind its length
 _NULL = _LENGTH(-1)
@@ -88,4 +88,4 @@ def _text(text: str | None) -> bytes:
 
 def _refuse_nul(values: bytes) -> None:
     if b"\0" in values:
-        raise psycopg.DataError("PostgreSQL keeps no text with a NUL in it")
+        raise psycopg.DataError("PostgreSQL cannot store text that contains a NUL")

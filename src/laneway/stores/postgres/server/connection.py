@@ -1,15 +1,15 @@
-"""Opening the store: a connection, a schema that is ours or can be, and its layout brought up to date.
+"""Opening the store: connect, check whose schema it is, create or migrate the tables.
 
-**Order.** Nothing is changed before the schema is known to be ours, empty or absent: a foreign one, or one of a newer
-laneway, is refused and left as it was. Creating and migrating happen under an advisory lock, after a second look,
-because another process may have done it in between; each is one transaction, number included, so workers that go on
-meanwhile see the old layout or the new.
+**Order.** Nothing is changed before the schema is known to be laneway's, empty or absent. A schema of another program
+or of a newer laneway is refused and left as it was. Creating and migrating happen under an advisory lock, after a
+second check, because another process may have done it in between. Each migration is one transaction, layout number
+included, so workers that go on meanwhile see the old layout or the new one.
 
-**Beside workers.** Who migrates takes, in this order: the lock of whoever migrates, the lock of whoever writes, the
-inbox, and all other tables. So no writer is under way; nor is anybody who reads, or submits inside a transaction of
-their own, because they begin with the inbox; and nothing is waited for once the first table is changed. Other programs
-take tables in any order: one of them may wait for us, and we for it. We give up first, well before the server looks
-for a deadlock, let everybody go on, and try again.
+**Beside workers.** A migration locks, in this order: the migration lock, the write lock, the table inbox, all other
+tables. So no writer is active; no reader and no user's submitting transaction either, because both begin with the
+inbox. Once the first table is changed, the migration waits for nothing. *Race*: other programs lock tables in any
+order, so one of them may wait for the migration and the migration for it. The migration gives up first, well before the
+server looks for a deadlock, lets all others go on, and tries again.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from laneway.stores.postgres.server.settings import settings
 
 T = TypeVar("T")
 _LAYOUT = re.compile(r"(\d{4})_\w+\.sql")
-_MORE = 1.0  # seconds that the server has to give up by itself before we do
-_TABLE = 300  # ms to wait for a table at a time, when all are taken to migrate
-_MIGRATING = 3600.0  # seconds that a migration may take once it has its locks: an index may be made of all there is
+_MORE = 1.0  # seconds: the time-out here is so much longer than the one in the server
+_TABLE = 300  # ms that a migration waits for the lock of one table
+_MIGRATING = 3600.0  # seconds that a migration may take once it has its locks: it may build an index of everything
 
 
 class Link(psycopg.Connection[Any]):
-    """A connection whose calls end in time, whatever the server does, and the texts that are `prepared` on it."""
+    """A connection whose calls have a time-out, whatever the server does, and its `prepared` statements."""
 
     patience = 6.0
     prepares = True
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.prepared: dict[str, bytes] = {}  # each with the name it has there
+        self.prepared: dict[str, bytes] = {}  # names of statements, by their text
         self.names = count()
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Go through with a call, or raise TimedOut; the connection is of no use then."""
+        """Complete a call. Raises TimedOut; the connection is unusable then."""
         return super().wait(self._in_time(gen) if timeout is None else gen, interval, timeout)
 
     def _in_time(self, gen: PQGen[RV]) -> Generator[Any, Any, RV]:
@@ -73,7 +73,7 @@ class Link(psycopg.Connection[Any]):
 
 
 def connect(address: Address, *, again: bool = False) -> Link:
-    """Open the store to write, and create or migrate what is needed. Raises LanewayError and changes nothing then."""
+    """Open the store to write; create or migrate the tables if needed. Raises LanewayError, with nothing changed."""
     link = connect_bare(address, again=again)
     try:
         _migrate(link, address)
@@ -87,7 +87,7 @@ def connect(address: Address, *, again: bool = False) -> Link:
 
 
 def explained(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
-    """Return the error to raise for what a server said; that a newer laneway has migrated, if that is why."""
+    """Return the error to raise for a server's error; StoreTooNew if a migration by a newer laneway is the cause."""
     if may_be_migrated(error):
         try:
             with closing(connect_bare(address, again=True)) as link:
@@ -95,12 +95,12 @@ def explained(error: psycopg.Error, address: Address, *, maybe_done: bool = Fals
         except StoreTooNew as newer:
             return newer
         except (psycopg.Error, LanewayError):
-            pass  # what was said first is what counts
+            pass  # the first error is the one to report
     return meant(error, address, maybe_done=maybe_done)
 
 
 def connect_bare(address: Address, *, again: bool = False) -> Link:
-    """Open a connection, whatever is in the schema. Who does so `again` was let in before, and may be so later."""
+    """Open a connection, whatever the schema contains; `again` if the server accepted this address before."""
     try:
         link = Link.connect(
             address.conninfo,
@@ -180,16 +180,16 @@ def _migrate(link: Link, address: Address) -> None:
         except (*AGAIN, psycopg.errors.LockNotAvailable):
             if monotonic() > end:
                 raise
-            sleep(random.uniform(0.05, 0.2))  # in which all those who were held up go on
+            sleep(random.uniform(0.05, 0.2))  # the transactions that waited for the migration go on
 
 
 def _migrate_at_once(link: Link, address: Address) -> None:
-    """Migrate, or raise LockNotAvailable: others have what it needs."""
+    """Migrate, or raise LockNotAvailable if another transaction holds a lock that is needed."""
     with link.transaction():
         link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(settings(address)["lock_timeout"]))
         for lock in (address.migration_lock, address.lock):
             link.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
-        # Race: another process may have migrated, even beyond us, before we got the lock.
+        # Race: another process may have migrated, even to a newer layout, before this one got the lock.
         done = layout_of(link, address)
         if done == newest_layout():
             return
@@ -206,7 +206,7 @@ def _migrate_at_once(link: Link, address: Address) -> None:
 
 
 def _lock_tables(link: Link, address: Address) -> None:
-    """Take all tables: what were taken later could be had by somebody who waits for what we have."""
+    """Lock all tables: a table that is locked later could belong to a transaction that waits for this one."""
     link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(_TABLE))
     for name in sorted(_tables(link, address), key=lambda name: (name != "inbox", name)):
         link.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(name)))
@@ -235,7 +235,7 @@ def _forbidden(link: Link, address: Address) -> StoreError:
 
 
 def _first_rows() -> sql.Composed:
-    """Return the statements that write what a store with nothing in it has."""
+    """Return the statements that write the rows of an empty store."""
     lane = sql.SQL('INSERT INTO lane (name, "limit", per_user, declared) VALUES ({}, {}, {}, {})')
     lanes = [
         lane.format(each.name, each.limit, each.per_user, msgspec.json.encode(each).decode()) for each in DEFAULT_LANES
@@ -245,7 +245,7 @@ def _first_rows() -> sql.Composed:
 
 
 def empty_schema(link: Link, address: Address) -> None:
-    """Delete all that a store has, and leave one with nothing in it. For tests: nobody may be using it."""
+    """Delete everything in a store. For tests: no process may be using it."""
     tables = [name for name in _tables(link, address) if name != "layout"]
     with link.transaction():
         link.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))

@@ -1,4 +1,4 @@
-"""What a server's errors mean, in laneway's words: one line each, and never a password."""
+"""The errors of laneway that stand for errors of the server: one line each, never with a password."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from psycopg import errors as pg
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
 from laneway.stores.postgres.server.address import Address
 
-OLDEST = 140000  # as `server_version` has it
+OLDEST = 140000  # the oldest `server_version` that laneway supports
 
-# What may pass when the whole transaction is done again.
+# These may go away when the whole transaction is repeated.
 AGAIN = (pg.DeadlockDetected, pg.SerializationFailure)
 
-# What was prepared is another's, or is on another connection.
+# A prepared statement belongs to another client, or to another connection.
 SHARED = (pg.DuplicatePreparedStatement, pg.InvalidSqlStatementName)
 
 
@@ -24,9 +24,9 @@ class TimedOut(psycopg.OperationalError):
 
 
 def is_answer(error: psycopg.Error) -> bool:
-    """Tell whether the server said no to a statement: what comes behind it in a pipeline, COMMIT too, is not done then.
+    """Return whether the server refused a statement: then it skips the rest of the pipeline, COMMIT included.
 
-    What ends a session, or comes from the system below the server, is no answer.
+    An error that ends the session, or comes from the system below the server, is no such answer.
     """
     if isinstance(error, pg.QueryCanceled):
         return True
@@ -34,7 +34,7 @@ def is_answer(error: psycopg.Error) -> bool:
 
 
 def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
-    """Return the error to raise for what the server, or the way there, said."""
+    """Return the error to raise for an error of the server or of the connection."""
     at, said = address.shown, _line(error)
     if isinstance(error, pg.InsufficientPrivilege):
         return StoreError(
@@ -57,13 +57,13 @@ def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -
 
 
 def may_be_migrated(error: psycopg.Error) -> bool:
-    """Tell whether tables that are not as this laneway knows them may be why: names, types and constraints."""
+    """Return whether a newer layout may be the cause: unknown names, types or constraints."""
     code = error.sqlstate or ""
     return code.startswith(("0A", "23", "42", "55000")) and not isinstance(error, (pg.InsufficientPrivilege, *SHARED))
 
 
 def was_cut(error: psycopg.Error) -> bool:
-    """Tell whether the connection was at its end, for a reason that a new one may not share."""
+    """Return whether the connection ended, for a reason that a new connection may not have."""
     ended = error.sqlstate is None or error.sqlstate.startswith(("57P", "25P03"))
     return isinstance(error, psycopg.OperationalError) and not isinstance(error, TimedOut) and ended
 
@@ -73,7 +73,7 @@ def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayEr
     said = str(error)
     for sign, text in _REFUSALS.items():
         if re.search(sign, said):
-            # Who was let in before need not change its address: somebody is changing the server.
+            # The address worked before, so it is right: the server is being changed.
             return StoreUnavailable(f"{address.shown} {text}") if again else BadURL(f"{address.shown} {text}")
     if re.search(_NOT_WRITABLE, said):
         return StoreUnavailable(
@@ -98,9 +98,9 @@ _UNAVAILABLE: dict[type[Exception], str] = {
     pg.IdleInTransactionSessionTimeout: "ended a transaction in which this process did nothing for too long",
 }
 
-# What libpq says of a server that is not the one it was told to look for.
+# libpq's message if no server accepts writes.
 _NOT_WRITABLE = "session is read-only|server is in hot standby mode"
-_EACH = re.compile(r"^- host: .*, hostaddr: (?:'[^']*'|None): (.*)$", re.MULTILINE)  # psycopg's line for each host
+_EACH = re.compile(r"^- host: .*, hostaddr: (?:'[^']*'|None): (.*)$", re.MULTILINE)  # psycopg writes a line per host
 
 _REFUSALS = {
     "password authentication failed": "does not take this user and password",
@@ -116,7 +116,7 @@ _REFUSALS = {
 
 
 def _line(error: psycopg.Error) -> str:
-    """Return what was said, in one line: of several hosts what each of them said, and without the hints after it."""
+    """Return the message in one line, without the hints after it; for several hosts, the message of each."""
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     each = list(dict.fromkeys(_EACH.findall(str(error))))
     return "; ".join(each) or (said[0] if said else type(error).__name__)

@@ -1,16 +1,16 @@
-"""Statements on their way to a server, and its answers: nobody waits for one before it is asked for.
+"""A pipeline of statements: each is sent without waiting, and its result is read when it is needed.
 
-**Why not a cursor each.** psycopg's pipeline makes a cursor per statement, looks whether the socket is ready at each,
-and sends it at once: a tenth of a millisecond, which is more than most statements take on the server. Here a statement
-is some bytes in libpq's buffer, which go out together when an answer is wanted. What is much to do is sent on, so that
-the server does it while this process thinks.
+**Why not psycopg's pipeline.** It makes a cursor per statement, polls the socket for each, and sends it at once. That
+takes a tenth of a millisecond, more than most statements take on the server. Here a statement is some bytes in libpq's
+buffer; all of them are sent together when a result is needed. `flush` sends them earlier, so that the server works
+while this process computes.
 
-**Preparing.** A text is prepared when it is first used on a connection; types are the server's to infer. Behind a
-pooler nothing is, because the next transaction is on another connection.
+**Preparing.** A statement is prepared at its first use on a connection; the server infers types. Behind a pooler
+nothing is prepared, because the next transaction uses another connection.
 
-**Errors** are raised where the answer is, or one behind it, is waited for; the server does nothing that was sent behind
-what failed. Whoever waits lets the server know that nothing more is under way (a sync), so that its own time-out for
-idle transactions holds for a process that stands still meanwhile.
+**Errors** are raised when the result, or a later one, is read. The server skips all statements behind the one that
+failed. Before it waits, the pipeline sends a sync: it tells the server that no more statements are under way, so that
+the server's time-out for idle transactions works for a process that stands still.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from psycopg.waiting import Ready, Wait
 
 from laneway.stores.postgres.server.connection import Link
 
-_SYNC = ""  # what stands in the queue for a sync; a text stands for its being prepared
+_SYNC = ""  # the queue has this for a sync, and the text of a statement for its preparation
 _FAILED = {ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED}
 
 
 class Found:
-    """What a statement found, once it is asked for."""
+    """The result of a statement, which is read when it is needed."""
 
     __slots__ = ("_pipe", "_rows", "nth", "result")
 
@@ -48,7 +48,7 @@ class Found:
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """The number of changed rows."""
         return self._pipe.answer_to(self).command_tuples or 0
 
     def fetchone(self) -> Any:
@@ -67,21 +67,21 @@ class Found:
 
 
 class Pipe:
-    """A connection in pipeline mode, for as long as it is entered; what was sent has been done when it is left."""
+    """A connection in pipeline mode, as a context manager; at its end the server has executed everything."""
 
     def __init__(self, link: Link) -> None:
         self._link, self._pgconn = link, link.pgconn
         self._loads = Transformer.from_context(link)
-        self._queue: deque[Found | str] = deque()  # what was sent and is not answered
-        self._sent = self._synced = 0  # how many statements, and how many of them before the last sync
+        self._queue: deque[Found | str] = deque()  # sent, without a result yet
+        self._sent = self._synced = 0  # numbers of statements: all, and those before the last sync
 
     def __enter__(self) -> Pipe:
-        """Begin to send."""
+        """Enter pipeline mode."""
         self._pgconn.enter_pipeline_mode()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Wait for all that was sent; raise what went wrong with it, unless something went wrong already."""
+        """Wait for all results and raise the first error, unless an error is being raised already."""
         try:
             if error is None:
                 self._sync()
@@ -91,7 +91,7 @@ class Pipe:
             self._leave()
 
     def send(self, query: str, values: Sequence[Any] = ()) -> Found:
-        """Have a statement done, behind all that was sent before."""
+        """Send a statement; the server executes it after all that were sent before."""
         params = [_said(value) for value in values]
         formats = [isinstance(value, bytes) for value in values] if bytes in map(type, values) else None
         if self._link.prepares:
@@ -105,11 +105,11 @@ class Pipe:
         return found
 
     def flush(self) -> None:
-        """Let the server begin with what was sent."""
+        """Send what is in the buffer, so that the server begins."""
         self._pgconn.flush()
 
     def answer_to(self, found: Found) -> PGresult:
-        """Return what the server said to a statement, once it has."""
+        """Return the result of a statement; wait for it if needed."""
         if found.nth > self._synced:
             self._sync()
         while found.result is None:
@@ -134,17 +134,17 @@ class Pipe:
         self._synced = self._sent
 
     def _take(self) -> None:
-        """Take in the next answer. Raises what the server says is wrong."""
+        """Read the next result. Raises the server's error."""
         sent, result = self._pull()
         if result.status in _FAILED:
             error = error_from_result(result, encoding="utf-8")
-            # What libpq says by itself has no code: the connection is lost.
+            # An error of libpq itself has no code: the connection is lost.
             raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
         if isinstance(sent, Found):
             sent.result = result
 
     def _leave(self) -> None:
-        """Wait for what is under way, whatever comes of it. A connection that is at its end shows at its next use."""
+        """Wait for all results, and ignore errors: a lost connection shows at its next use."""
         with contextlib.suppress(psycopg.Error):
             if self._queue:
                 self._sync()
@@ -153,11 +153,11 @@ class Pipe:
             self._pgconn.exit_pipeline_mode()
 
     def _pull(self) -> tuple[Found | str, PGresult]:
-        """Return the next of what was sent, and its answer."""
+        """Return the oldest entry of the queue, and its result."""
         sent, result = self._queue.popleft(), self._next()
         assert result is not None
         if sent != _SYNC:
-            self._next()  # nothing: that was all of it
+            self._next()  # None: the end of this result
             if isinstance(sent, str) and result.status in _FAILED:
                 del self._link.prepared[sent]
         return sent, result
@@ -173,7 +173,7 @@ class Pipe:
 
 
 def _arriving(pgconn: PGconn) -> PQGen[None]:
-    """Wait, as psycopg has it, until everything is sent and an answer is there."""
+    """Wait, in the form that psycopg expects, until everything is sent and a result has arrived."""
     while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
             pgconn.consume_input()
@@ -183,7 +183,7 @@ def _arriving(pgconn: PGconn) -> PQGen[None]:
 
 
 def _said(value: Any) -> bytes | None:
-    r"""Return a value as the server reads it; bytes are in its binary form already.
+    r"""Return a value in the server's text format; bytes are in its binary format already.
 
     >>> _said("Zo\u00eb"), _said(7), _said(True), _said(None)
     (b'Zo\xc3\xab', b'7', b'1', None)
@@ -193,6 +193,7 @@ def _said(value: Any) -> bytes | None:
     if isinstance(value, str):
         text = value.encode()
         if b"\0" in text:
-            raise psycopg.DataError("PostgreSQL keeps no text with a NUL in it")  # libpq would end the text there
+            # libpq would end the text there.
+            raise psycopg.DataError("PostgreSQL cannot store text that contains a NUL")
         return text
     return value if isinstance(value, bytes) else b"%d" % index(value)

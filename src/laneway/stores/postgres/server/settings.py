@@ -1,18 +1,18 @@
-"""What holds for every transaction of laneway's: where its tables are, how long it may take, how it is planned.
+"""Settings of every transaction: schema, time-outs, planner; and the statements that begin transactions.
 
-Plans must not depend on statistics: tables that are empty now hold a million rows in an hour, and every statement has
-an index made for it. So scans and joins that read a whole table, and sorts, are out of the question wherever an index
-will do; a bitmap, too, because only a plain scan of an index leaves a mark on entries of rows that are gone. And a
-statement is planned once: for a page of a long shelf the server would else go on comparing plans at every call.
-Nothing is done by several processes: a page of a shelf takes less than they take to be started, though a planner that
-has seen a hundred thousand rows, and not how few of them are wanted, believes otherwise.
+Plans must not depend on statistics: a table that is empty now may hold a million rows in an hour, and every statement
+has an index made for it. So the planner uses no scan or join that reads a whole table, and no sort, wherever an index
+will do. It uses no bitmap either, because only a plain index scan marks index entries of dead rows. Each statement is
+planned once: for a page of a long shelf the server would otherwise compare plans at every call. No parallel workers: a
+page of a shelf takes less time than their start, but a planner that sees a hundred thousand rows, and not the LIMIT's
+small number, believes otherwise.
 """
 
 from __future__ import annotations
 
 from laneway.stores.postgres.server.address import Address
 
-_IDLE = 5000  # ms: a process that stands still while it has the lock is cut off after so long
+_IDLE = 5000  # ms after which the server disconnects a process that stands still while it holds the lock
 
 _CUT_OFF_FROZEN = (
     "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_locks JOIN pg_catalog.pg_stat_activity USING (pid)"
@@ -21,12 +21,12 @@ _CUT_OFF_FROZEN = (
     " AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - interval '{idle} ms'"
 )
 
-POSTED = "EXISTS (SELECT 1 FROM inbox WHERE NOT aside)"  # there are submissions to be taken in
+POSTED = "EXISTS (SELECT 1 FROM inbox WHERE NOT aside)"  # the inbox has submissions to accept
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
 def settings(address: Address) -> dict[str, str]:
-    """Return what is set, as SQL has it."""
+    """Return the settings of a session, as SQL writes them."""
     most = round(address.timeout * 1000)
     return {
         "search_path": address.schema,
@@ -44,9 +44,9 @@ def settings(address: Address) -> dict[str, str]:
     }
 
 
-# For what reads whole tables, as `doctor` does, until the transaction ends: planned anew each time, with all that is
-# ruled out above, and not row by row. The last must be said, because a table that was analyzed while it was empty is
-# believed to stay so, however many pages it has by now.
+# For statements that read whole tables, as `doctor` does, until the transaction ends: a new plan each time, with
+# everything that is off above, and without nested loops. The last is needed because the planner believes that a table
+# which was analyzed while it was empty is still empty, however many pages it has.
 WHOLE = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), " + ", ".join(
     [f"set_config('enable_{name}', 'on', true)" for name in ("seqscan", "bitmapscan", "sort", "hashjoin", "mergejoin")]
     + ["set_config('enable_nestloop', 'off', true)"]
@@ -54,7 +54,7 @@ WHOLE = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), " + ",
 
 
 def set_up(address: Address) -> str:
-    """Return the statements that set it for a connection; nothing for one that is another's after each transaction."""
+    """Return the statements that set up a connection; none behind a pooler, where each transaction has another one."""
     return "" if address.pooled else "".join(f"SET {name} TO {value}; " for name, value in settings(address).items())
 
 
@@ -64,13 +64,14 @@ def _begun(address: Address, mode: str) -> list[str]:
 
 
 def begin_to_write(address: Address) -> list[str]:
-    """Return the statements that begin a transaction which is alone with the tables.
+    """Return the statements that begin a transaction which excludes all other writers.
 
-    Race: the lock is taken by a statement of its own. What follows sees all that was committed before it was got; a
-    statement that waits for a row goes on with the snapshot that it began with, and would not. So does a transaction
-    of another isolation level, whatever the server's default is. The last one tells the number of the transaction.
+    Race: the lock is taken by a statement of its own. So the statements after it see everything that was committed
+    before the lock was got; a statement that itself waited for a lock would go on with its older snapshot. For the same
+    reason the isolation level is set, whatever the server's default is. The last statement returns the number of the
+    transaction.
     """
-    watched = f"EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - all of it is ours
+    watched = f"EXISTS (SELECT 1 FROM watcher WHERE until > {NOW})"  # noqa: S608 - no part of it comes from users
     begun = _begun(address, "ISOLATION LEVEL READ COMMITTED")
     lock = f"SELECT pg_advisory_xact_lock({address.lock})"
     return [*begun, lock, f"SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"]
@@ -89,14 +90,14 @@ def lend_nothing(address: Address, channel: str) -> str:
 
 
 def cut_off_frozen(address: Address) -> str:
-    """Return the statement that ends the connection of a process which has the lock and stands still.
+    """Return the statement that ends the connection of a process which holds the lock and stands still.
 
-    The server ends one that is idle in its transaction by itself, but in a pipeline it only waits for more: then
-    whoever waited for the lock in vain does it, if it is of the same user.
+    The server itself disconnects a session that is idle in a transaction, but not one in a pipeline: there it waits for
+    more statements. So a writer that waited for the lock in vain does it, if both have the same database user.
     """
     return _CUT_OFF_FROZEN.format(lock=address.lock, idle=_IDLE - 1000)
 
 
 def begin_to_read(address: Address) -> list[str]:
-    """Return the statements that begin a transaction which sees one state of the tables."""
+    """Return the statements that begin a transaction which reads one snapshot."""
     return [*_begun(address, "ISOLATION LEVEL REPEATABLE READ READ ONLY"), f"SELECT {NOW}, {POSTED}"]

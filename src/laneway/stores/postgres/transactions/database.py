@@ -16,10 +16,10 @@ from laneway.stores.postgres.server import arrays
 from laneway.stores.postgres.server.pipeline import Found, Pipe
 from laneway.stores.postgres.server.settings import WHOLE
 from laneway.stores.postgres.transactions.unnest import for_rows
-from laneway.stores.tables.database import Answer, DuplicateError, Question
-from laneway.stores.tables.statements import Row, as_json, sql_names, texts
+from laneway.stores.tables.sql.database import Answer, DuplicateError, Question
+from laneway.stores.tables.sql.statements import Row, as_json, sql_names, texts
 
-_KNOWN = sql_names("arriving")["known"]
+_KNOWN = sql_names("acceptance")["known"]
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
@@ -57,7 +57,7 @@ class PostgresDatabase:
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
         """Do a statement."""
-        if not self._whole and name.startswith("checking."):
+        if not self._whole and name.startswith("check."):
             self._whole = True
             self.pipe.send(WHOLE)
         text = TEXTS[name]
@@ -104,9 +104,9 @@ class PostgresDatabase:
             self.pipe.send(query, row)
 
     def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
-        """Insert rows by a statement with one `VALUES (...)`; of those that are known `changing` has one."""
+        """Insert rows by a statement with one `VALUES (...)`; of those that are known `known_counts` has one."""
         if known:
-            self._send_rows(self._forget(TEXTS[name.replace("ledgers.", "changing.")]).query, known)
+            self._send_rows(self._forget(TEXTS[name.replace("counts.", "known_counts.")]).query, known)
         if rows:
             self._send_rows(self._forget(TEXTS[name]).query, rows)
 

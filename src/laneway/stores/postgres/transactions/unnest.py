@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from laneway.stores.postgres.server.arrays import ARRAYS
-from laneway.stores.tables.statements import Row
+from laneway.stores.tables.sql.statements import Row
 
 _VALUES = re.compile(r"VALUES\s*\(([^()]*)\)")
 _TYPED = re.compile(r"\$(\d+)::(\w+)")

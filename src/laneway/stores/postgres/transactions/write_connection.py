@@ -14,7 +14,7 @@ from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect
 from laneway.stores.postgres.server.settings import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.database import Question
+from laneway.stores.tables.sql.database import Question
 
 log = logging.getLogger("laneway.postgres")
 _LEND_NOTHING = LEND_NOTHING.format("$1::text")

@@ -2,8 +2,8 @@
 
 A file of `lua/` may begin with lines `-- needs: folder/name, folder/name` (without `.lua`) and one line `-- gives: one,
 two`: which of its locals others may use; the one that has its name if it does not say. A script is `runtime/frame.lua`,
-then all that it needs, each file once, then the file of `lua/verbs/` that has its name. They are sent as they are: the
-server keeps them, so fewer bytes would save nothing, and its errors name lines.
+then all that it needs, each file once, then the file of `lua/verbs/<noun>/` that has its name. They are sent as they
+are: the server keeps them, so fewer bytes would save nothing, and its errors name lines.
 
 Each file between those two stands in a function of its own. Lua makes all functions of a script anew for every call,
 and for each local of the script's that one of them uses it looks through all that any of them uses; for what stands
@@ -83,7 +83,7 @@ class Script:
         return f"{self.library.name}_{self.name}" if self.library else ""
 
     def place(self, error: str) -> str:
-        """Return `rules/flow.lua:12` for the first line that the server's error names, or nothing."""
+        """Return `rules/queue/turns.lua:12` for the first line that the server's error names, or nothing."""
         found = _LINE.search(error)
         if found is None:
             return ""
@@ -95,26 +95,40 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """Return the script of `lua/verbs/<name>.lua`."""
-    made = assembled(f"verbs/{name}", _LUA, name, gate_of(name))
+    """Return the script of `lua/verbs/<noun>/<name>.lua`."""
+    made = assembled(_file_of(name), _LUA, name, gate_of(name))
     return replace(made, library=library()) if name in HOT else made
+
+
+@cache
+def verbs() -> dict[str, str]:
+    """Return the names of all scripts, each with its file: `get` is in `verbs/runs/get`."""
+    folders = [folder for folder in _LUA.joinpath("verbs").iterdir() if folder.is_dir()]
+    found = [(folder.name, file.name.removesuffix(".lua")) for folder in folders for file in folder.iterdir()]
+    return {name: f"verbs/{noun}/{name}" for noun, name in sorted(found)}
+
+
+def _file_of(verb: str) -> str:
+    if verb not in verbs():
+        raise StoreError(f"no folder of lua/verbs has a {verb}.lua")
+    return verbs()[verb]
 
 
 @cache
 def library() -> Library:
     """Return the library of the hot verbs. Its name tells it from that of every other version."""
     done: set[str] = set()
-    verbs = [f"verbs/{name}" for name in HOT]
-    order = [part for verb in verbs for part in _in_order(verb, _LUA, (), done)]
+    files_of = {verb: _file_of(verb) for verb in HOT}
+    order = [part for file in files_of.values() for part in _in_order(file, _LUA, (), done)]
     texts = dict(order)
-    modules = [(file, _enclosed(file, text)) for file, text in order if file not in verbs]
+    modules = [(file, _enclosed(file, text)) for file, text in order if file not in files_of.values()]
     frame = (FRAME, _read(FRAME, _LUA, ()))
     whole = "".join([text for _, text in (frame, *order)] + [gate_of(name) for name in HOT])
     digest = sha1(whole.encode(), usedforsecurity=False).hexdigest()
     name = f"laneway_{digest[:12]}"
     verbs_made = [
-        (f"verbs/{verb}", f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[f'verbs/{verb}']}end\n")
-        for verb in HOT
+        (file, f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[file]}end\n")
+        for verb, file in files_of.items()
     ]
     doors = "".join(_door(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
     parts = [

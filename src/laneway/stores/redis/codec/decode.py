@@ -12,12 +12,12 @@ from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Requested
 from laneway.core.records import codec
 from laneway.core.records.memos import Called, Question, Wait
-from laneway.core.records.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, Ties
+from laneway.core.records.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, RunLinks
 from laneway.core.records.states import RunState
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import Mark
 
-_ties = msgspec.json.Decoder(Ties).decode
+_ties = msgspec.json.Decoder(RunLinks).decode
 _failure = msgspec.json.Decoder(Failure).decode
 _mark = msgspec.json.Decoder(Mark).decode
 
@@ -90,7 +90,7 @@ def standing_of(found: Sequence[Any]) -> Moving | None:
 def stands(found: Sequence[Any]) -> Moving:
     """Return its part in a move."""
     phase, move, place, mark, _ = found
-    return Moving(phase=Phase(phase), move=move, place=place, mark=_mark(mark) if mark else None)
+    return Moving(phase=MovePhase(phase), move=move, place=place, mark=_mark(mark) if mark else None)
 
 
 def wait_of(packed: dict[str, Any]) -> Wait:

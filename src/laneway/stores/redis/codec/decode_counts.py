@@ -9,7 +9,7 @@ import msgspec
 
 from laneway.core.queue.circuits import FOREVER
 from laneway.core.queue.sessions import SessionBook, Window
-from laneway.core.queue.turns import LaneBook, Ledger, Pace, Seat, Turn
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.breakers import Circuit
 from laneway.core.records.liveness import Heartbeat, Incarnation, ProcessMark, WorkerInfo
 from laneway.core.records.policy import NO_RULE, Lane, Rule
@@ -37,7 +37,7 @@ def lane_of(name: str, packed: Sequence[Any]) -> Lane:
 def lane_book(name: str, packed: Sequence[Any]) -> LaneBook:
     """Return a lane's book, without the seats and turns of users."""
     paused, active, pending, paces = packed[5:9]
-    ready = {priority: Pace(v, count) for priority, v, count, *_ in paces}
+    ready = {priority: VirtualTime(v, count) for priority, v, count, *_ in paces}
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
     turns.update({(None, priority): Turn(*turn) for priority, _, _, *turn in paces if any(turn)})
     return LaneBook(lane_of(name, packed), ready, turns, Ledger(Seat), active, pending, paused=paused)

@@ -18,8 +18,8 @@ from laneway.core.queue.circuits import Charge
 from laneway.core.records.breakers import Per
 from laneway.core.records.events import Draft
 from laneway.core.records.memos import Memo, Wait
-from laneway.core.records.policy import NO_RULE, Arrival, Lane, Rule
-from laneway.core.records.run import Alike, NewRun, RunFilter, Ties
+from laneway.core.records.policy import NO_RULE, Lane, Rule, SessionIntent
+from laneway.core.records.run import NewRun, RunFilter, RunLinks, UniformBatch
 from laneway.core.records.states import Move
 
 _encode = msgspec.json.Encoder().encode
@@ -32,8 +32,8 @@ def _text(value: object) -> str:
 
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
-    """Return submissions as `verbs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
-    if isinstance(news, Alike) and len(set(news.ids)) == len(news) > 0:
+    """Return submissions as `verbs/runs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
+    if isinstance(news, UniformBatch) and len(set(news.ids)) == len(news) > 0:
         return [[news.ids, news.args, news.task, news.lane]]
     is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
     ids, args = list[str](), list[str]()
@@ -86,7 +86,7 @@ def _more(new: NewRun) -> dict[str, Any]:
     return more
 
 
-def _arrival(arrival: Arrival) -> dict[str, Any]:
+def _arrival(arrival: SessionIntent) -> dict[str, Any]:
     packed: dict[str, Any] = {
         "mode": arrival.mode.value,
         "debounce": arrival.debounce,
@@ -107,7 +107,7 @@ def rule(of: Rule) -> dict[str, Any]:
     )
 
 
-def _ties(new: NewRun, ties: Ties) -> dict[str, Any]:
+def _ties(new: NewRun, ties: RunLinks) -> dict[str, Any]:
     """Return what ties a run to others: whole, as text, and what rules need of it."""
     facts: dict[str, Any] = {}
     for name in ("parent", "call", "session"):
@@ -134,7 +134,7 @@ def _followers(new: NewRun, followers: tuple[NewRun, ...], how: str) -> list[Any
 
 
 def step(of: Step) -> list[Any]:
-    """Return a worker's step as `verbs/step.lua` takes it."""
+    """Return a worker's step as `verbs/workers/step.lua` takes it."""
     return [
         of.incarnation,
         of.call,

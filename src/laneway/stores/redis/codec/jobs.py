@@ -1,7 +1,7 @@
 """Jobs, firings and records as scripts read and write them: arrays in which what is None is false.
 
-The order of the fields is that of STATE and SAID in lua/jobbook.lua. A job's spec goes along as JSON text, which no
-script reads; what rules in Lua need of it is said beside it.
+The order of the fields is that of STATE and SAID in lua/state/job_records.lua. A job's spec goes along as JSON text,
+which no script reads; what rules in Lua need of it is said beside it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ It reads all that has not ended, which takes the server about a second for 100,0
 counted, unless some of the numbers that the server knows without counting do not agree: then the script looks at all
 there is.
 
-Repairing (`lua/mending.lua`) happens in the script that takes the picture: it restates what is decided here, and brings
-back what has room now.
+Repairing (`lua/admin/repair.lua`) happens in the script that takes the picture: it restates what is decided here, and
+brings back what has room now.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Packing: all that a store on Redis has, in pages of pieces (`core.transfer.pieces`).
 
-What runs and shelves look like in Redis is known to `lua/carrying.lua` alone.
+What runs and shelves look like in Redis is known to `lua/admin/pieces.lua` alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 from laneway.core.jobs.record import FIRES_KEPT
 from laneway.core.records.breakers import Circuit
 from laneway.core.records.events import ANSWERED, Stamped, drafted
-from laneway.core.records.policy import Arrival
-from laneway.core.records.run import Failure, Ties
+from laneway.core.records.policy import SessionIntent
+from laneway.core.records.run import Failure, RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.transfer.pieces import (
     Cap,
@@ -26,7 +26,7 @@ from laneway.core.transfer.pieces import (
     LaneIn,
     Mark,
     Page,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -53,7 +53,7 @@ from laneway.stores.redis.codec.decode_counts import (
 from laneway.stores.redis.verbs.jobs import Jobs
 from laneway.stores.redis.verbs.reading import key_of, memo_of, message_of
 
-_ties = msgspec.json.Decoder(Ties).decode
+_ties = msgspec.json.Decoder(RunLinks).decode
 _failure = msgspec.json.Decoder(Failure).decode
 _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
 
@@ -79,7 +79,7 @@ class Packing(Jobs):
             lane, user = field.split("\n", 1)
             found.append(Cap(user=user, lane=lane, cap=int(cap)))
         paused = {Held.USER: users, Held.SESSION: sessions, Held.TASK: tasks}
-        found += [Paused(what=what.value, name=name) for what, names in paused.items() for name in names]
+        found += [PausedIn(what=what.value, name=name) for what, names in paused.items() for name in names]
         found += [Disabled(task=task) for task in disabled]
         found += [SessionRule(name=name, rule=rule_of(rule)) for name, rule in pairs(rules)]
         found += [_circuit(key, circuit_of(packed)) for key, packed in pairs(circuits)]
@@ -206,9 +206,9 @@ def _run(facts: dict[str, Any]) -> RunIn:
     )
 
 
-def _arrival(packed: dict[str, Any]) -> Arrival:
+def _arrival(packed: dict[str, Any]) -> SessionIntent:
     given = {**packed, "rule": rule_of(packed.get("rule"))}
-    return msgspec.convert(given, Arrival)
+    return msgspec.convert(given, SessionIntent)
 
 
 def _stamped(text: str) -> list[Stamped]:

@@ -1,4 +1,4 @@
-"""Unpacking: pieces as `lua/carrying.lua` takes them in; what is None is false there."""
+"""Unpacking: pieces as `lua/admin/pieces.lua` takes them in; what is None is false there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laneway.core.transfer.pieces import (
     JobIn,
     KeyIn,
     LaneIn,
-    Paused,
+    PausedIn,
     Piece,
     Place,
     RunIn,
@@ -133,7 +133,7 @@ _WRITERS: dict[type, Callable[[Any], list[Any]]] = {
     Counters: lambda piece: ["counters", piece.accepted, piece.jobs_at],
     LaneIn: _lane,
     Cap: lambda piece: ["cap", piece.user, piece.lane, piece.cap],
-    Paused: lambda piece: ["paused", piece.what, piece.name],
+    PausedIn: lambda piece: ["paused", piece.what, piece.name],
     Disabled: lambda piece: ["disabled", piece.task],
     SessionRule: lambda piece: ["sessionrule", piece.name, encode.rule(piece.rule)],
     CircuitIn: _circuit,

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects
 from laneway.stores.tables.runtime.move_state import refuse
 from laneway.stores.tables.runtime.process_runtime import Presence
+from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Presence)

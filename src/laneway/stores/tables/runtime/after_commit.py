@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from laneway.core.lifecycle.step import LentReply
-from laneway.stores.tables.database import Question
 from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.sql.database import Question
 
 # What a piece of work will ask first, by what is remembered, if anything is, and of which lanes the last step knew.
 Ahead = Callable[[Memory | None, Collection[str]], Iterable[Question]]

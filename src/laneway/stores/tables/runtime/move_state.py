@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from laneway.core.transfer import move_state as core
-from laneway.core.transfer.move_state import Moving, Phase
+from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import Mark
-from laneway.stores.tables.database import Database
-from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import sql_names
 
-_STANDING = sql_names("moving")["standing"]
+_STANDING = sql_names("phases")["standing"]
 _mark = msgspec.json.Decoder(Mark).decode
 
 
@@ -20,7 +20,7 @@ def standing(db: Database) -> Moving | None:
     if row is None:
         return None
     phase, move, place, mark = row
-    return Moving(phase=Phase(phase), move=move, place=place, mark=None if mark is None else _mark(mark))
+    return Moving(phase=MovePhase(phase), move=move, place=place, mark=None if mark is None else _mark(mark))
 
 
 def refuse(db: Database, *, new: bool) -> None:

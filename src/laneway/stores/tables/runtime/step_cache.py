@@ -20,9 +20,10 @@ from typing import Generic, TypeVar
 
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.turns import LaneBook, Seat, Turn
-from laneway.stores.tables.lines import Line, Shelf
-from laneway.stores.tables.logs import Leased
-from laneway.stores.tables.statements import Row
+from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Shelf
+from laneway.stores.tables.sql.statements import Row
 
 TurnKey = tuple[str | None, int]  # user, priority
 K = TypeVar("K")

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from laneway.core.records.liveness import Incarnation
-from laneway.stores.tables.database import Database, Question
 from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
-from laneway.stores.tables.statements import sql_names
+from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.statements import sql_names
 
-_SQL = sql_names("waking")
+_SQL = sql_names("wakeups")
 _NEXT_DUE = sql_names("transaction")["next_due"]
 
 decode_incarnation = msgspec.json.Decoder(Incarnation).decode

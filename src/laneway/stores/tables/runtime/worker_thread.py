@@ -24,8 +24,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from laneway.errors import StoreUnavailable
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.fork_safety import Holder
+from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
 Work = Callable[[Database], T]

@@ -14,9 +14,9 @@ from copy import copy
 from typing import TypeVar
 
 from laneway.errors import StoreError
-from laneway.stores.tables.database import Database
 from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
 from laneway.stores.tables.runtime.worker_thread import Ask, Desk
+from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
 Write = Callable[[Database, Effects], T]

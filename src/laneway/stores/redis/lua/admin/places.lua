@@ -1,4 +1,4 @@
--- needs: runtime/base, state/runs, state/lanes, rules/turns, rules/shelves, admin/parked
+-- needs: runtime/base, state/runs, state/lanes, rules/queue/turns, rules/queue/shelves, admin/parked_sets, runtime/replies
 -- gives: places, STATES
 -- Where runs are that have not ended: under a lease, on a shelf, paused, or waiting. For checking and repairing.
 --

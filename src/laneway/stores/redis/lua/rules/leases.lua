@@ -1,5 +1,6 @@
--- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, state/sessions, rules/circuits
--- needs: rules/shelves, rules/flow, state/memos, rules/endings, state/workers, rules/steering, fast/alike
+-- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, rules/queue/sessions, rules/queue/circuits
+-- needs: rules/queue/shelves, rules/queue/admission, state/memos, rules/lifecycle/endings, state/workers
+-- needs: rules/lifecycle/control, fast/plain_runs
 -- Leases: what is written under one, and how an attempt is settled; restates stores/memory/leases.py and `overruled` of
 -- core/lifecycle/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
 
@@ -59,9 +60,9 @@ local function come_back(run, due_at)
   book.pending = book.pending + 1
   if due_at > NOW then
     shelves.put_due(run)
-    flow.step_out(run)
+    admission.step_out(run)
   else
-    flow.rejoin(run)
+    admission.rejoin(run)
   end
 end
 
@@ -72,7 +73,7 @@ local function wait(run, left)
     endings.accept(wire)
   end
   if not memos.is_over(run) then
-    flow.wait(run, #run.wait.questions > 0)
+    admission.wait(run, #run.wait.questions > 0)
     shelves.put_deadline(run)
   elseif not run.request then
     runs.set_state(run, 'pending')
@@ -114,7 +115,7 @@ local function settle(run, value, settlement)
     run.failed = more.failure and true or nil
     base.set_text('failures', base.digits(run.number), more.failure)
   end
-  flow.free(run)
+  admission.free(run)
   if more.charge or circuits.is_guarded(run.task) then
     if circuits.ended(run, more.charge, move == 'succeed') then
       base.put_in('disabled', run.task, true)
@@ -123,7 +124,7 @@ local function settle(run, value, settlement)
   if run.session then
     run.read = run.messages and min(given.read or 0, run.steered or 0) or nil
     if given.throttled ~= nil then
-      flow.throttle(run.session, given.throttled)
+      admission.throttle(run.session, given.throttled)
     end
   end
   local state = STATES[move]
@@ -138,7 +139,7 @@ local function settle(run, value, settlement)
     if more.left or run.messages or run.ties or run.wait then
       endings.close(run, more.left and more.left.follow_ups)
     end
-    flow.ended(run, run.number)
+    admission.ended(run, run.number)
   end
 end
 
@@ -149,7 +150,7 @@ function leases.settle(worker, results, refused)
   if #fields == 0 then
     return
   end
-  alike.succeed(worker, fields, fences, values, more, SUCCESS, function(at)
+  plain_runs.succeed(worker, fields, fences, values, more, SUCCESS, function(at)
     local number = tonumber(fields[at])
     local run = leases.find(worker, number, fences[at])
     if run then

@@ -2,7 +2,7 @@
 -- The base of every script: what is read is kept, and writes are made together at the end.
 --
 -- A script reads what it needs, decides on tables of its own, and writes only in `base.flush`, the last thing it does
--- (but for the ids of plain.lua). So whatever goes wrong before that has changed nothing.
+-- (but for the ids of uniform_batch.lua). So whatever goes wrong before that has changed nothing.
 
 local base = {}
 local MOST_MOVES = 500  -- runs that one call may move before it answers "more"

@@ -1,6 +1,6 @@
--- needs: runtime/base, runtime/cached_hash, state/records
+-- needs: runtime/base, runtime/cached_hash, state/run_records
 -- gives: runs, TERMINAL, BESIDE
--- Runs, by acceptance number: hash `runs`, number -> record (state/records.lua).
+-- Runs, by acceptance number: hash `runs`, number -> record (state/run_records.lua).
 
 local runs = {}
 local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
@@ -15,10 +15,10 @@ base.at_begin(function()
   shelves_of, kinds_of = {}, {}
 end)
 
-kept_runs.to_text = records.write
+kept_runs.to_text = run_records.write
 
 function kept_runs.of_text(text, field)
-  local run = records.read(text, field)
+  local run = run_records.read(text, field)
   if shelves_of[field] then
     run.shelf, run.kind = shelves_of[field], kinds_of[field]
     shelves_of[field], kinds_of[field] = nil, nil
@@ -36,11 +36,11 @@ function kept_runs:complete()
   for i = 1, #fields do
     local field = fields[i]
     local text = self.offered[field]
-    local is, of = records.look(text)
+    local is, of = run_records.look(text)
     if is.rare then
       self:find(field)
     else
-      self.rewritten[field] = records.moved(text, is, of, shelves_of[field], kinds_of[field])
+      self.rewritten[field] = run_records.moved(text, is, of, shelves_of[field], kinds_of[field])
     end
   end
 end
@@ -74,7 +74,7 @@ function runs.glance(field)
   if not text then
     return nil
   end
-  local is, of = records.look(text)
+  local is, of = run_records.look(text)
   return is, of, kinds_of[field] or is.kind, text
 end
 
@@ -128,10 +128,10 @@ end
 
 -- Give a run that ends its result, JSON text.
 function runs.set_result(run, value)
-  if records.is_long(value) then
+  if run_records.is_long(value) then
     base.set_text('results', base.digits(run.number), value)
   else
-    run.tail = records.with_result(run.tail, value)
+    run.tail = run_records.with_result(run.tail, value)
   end
 end
 
@@ -139,7 +139,7 @@ end
 function runs.shown(run)
   local number = base.digits(run.number)
   return {
-    run.number, unpacked(records.write(run)), base.text('args', number),
+    run.number, unpacked(run_records.write(run)), base.text('args', number),
     run.ties and base.text('ties', number) or false, base.text('results', number) or false,
     run.failed and base.text('failures', number) or false,
   }
@@ -153,10 +153,10 @@ end
 -- Return a run as a worker gets it (`claimed` in codec/decode.py), packed: most have nothing of what stands at the end.
 function runs.handed(run)
   local tail = run.tail
-  if records.has_no_args(tail) then
-    tail = records.tail(runs.args(run), true)
+  if run_records.has_no_args(tail) then
+    tail = run_records.tail(runs.args(run), true)
   end
-  local text = run.whose .. records.last(run, tail)
+  local text = run.whose .. run_records.last(run, tail)
   local told = pack(run.fence, run.attempt, run.crashes, run.worker)
   if not run.marked then
     return runs.handed_text(text, told)

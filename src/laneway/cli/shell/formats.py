@@ -1,0 +1,265 @@
+"""How instants, durations, runs and events are said to people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from laneway.cli.shell.output import printable, speaks_unicode
+
+if TYPE_CHECKING:
+    from laneway.core.records.events import Event
+    from laneway.core.records.memos import Question
+    from laneway.core.records.run import Run
+
+BAR = 20  # characters
+SHORTEST_ID = 12  # characters
+SHORT = 100  # characters of a question, where there is room for a line
+
+
+def span(length: timedelta | float) -> str:
+    """Say a duration in at most two units: 4ms, 1.2s, 34s, 4m12s, 3h05m, 4d02h."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def spoken(length: timedelta | float) -> str:
+    """Say a duration in a sentence: 4 ms, 1.2 s, 34 s, 4 m 12 s."""
+    import re
+
+    return re.sub(r"([a-z]+)(\d)", r"\1 \2", re.sub(r"(\d)([a-z])", r"\1 \2", span(length)))
+
+
+def size(count: int) -> str:
+    """Say a number of bytes: 812 bytes, 4.2 KiB, 1.3 GiB."""
+    if count < 1024:
+        return f"{count} bytes"
+    amount = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1023.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"
+
+
+def age(instant: datetime, now: datetime) -> str:
+    """Say in one unit how long ago something was: 0s, 34s, 4m, 3h, 12d."""
+    seconds = max(0, int((now - instant).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def moment(instant: datetime, now: datetime) -> str:
+    """Say an instant in local time, and how far it is."""
+    local = instant.astimezone()
+    distance = f"{span(now - instant)} ago" if instant <= now else f"in {span(instant - now)}"
+    return f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03} {local:%z}  ({distance})"
+
+
+def now() -> datetime:
+    """Return the instant that ages are counted to."""
+    return datetime.now(UTC)
+
+
+def waited(run: Run, now: datetime) -> str:
+    """Say how long the newest attempt waited from being due to its start, or (negative) until it is due."""
+    if run.started_at is not None and (run.ended or run.state == "running"):
+        return span(max(run.started_at - run.due_at, timedelta()))
+    if run.ended:
+        return ""
+    return span(now - run.due_at) if run.due_at <= now else f"-{span(run.due_at - now)}"
+
+
+def ran(run: Run, now: datetime) -> str:
+    """Say how long the newest attempt took, or has taken so far."""
+    if run.started_at is None or not (run.ended or run.state == "running"):
+        return ""
+    return span((run.ended_at or now) - run.started_at)
+
+
+def failure(run: Run) -> str:
+    """Say in one line how the newest attempt that ended failed."""
+    if run.error is None or run.state == "succeeded":
+        return run.reason or ""
+    first = run.error.message.strip().partition("\n")[0]
+    return f"{run.error.type}: {first}" if first else run.error.type
+
+
+def standing(run: Run) -> str:
+    """Say the state a run is in, and what is requested of it."""
+    return f"{run.state.value}, {requested(run)}" if run.request is not None else run.state.value
+
+
+def standing_at(run: Run, now: datetime) -> str:
+    """Say how a run stands, and since when or until when."""
+    said = standing(run)
+    if run.state == "running" and run.started_at is not None:
+        return f"{said} for {spoken(max(now - run.started_at, now - now))}"
+    if run.wait is not None:
+        return f"{said}, {waited_for(run)}"
+    if run.due_at > now:
+        return f"{said}, due in {spoken(run.due_at - now)}"
+    return said
+
+
+def requested(run: Run) -> str:
+    """Say what is requested of a run, running or waiting, and not done yet."""
+    pause = "when it goes on" if run.state == "waiting" else "at its next checkpoint or step"
+    return {"cancel": "cancel requested", "pause": f"pause requested: {pause}"}.get(run.request or "", "")
+
+
+def note(run: Run) -> str:
+    """Say in one line what else there is to know of a run: what is requested of it, what it asks, how it failed."""
+    return ", ".join(filter(None, (requested(run), waited_for(run)))) or failure(run)
+
+
+def waited_for(run: Run) -> str:
+    """Say in short what a run waits for."""
+    if run.wait is None:
+        return ""
+    said = [f"asks: {asked(question, SHORT)}" for question in run.wait.questions]
+    count = len(run.wait.calls)
+    return "; ".join([*said, *([f"has called {count} run{'s' * (count != 1)}"] if count else [])])
+
+
+def asked(question: Question, most: int | None = None) -> str:
+    """Say a question in one line, of `most` characters."""
+    said = printable(question.question)
+    return said if most is None or len(said) <= most else f"{said[: most - 3]}..."
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Return each id's beginning, as short as tells it from the others in the list, all of the same length."""
+    length = SHORTEST_ID
+    ordered = sorted(ids)
+    for one, next_one in itertools.pairwise(ordered):
+        alike = next((n for n, (a, b) in enumerate(zip(one, next_one, strict=False)) if a != b), len(one))
+        length = max(length, alike + 1)
+    return [run_id[:length] for run_id in ids]
+
+
+def change(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """Say how a record was changed: `limit 30 -> 40, per_user none -> 2`, or all of it if it is new or as it was."""
+    if was is None or was == now:
+        said = ", ".join(f"{name} {_worded(value)}" for name, value in now.items() if value is not None)
+        return f"{'new' if was is None else 'as it was'}: {said or 'nothing is set'}"
+    pairs = ((name, was.get(name), now.get(name)) for name in {**was, **now})
+    return ", ".join(f"{name} {_worded(old)} -> {_worded(new)}" for name, old, new in pairs if old != new)
+
+
+def _worded(value: object) -> str:
+    return "none" if value is None else printable(value)
+
+
+def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
+    """Draw a share of the whole; `fine` tells whether there is more than ASCII to draw with."""
+    full = round(fraction * width)
+    done, rest = ("━", "─") if (speaks_unicode() if fine is None else fine) else ("#", "-")
+    return done * full + rest * (width - full)
+
+
+def event_text(event: Event) -> str:
+    """Say what an event tells beside its kind."""
+    data = event.data if isinstance(event.data, dict) else {}
+    cut = data.get("cut")
+    if isinstance(cut, int) and not isinstance(cut, bool):
+        return f"{_told(event, data)} [cut: {size(cut)} in all]"
+    return _told(event, data)
+
+
+def _told(event: Event, data: Mapping[str, Any]) -> str:
+    try:
+        return _TEXTS[event.kind](event, data)
+    except (KeyError, TypeError, ValueError):
+        # Another's kind, or one whose data a newer laneway shapes differently.
+        if data.keys() == {"cut", "head"}:
+            return printable(data["head"])
+        return "" if event.data in (None, {}) else printable(event.data)
+
+
+def _error(data: Mapping[str, Any]) -> str:
+    message = str(data["message"]).strip().partition("\n")[0]
+    return f"{data['type']}: {message}" if message else str(data["type"])
+
+
+def _progress(_: Event, data: Mapping[str, Any]) -> str:
+    return f"{bar(data['fraction'])} {data['fraction']:>4.0%}  {data['text']}".rstrip()
+
+
+def _tool_start(_: Event, data: Mapping[str, Any]) -> str:
+    return str(data["name"]) if data["input"] is None else f"{data['name']} {printable(data['input'])}"
+
+
+def _tool_end(_: Event, data: Mapping[str, Any]) -> str:
+    if "error" in data:
+        return f"{data['name']} failed after {span(data['seconds'])}: {_error(data['error'])}"
+    came = "" if data["output"] is None else f": {printable(data['output'])}"
+    return f"{data['name']} in {span(data['seconds'])}{came}"
+
+
+def _stuck(_: Event, data: Mapping[str, Any]) -> str:
+    # The innermost frame comes last: `  File "app.py", line 12, in block`.
+    frames = [line.strip() for line in str(data["stack"]).splitlines() if line.lstrip().startswith("File ")]
+    where = f", at {frames[-1]}" if frames else ""
+    return f"told to stop {span(data['seconds'])} ago, and has not{where}"
+
+
+def _question(_: Event, data: Mapping[str, Any]) -> str:
+    return f"{data['name']}: {printable(data['question'])} (to be answered within {span(data['timeout'])})"
+
+
+def _steps_changed(_: Event, data: Mapping[str, Any]) -> str:
+    return f"step {data['step']} was number {data['was']} in an earlier attempt, and is number {data['now']} now"
+
+
+_TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
+    "started": lambda event, data: f"attempt {event.attempt} by worker {data['worker']}",
+    "progress": _progress,
+    "log": lambda _, data: str(data["text"]),
+    "delta": lambda _, data: str(data["text"]),
+    "tool_start": _tool_start,
+    "tool_end": _tool_end,
+    "trimmed": lambda _, data: f"streamed text was here, events {data['first']} to {data['last']}",
+    "retrying": lambda _, data: f"attempt {data['attempt']} in {span(data['delay'])}, after {_error(data['error'])}",
+    "released": lambda *_: "given back by a worker that stopped; nothing is charged",
+    "lapsed": lambda _, data: f"worker {data['worker']} died; crash {data['crashes']}",
+    "snoozed": lambda _, data: f"to be run again in {span(data['delay'])}; nothing is charged",
+    "cancel_requested": lambda *_: "the run is to end",
+    "cancel_delivered": lambda *_: "the handler was told to stop",
+    "stopped": lambda *_: "the handler has ended",
+    "pause_requested": lambda *_: "at its next checkpoint or step",
+    "paused": lambda *_: "until it is resumed",
+    "resumed": lambda *_: "it may go on",
+    "merged": lambda _, data: f"message {data['message']} became part of its arguments",
+    "steered": lambda _, data: f"message {data['message']} was put into its inbox",
+    "dropped": lambda _, data: f"it will never start ({data['reason']})",
+    "overdue": lambda *_: "longer than its timeout; the handler was told to stop",
+    "stuck": _stuck,
+    "question": _question,
+    "answered": lambda _, data: f"{data['name']}: {printable(data['answer'])}",
+    "unanswered": lambda _, data: f"nobody answered {data['name']} in time",
+    "superseded": lambda _, data: f"message {data['by']} came instead of an answer",
+    "called": lambda _, data: f"{data['name']}: run {data['run_id']}",
+    "returned": lambda _, data: f"{data['name']}: run {data['run_id']} {data['state']}",
+    "steps_changed": _steps_changed,
+    "result": lambda _, data: printable(data["value"]),
+    "error": lambda _, data: _error(data),
+    "done": lambda _, data: str(data["state"]),
+}

@@ -1,0 +1,29 @@
+"""Hints for people: the option that names the store again, and what is odd about a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laneway.scheduler import Scheduler
+
+
+def store_words(store: str | None) -> str:
+    """Return the option that names the store again, for a command to paste; dots stand for user and password."""
+    if not store:
+        return ""
+    import shlex
+
+    from laneway.core.common.addresses import to_paste
+
+    return f" --store {shlex.quote(to_paste(store))}"
+
+
+async def unknown_task(scheduler: Scheduler, name: str) -> str:
+    """Say that no worker that is up knows the task; nothing if one does, or if none is up that could."""
+    from laneway.errors import did_you_mean
+
+    known = [state.name for state in await scheduler.tasks.list() if state.workers]
+    if not known or name in known:
+        return ""
+    return f"no worker that is up knows task {name!r}{did_you_mean(name, known) or '; its runs wait for one'}"

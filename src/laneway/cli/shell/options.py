@@ -1,0 +1,81 @@
+"""Options that several commands have, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+NONE = "none"
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+# What of `SessionPolicy` belongs to a session, and what it can be
+DROPS = ("old", "new")
+WHILE_WAITING = ("cancel", "queue", "answer")
+
+
+def filter_options(function: click.decorators.FC) -> click.decorators.FC:
+    """Add `--state`, `--task`, `--lane`, `--user` and `--session`."""
+    options = (
+        click.option("--state", metavar="STATE", help="Only runs in this state: pending, running, succeeded, ..."),
+        click.option("--task", metavar="NAME", help="Only runs of this task."),
+        click.option("--lane", metavar="NAME", help="Only runs in this lane."),
+        click.option("--user", metavar="KEY", help="Only runs of this user."),
+        click.option("--session", metavar="KEY", help="Only runs of this session."),
+    )
+    for option in reversed(options):  # the last one applied is shown first
+        function = option(function)
+    return function
+
+
+def json_option(what: str) -> Callable[[F], F]:
+    """Return the `--json` option of a command that prints `what`."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def concurrency_option(function: F) -> F:
+    """Add `--concurrency`."""
+    text = "Runs to execute at once.  [default: what APP says, or 50]"
+    return click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help=text)(function)
+
+
+def count(text: str) -> int:
+    """Read a whole number of 1 or more."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r}; write a whole number, 1 or more")
+    return int(text)
+
+
+def count_or_none(text: str) -> int | str:
+    """Read a whole number of 1 or more, or `none` for no bound: an option that is not given is another thing."""
+    if text == NONE:
+        return NONE
+    try:
+        return count(text)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}, or none") from None
+
+
+def seconds(text: str) -> float:
+    """Read a duration: seconds as a number, or with units as in 90s, 5m, 1h30m, 2d."""
+    import re
+
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise click.BadParameter(f"{text!r} is no duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def instant(text: str) -> datetime:
+    """Read an instant in ISO 8601; without a zone it is local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
+        ) from None

@@ -1,0 +1,289 @@
+-- needs: runtime/base, state/runs, state/lanes, rules/queue/turns, rules/queue/sessions, rules/queue/circuits
+-- needs: rules/queue/shelves
+-- gives: admission, bring_back, admit
+-- How pending runs come and go: into their session, into their lane's order, and out again. This restates
+-- core/queue/admission.py, where the rules are explained; names are the same. claim.lua builds the claim on it.
+
+local admission = {}
+
+-- Let the first of the user's parked runs into the order, if the gate is open and none of them is there.
+local function bring_back(book, user, seat)
+  if seat.out > 0 or seat.parked == 0 then
+    return
+  end
+  local cap = lanes.cap(book, user)
+  if cap and seat.active >= cap then
+    return
+  end
+  local number = shelves.unpark(book.name, user, seat)
+  local _, of, kind = runs.glance(base.digits(number))
+  kind = with(kind, BACK)
+  seat.out = OUT + of.priority
+  shelves.put_ready(book.name, number, kind, turns.enter(book, of, kind))
+end
+
+-- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
+local function enter_lane(number, of, kind)
+  local book, user = lanes.get(of.lane), of.user
+  local seat = user and lanes.seat(book, user)
+  if seat and kind == FRESH and seat.parked > 0 then
+    -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
+    shelves.park(of.lane, user, seat, number, kind, turns.enter(book, of, kind, 0))
+  else
+    shelves.put_ready(of.lane, number, kind, turns.enter(book, of, kind))
+  end
+end
+
+local function enter(run)
+  if run.session and sessions.get(run.session).paused then
+    run.kind = has(run.kind, AGAIN) and AGAIN + STILL or STILL
+    shelves.put_parked(run, 'session:' .. run.session, 0)
+  else
+    enter_lane(run.number, run, run.kind)
+  end
+end
+
+-- Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits.
+local function admit(session, book)
+  while book.held > 0 and sessions.admits(book) do
+    local number = shelves.held(session):take()
+    local is, of, kind = runs.glance(base.digits(number))
+    local again = has(kind, AGAIN)
+    sessions.call_in(book, number, again)
+    if is.state == 'paused' then
+      runs.get(number).shelf = false
+    else
+      enter_lane(number, of, kind)
+    end
+    if not again then
+      return  -- nobody else is admitted before it has started
+    end
+  end
+end
+
+-- Take in a run that is due for the first time. Return how many of its session are ahead if it waits. At the `head` it
+-- comes before all that were never started.
+function admission.join(run, arrival, head)
+  if not run.session then
+    enter(run)
+    return nil
+  end
+  local book = sessions.get(run.session)
+  if arrival then
+    sessions.take(book, arrival)
+  end
+  sessions.close(book, run.number)
+  if book.held == 0 and sessions.admits(book) then
+    sessions.admit(book, run.number)
+    enter_lane(run.number, run, run.kind)
+    return nil
+  end
+  local ahead = not head and #book.admitted + book.held or nil
+  shelves.put_held(run, head and sessions.place_at_head(book) or sessions.place(book))
+  admit(run.session, book)
+  return ahead
+end
+
+-- Take back a run that was claimed before and is due again: it has kept its session place, or stepped out.
+function admission.rejoin(run)
+  run.kind = AGAIN
+  local book = run.session and sessions.get(run.session)
+  if book and base.index_of(book.outside, run.number) then
+    shelves.put_held(run, sessions.place_in_front(book))
+    admit(run.session, book)
+  else
+    enter(run)
+  end
+end
+
+-- Let others of its session pass a run that waits for its next attempt, if that is the session's rule.
+function admission.step_out(run)
+  if run.session then
+    local book = sessions.get(run.session)
+    if book.rule.pass_on_retry and base.index_of(book.admitted, run.number) then
+      sessions.step_out(book, run.number)
+      admit(run.session, book)
+    end
+  end
+end
+
+-- Let a run wait that is executed no more: it keeps its session's place, unless others may pass it.
+function admission.wait(run, asks)
+  if run.session then
+    if asks then
+      local book = sessions.get(run.session)
+      table.insert(book.asking, run.number)
+    end
+    admission.step_out(run)
+  end
+end
+
+-- Count a run as waiting no more.
+function admission.hear(run)
+  if run.session then
+    sessions.hear(sessions.get(run.session), run.number)
+  end
+end
+
+-- Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
+function admission.take_up(run, arrival)
+  if not run.session or base.index_of(sessions.get(run.session).admitted, run.number) then
+    enter(run)
+  elseif has(run.kind, AGAIN) then
+    admission.rejoin(run)
+  else
+    admission.join(run, arrival)
+  end
+end
+
+-- Tell whether a run that was never started has a place in its session: it was due, whatever the clock says.
+function admission.is_admitted(run)
+  if not run.session or has(run.kind, AGAIN) then
+    return false
+  end
+  local book = sessions.get(run.session)
+  sessions.empty_if_idle(run.session, book)
+  return book.unstarted == run.number
+end
+
+-- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
+function admission.free(of)
+  local book, user = lanes.get(of.lane), of.user
+  book.active = book.active - 1
+  if user then
+    local seat = lanes.seat(book, user)
+    seat.active = seat.active - 1
+    bring_back(book, user, seat)
+  end
+end
+
+-- Free the session place of a run that has ended, if it had one; `of` tells whose it is.
+function admission.ended(of, number)
+  local session = of.session
+  if session then
+    local book = sessions.get(session)
+    sessions.ended(book, number)
+    sessions.close(book, number)
+    if book.held > 0 then
+      admit(session, book)
+    else
+      sessions.empty_if_idle(session, book)
+    end
+  end
+end
+
+-- Read at once what the ends of these runs lead to: `owners` tell whose they were.
+function admission.read_ahead(owners)
+  local users, names, fields = {}, {}, {}
+  for i = 1, #owners do
+    local of = owners[i]
+    if of.user then
+      users[of.lane] = users[of.lane] or {}
+      table.insert(users[of.lane], of.user)
+    end
+    names[#names + 1] = of.session or nil
+  end
+  sessions.load(names)
+  for lane, list in pairs(users) do
+    local seats, ends = lanes.seats(lanes.get(lane)), {}
+    seats:load(list)
+    for i = 1, #list do
+      ends[list[i]] = (ends[list[i]] or 0) + 1
+    end
+    for user, count in pairs(ends) do
+      if seats:get(user).parked > 0 then
+        shelves.parked(lane, 'user:' .. user):coming(count, fields)
+      end
+    end
+  end
+  for i = 1, #names do
+    local book = sessions.find(names[i])
+    if book and book.held > 0 then
+      shelves.held(names[i]):coming(1, fields)
+    end
+  end
+  runs.offer(fields)
+end
+
+-- Count a run as held no more that was taken from behind its session, pending or paused.
+function admission.unhold(run)
+  sessions.leave(sessions.get(run.session), has(run.kind, AGAIN))
+end
+
+local function withdraw_from_lane(book, run, shelf)
+  if has(run.kind, STILL) then
+    return
+  end
+  local user = run.user
+  local seat, back = user and lanes.seat(book, user), has(run.kind, BACK)
+  if not has(run.kind, AGAIN) then
+    turns.wait_no_more(book, run)
+  end
+  if shelf == 'ready' then
+    turns.leave(book, run, run.kind)
+  end
+  if user then
+    if shelf == 'parked' and not has(run.kind, ASIDE) then
+      seat.parked = seat.parked - 1
+    end
+    if back then
+      bring_back(book, user, seat)
+    end
+  end
+end
+
+-- Take back the lane's counts of a pending run that was taken from this shelf, or is paused where it is held. It keeps
+-- its session place. It comes back, if it does, as it came.
+function admission.set_down(run, shelf)
+  local book = lanes.get(run.lane)
+  book.pending = book.pending - 1
+  if shelf == 'ready' or shelf == 'parked' then
+    withdraw_from_lane(book, run, shelf)
+  elseif shelf == 'due' and run.session then
+    local session = sessions.get(run.session)
+    sessions.close(session, run.number)
+    sessions.empty_if_idle(run.session, session)
+  end
+  run.kind = has(run.kind, AGAIN) and AGAIN or FRESH
+end
+
+-- Take back the counts of a pending run taken from this shelf, that ends; `admission.ended` frees its session place.
+function admission.withdraw(run, shelf)
+  if shelf == 'held' then
+    admission.unhold(run)
+  end
+  admission.set_down(run, shelf)
+end
+
+-- Hold an admitted run that was taken from this shelf of its lane: its session is paused now.
+function admission.keep_still(run, shelf)
+  withdraw_from_lane(lanes.get(run.lane), run, shelf)
+  run.kind = has(run.kind, AGAIN) and AGAIN or FRESH
+  enter(run)
+end
+
+-- Lower the session to one run at a time, or not any more.
+function admission.throttle(session, throttled)
+  local book = sessions.get(session)
+  if book.throttled ~= throttled then
+    book.throttled = throttled
+    admit(session, book)
+  end
+end
+
+-- Let a session go on that is paused no more, or has more room: first those that were kept still.
+function admission.let_go_on(session, still)
+  for _, run in ipairs(still) do
+    run.kind = without(run.kind, STILL)
+    enter(run)
+  end
+  admit(session, sessions.get(session))
+end
+
+-- Bring back parked runs of these users (a sorted list) after the lane's limits were changed.
+function admission.reopen(lane, users)
+  local book = lanes.get(lane)
+  for _, user in ipairs(users) do
+    bring_back(book, user, lanes.seat(book, user))
+  end
+end

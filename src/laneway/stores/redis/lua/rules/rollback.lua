@@ -1,0 +1,57 @@
+-- needs: runtime/base, state/run_records, rules/inboxes
+-- Taking back the runs of a submission that fails while it is written, as it does at a key of another type: a server
+-- undoes nothing of a script. Without this a refused run would be there, and be executed once its shelf is mended.
+--
+-- Counts, and what the submission did to other runs, may stay half written: `repair` sets them right by the records.
+
+local rollback = {}
+
+-- Forget what is written of a run, which came as that item of its batch: by itself, or in a group.
+local function forget(id, field, item)
+  for _, hash in ipairs({'runs', 'args', 'ties', 'follows'}) do
+    redis.pcall('HDEL', PREFIX .. hash, field)
+  end
+  redis.pcall('HDEL', PREFIX .. 'ids', id)
+  local shelves = {'due', 'ready:main', 'ready:' .. item[4], 'fresh:main', 'fresh:' .. item[4]}
+  local session = type(item[1]) == 'string' and item[6]
+  if session then
+    shelves[#shelves + 1], shelves[#shelves + 2] = 'held:' .. session, 'later:' .. session
+  end
+  for _, shelf in ipairs(shelves) do
+    redis.pcall('ZREM', PREFIX .. shelf, base.member(tonumber(field)))
+  end
+end
+
+local function take_back(id, number, item)
+  local field = redis.pcall('HGET', PREFIX .. 'ids', id)
+  if type(field) ~= 'string' or tonumber(field) <= number then
+    return
+  end
+  local record = redis.pcall('HGET', PREFIX .. 'runs', field)
+  if type(record) ~= 'string' or run_records.look(record).state == 'pending' then
+    forget(id, field, item)
+  end
+end
+
+-- Let a key be free again that came with a submission, as acceptance.lua reads it, and stands for its run.
+local function free_key(wire)
+  local field = inboxes.key_field(wire[2], wire[5], wire[8].key)
+  local entry = redis.pcall('HGET', PREFIX .. 'keys', field)
+  local stands = type(entry) == 'string' and unpacked(entry)[1] == wire[1]
+  if stands and redis.pcall('HEXISTS', PREFIX .. 'ids', wire[1]) == 0 then
+    redis.pcall('HDEL', PREFIX .. 'keys', field)
+  end
+end
+
+-- Forget what is written of the runs of a batch, as verbs/runs/submit.lua has it, that have greater numbers than that: those
+-- of this call.
+function rollback.forget(batch, number)
+  for _, item in ipairs(batch) do
+    for _, id in ipairs(type(item[1]) == 'table' and item[1] or {item[1]}) do
+      take_back(id, number, item)
+    end
+    if item[8] and item[8].key then
+      free_key(item)
+    end
+  end
+end

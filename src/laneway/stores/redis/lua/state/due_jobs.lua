@@ -1,0 +1,60 @@
+-- needs: runtime/base
+-- When jobs are due. Apart from what else is done with them, because every step asks for the soonest.
+--
+-- Sorted set `jobs_due`: ids by `fire_at`.
+
+local due_jobs = {}
+
+local moves = {}  -- by id: when it is due now, false if it is not
+
+base.at_begin(function()
+  moves = {}
+end)
+
+-- Let a job be due then; false: not at all.
+function due_jobs.move(id, fire_at)
+  moves[id] = fire_at
+end
+
+-- Return when the first of all is due.
+function due_jobs.soonest()
+  local soonest, read = nil, 0
+  if base.is_absent('jobs_due') and next(moves) == nil then
+    return nil
+  end
+  repeat
+    local page = call('ZRANGE', PREFIX .. 'jobs_due', read, read + 31, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      if moves[page[i]] == nil then
+        soonest = tonumber(page[i + 1])
+        break
+      end
+    end
+    read = read + 32
+  until soonest or #page < 64
+  for _, fire_at in pairs(moves) do
+    if fire_at and (not soonest or fire_at < soonest) then
+      soonest = fire_at
+    end
+  end
+  return soonest
+end
+
+-- Tell whether the first is due sooner than before this call.
+function due_jobs.is_sooner()
+  if next(moves) == nil then
+    return false
+  end
+  local first, soonest = call('ZRANGE', PREFIX .. 'jobs_due', 0, 0, 'WITHSCORES'), due_jobs.soonest()
+  return soonest ~= nil and (not first[1] or soonest < tonumber(first[2]))
+end
+
+base.at_end(function()
+  for id, fire_at in pairs(moves) do
+    if fire_at then
+      call('ZADD', PREFIX .. 'jobs_due', base.digits(fire_at), id)
+    else
+      call('ZREM', PREFIX .. 'jobs_due', id)
+    end
+  end
+end)

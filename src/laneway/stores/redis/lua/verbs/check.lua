@@ -1,3 +1,0 @@
--- needs: admin/picture
--- Return everything that must agree.
-return picture()

@@ -1,6 +1,0 @@
--- needs: rules/ruling
--- Take note of what is declared of lanes: {{name, {limit, per_user, worker_limit, max_pending, when_full}}, ...}.
-
-base.allow_full()
-ruling.declare(unpacked(ARGV[2]))
-return ruling.done()

@@ -1,0 +1,48 @@
+-- needs: rules/control_call
+-- Cancel runs that fit, of numbers greater than `after` and up to `till`, at most `limit`: {call, wanted, after, till,
+-- limit}; `wanted` is a table of state, task, lane, user, session. Looks at some thousand numbers; whoever calls goes
+-- on behind them. What this call has changed before counts as changed, and what was accepted since its first part is
+-- not looked at (`sweep:<call>`), so that it can be repeated from its beginning at any time.
+-- Returns {changed, last, seen}: how many, the number of the last, and behind which number to look on, false at the
+-- end.
+
+base.allow_full()
+local PAGE = 4000
+local args = unpacked(ARGV[2])
+local id, wanted, after, limit = args[1], args[2], args[3], args[5]
+local till = tonumber(call('GET', PREFIX .. 'sweep:' .. id) or nil)
+if not till then
+  till = tonumber(call('HGET', PREFIX .. 'counters', 'number') or 0)
+  if args[4] and args[4] < till then
+    till = args[4]
+  end
+  call_later('SET', 'sweep:' .. id, base.digits(till), 'EX', 3600)
+end
+local last, numbers = min(till, after + PAGE), {}
+for number = after + 1, last do
+  numbers[#numbers + 1] = number
+end
+runs.load(numbers)
+
+local function fits(run)
+  local session = run.session or (run.ties and run.ties.session) or false
+  return (not wanted.state or wanted.state == run.state) and (not wanted.task or wanted.task == run.task)
+    and (not wanted.lane or wanted.lane == run.lane) and (not wanted.user or wanted.user == run.user)
+    and (not wanted.session or wanted.session == session)
+end
+
+control.call = id
+local changed, newest = 0, false
+for _, number in ipairs(numbers) do
+  if changed == limit then
+    break
+  end
+  local run = runs.get(number)
+  if run and (run.call == id or (not TERMINAL[run.state] and fits(run) and control.cancel(run))) then
+    changed, newest = changed + 1, number
+  end
+end
+base.said = true
+wakeups.wake()
+base.flush()
+return pack({changed, newest, changed < limit and last < till and last})

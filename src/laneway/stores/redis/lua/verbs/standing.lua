@@ -1,3 +1,0 @@
--- needs: admin/moving
--- Return how the store stands in a move: {phase, move, place, mark, clearing}.
-return pack(moving.standing())

@@ -1,0 +1,3 @@
+-- needs: admin/snapshot
+-- Return everything that must agree.
+return snapshot()

@@ -1,3 +1,0 @@
--- needs: runtime/base, admin/present
--- Return the incarnations.
-return present.all()

@@ -1,0 +1,3 @@
+-- needs: runtime/base, admin/worker_list
+-- Return the incarnations.
+return worker_list.all()

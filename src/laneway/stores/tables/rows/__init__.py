@@ -1,0 +1,1 @@
+"""Rows of single tables: how each is stored, read and written."""

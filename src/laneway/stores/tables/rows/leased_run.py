@@ -1,0 +1,103 @@
+"""A leased run, and what is appended to its log.
+
+A claim writes no events. Readers make up the `started` of an open lease from its row, and whatever is written next for
+that lease begins with it. So a run that does its work and ends costs one row of events, not two.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from laneway.core.common.structs import written_often
+from laneway.core.queue.turns import AGAIN
+from laneway.core.records.events import STARTED, Draft, chunk, draft, opened
+from laneway.core.records.memos import Wait
+from laneway.core.records.run import Request
+from laneway.stores.tables.rows import waits
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import Row, sql_names
+
+_APPEND, _NOTE, _KEEP_LOG = (
+    sql_names("settlements")["append"],
+    sql_names("settlements")["note"],
+    sql_names("inboxes")["keep_log"],
+)
+
+NO_EVENTS = chunk(())  # a row of it would take the number of the next event
+
+
+@written_often
+class Leased(Line, gc=False):
+    """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
+
+    `request` is what was asked of it; `cleared`: what lies unread in its inbox when it ends is dropped. One that is not
+    leased has nothing left to note. `waited` is what it waits for, or waited for last, as JSON.
+    """
+
+    worker: str = ""
+    started_at: int | None = None
+    noted: bool = False
+    request: str | None = None
+    cleared: bool = False
+    waited: str | None = None
+
+    @property
+    def requested(self) -> Request | None:
+        """What was requested of it."""
+        return None if self.request is None else Request(self.request)
+
+    @property
+    def wait(self) -> Wait | None:
+        """What it waits for, or waited for last."""
+        return None if self.waited is None else waits.opened(self.waited)
+
+
+def leased(run: Line, worker: str, now: int) -> Leased:
+    """Return a run that the worker was just given, and has kept nothing, as it will be found when it is settled."""
+    who = (run.lane, run.user, run.session, run.priority, run.tied)
+    how = (run.attempt, 0, run.fence, run.events)
+    return Leased(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
+
+
+def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
+    """Number the events, behind the `started` of the lease if that is not written yet; return them as a chunk."""
+    run.events += len(drafts)
+    if run.noted:
+        return _chunk(drafts, run.attempt, now)
+    run.events += 1
+    run.noted = True
+    return _first_chunk(run.worker, run.started_at or 0, drafts, run.attempt, now)
+
+
+def append(db: Database, run: Leased, text: str) -> None:
+    """Write a chunk whose last event is the run's last so far."""
+    db.execute(_APPEND, appended(run, text))
+
+
+def log_on(db: Database, run: Leased, drafts: tuple[Draft, ...], now: int, *, leased: bool) -> None:
+    """Write events of a run that nothing else is written of, leased or not, and count them."""
+    append(db, run, logged(run, drafts, now))
+    if leased:
+        db.execute(_NOTE, (run.events, run.number))
+    else:
+        db.execute(_KEEP_LOG, (run.number, run.events, None))
+
+
+def appended(run: Leased, text: str) -> Row:
+    """Return the row of a chunk whose last event is the run's last so far."""
+    return run.number, run.events - len(opened(text)) + 1, text
+
+
+# Remembered, because the runs that a step settles were often started together and end alike.
+
+
+@lru_cache(maxsize=256)
+def _first_chunk(worker: str, started_at: int, drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
+    kind, data = draft(STARTED, {"worker": worker})
+    return chunk([(kind, attempt, started_at, data), *((kind, attempt, at, data) for kind, data in drafts)])
+
+
+@lru_cache(maxsize=256)
+def _chunk(drafts: tuple[Draft, ...], attempt: int, at: int) -> str:
+    return chunk([(kind, attempt, at, data) for kind, data in drafts])

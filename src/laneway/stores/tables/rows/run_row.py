@@ -1,0 +1,59 @@
+"""A run as a transaction holds it, and its row in the table of runs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laneway.core.common.structs import written_often
+from laneway.core.records.run import NewRun, RunLinks
+from laneway.stores.tables.sql.statements import Row
+
+decode_ties = msgspec.json.Decoder(RunLinks).decode
+
+
+def encode_ties(new: NewRun) -> str | None:
+    """Return what ties a submission to other runs, as JSON."""
+    return None if new.ties is None else msgspec.json.encode(new.ties).decode()
+
+
+@written_often
+class Line(msgspec.Struct, eq=False, gc=False):
+    """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
+
+    `args` is None where it was not read. `paused` is set for one that is paused where it is held, `arrival` is what it
+    says of its session when it joins, as JSON, and was read where it can be about to. `tied` are its ties, as JSON, and
+    `kept` is how many memos it has.
+    """
+
+    kind: int
+    rank: int
+    number: int
+    id: str
+    task: str
+    args: str | None
+    lane: str
+    user: str | None
+    session: str | None
+    priority: int
+    tied: str | None = None
+    paused: bool = False
+    arrival: str | None = None
+    attempt: int = 1
+    crashes: int = 0
+    fence: int = 0
+    events: int = 0
+    checkpoint: str | None = None
+    prepared: str | None = None
+    messages: int = 0
+    kept: int = 0
+
+    @property
+    def ties(self) -> RunLinks | None:
+        """What ties it to other runs."""
+        return None if self.tied is None else decode_ties(self.tied)
+
+
+def row_of(run: Line, arrival: str | None, accepted_at: int, due_at: int) -> Row:
+    """Return a run as it is inserted. Its rank is the key by which it is looked for first."""
+    facts = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority)
+    return *facts, arrival, accepted_at, due_at, run.rank, run.args, run.tied

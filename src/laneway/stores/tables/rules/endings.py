@@ -1,0 +1,80 @@
+"""Ends of runs that called others, were called, or were made by a job: what their ends do to those.
+
+*Crash*: it happens in the transaction that ends the run. So nobody waits for a run that has ended, nothing is executed
+that nobody waits for any more, and no job waits for an end that has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from laneway.core.lifecycle import control
+from laneway.core.lifecycle.control import Change
+from laneway.core.lifecycle.endings import word_of
+from laneway.core.records.events import Draft
+from laneway.core.records.run import Failure
+from laneway.core.records.states import RunState
+from laneway.stores.tables.rows import memos
+from laneway.stores.tables.rows.controlled_run import Steered
+from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.state.transaction import Transaction
+
+
+class Beside(Protocol):
+    """What is done to runs that the call under way was not about."""
+
+    def named(self, ids: Collection[str]) -> list[Steered]:
+        """Return the runs of these ids that are known, ended or not, as they stand now."""
+
+    def cancel_called(self, run: Steered) -> None:
+        """Cancel a run that nobody waits for any more."""
+
+    def let_go_on(self, run: Steered, change: Change) -> None:
+        """Let a run go on that waits."""
+
+    def say(self, run: Steered, *drafts: Draft) -> None:
+        """Tell the run's followers something that changes nothing for it now."""
+
+
+class Endings:
+    """Cancels what an ended run has called, and tells the run that called it and the job that made it."""
+
+    def __init__(self, transaction: Transaction, effects: Effects, beside: Beside) -> None:
+        self._transaction, self._effects, self._beside = transaction, effects, beside
+
+    def close(
+        self,
+        run: Leased,
+        state: RunState,
+        result: str | None = None,
+        reason: str | None = None,
+        failure: Failure | None = None,
+    ) -> None:
+        """Hear that a run has ended so. Its record says that already, and it still has its session's place."""
+        wait = run.wait
+        if wait is not None and wait.called:
+            for child in self._beside.named(wait.called):
+                if child.ended_at is None:
+                    self._beside.cancel_called(child)
+        if run.tied is not None:
+            self._tell_parent(run, state, result, reason, failure)
+            self._transaction.jobs.hear(self._effects, run, state, failure)
+
+    def _tell_parent(
+        self, run: Leased, state: RunState, result: str | None, reason: str | None, failure: Failure | None
+    ) -> None:
+        ties = run.ties
+        if ties is None or ties.call is None or ties.parent is None:
+            return
+        for parent in self._beside.named([ties.parent]):
+            if parent.ended_at is not None:
+                return
+            memo, told = word_of(run, state, parent.attempt, result, reason, failure)
+            memos.put(self._transaction.db, [(parent.number, memo)])
+            calls = () if parent.wait is None else parent.wait.calls
+            if parent.stands is RunState.WAITING and any(call.run_id == run.id for call in calls):
+                self._beside.let_go_on(parent, control.go_on(parent.requested, told))
+            else:
+                self._beside.say(parent, told)

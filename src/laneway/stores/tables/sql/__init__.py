@@ -1,0 +1,1 @@
+"""Named SQL statements, and the database that executes them."""

@@ -1,0 +1,42 @@
+"""All counts of one transaction: the books of lanes and of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from laneway.core.queue.shelves import Pending
+from laneway.core.queue.turns import AGAIN
+from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.state.lane_counts import LaneBooks
+from laneway.stores.tables.state.session_counts import SessionBooks
+
+
+class Books:
+    """All counts of one transaction."""
+
+    def __init__(self, db: Database, memory: Memory | None = None, *, capped: bool = True, ruled: bool = True) -> None:
+        memory = memory or Memory()
+        self.lanes = LaneBooks(db, memory, capped=capped)
+        self.sessions = SessionBooks(db, memory, ruled=ruled)
+
+    def fetch(self, runs: Collection[Pending]) -> None:
+        """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
+        users: dict[str, set[str]] = {}
+        turns: dict[str, set[TurnKey]] = {}
+        sessions = set[str]()
+        for run in runs:
+            user, session = run.user, run.session
+            if user is not None:
+                users.setdefault(run.lane, set()).add(user)
+            if not run.kind & AGAIN:
+                turns.setdefault(run.lane, set()).add((user, run.priority))
+            if session is not None:
+                sessions.add(session)
+        for load in (*self.lanes.ask(users, turns), self.sessions.ask(sessions)):
+            load()
+
+    def write(self) -> None:
+        """Write back what changed."""
+        self.lanes.write()
+        self.sessions.write()

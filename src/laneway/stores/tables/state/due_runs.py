@@ -1,0 +1,68 @@
+"""The runs of the future over their table: what a transaction finds due there, and puts there for later."""
+
+from __future__ import annotations
+
+from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.shelf import Key
+from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.statements import sql_names
+
+_SQL = sql_names("shelves")
+_FEW = 8  # more are seldom due at once
+FIRST = Question(_SQL["first_due"], (), _FEW)  # can be asked ahead, because it says nothing of what time it is
+
+
+class Futures:
+    """What a transaction does with the runs of the future, written at its end."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._put: list[Line] = []
+        self._taken_to: Key | None = None
+        self._left: int | None = None  # when the first is due behind what was taken
+        self.removed = False  # one was taken out before its turn
+
+    def put(self, run: Line, due_at: int) -> None:
+        """Keep the run until its due time."""
+        run.rank = due_at
+        self._put.append(run)
+
+    def take(self, now: int, limit: int) -> tuple[list[Line], bool]:
+        """Take up to `limit` runs that are due; return them, and whether there are more."""
+        # Invariant: called before this transaction puts anything there, so the table alone can tell.
+        rows, more = self._db.page(FIRST.name, FIRST.values, _FEW)
+        found = [Line(*row) for row in rows]
+        if more and found[-1].rank <= now:
+            found, later = self._read_all(now, limit + 1)
+        else:
+            later = next((run.rank for run in found if run.rank > now), None)
+            found = [run for run in found if run.rank <= now]
+        runs = found[:limit]
+        if runs:
+            self._taken_to = runs[-1].rank, runs[-1].number
+            self._left = found[limit].rank if len(found) > limit else later
+        return runs, len(found) > limit
+
+    def _read_all(self, now: int, limit: int) -> tuple[list[Line], int | None]:
+        """Return up to so many runs that are due, and when the first is that is not."""
+        after = Question(_SQL["due_after"], (now,))
+        self._db.expect(Question(_SQL["due"], (now, limit)), after)
+        found = [Line(*row) for row in self._db.execute(_SQL["due"], (now, limit)).fetchall()]
+        [[later]] = self._db.execute(after.name, after.values).fetchall()
+        return found, later
+
+    @property
+    def is_changed(self) -> bool:
+        """Tell whether runs were put, taken or removed."""
+        return bool(self._put) or self._taken_to is not None or self.removed
+
+    def first(self, before: int | None) -> int | None:
+        """Return when the first is due once this is written, if none was removed; `before`, it was so."""
+        first = before if self._taken_to is None else self._left
+        return min((rank for rank in (first, *(run.rank for run in self._put)) if rank is not None), default=None)
+
+    def write(self) -> None:
+        """Write the net effect."""
+        if self._taken_to is not None:
+            self._db.execute(_SQL["drop_due"], self._taken_to)
+        self._db.insert(_SQL["put_due"], [(run.rank, run.number, run.kind, run.session) for run in self._put])

@@ -1,0 +1,108 @@
+"""The jobs that a transaction moves: by firing them, or by ending their runs. Most transactions move none.
+
+*Crash*: what becomes of a job is written in the transaction that makes its runs, or ends them: never the one alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from laneway.core.jobs.after import alarm, ended
+from laneway.core.jobs.record import JobRecord
+from laneway.core.records.job_tie import JobTie
+from laneway.core.records.run import Failure
+from laneway.core.records.states import RunState
+from laneway.stores.tables.rows import jobs
+from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.wakeups import wake_for_fire
+from laneway.stores.tables.sql.database import Database
+from laneway.stores.tables.sql.statements import as_json, sql_names
+
+_SQL = sql_names("jobs")
+
+
+class JobBook:
+    """Jobs as they stand in this transaction; `write` says so in the table."""
+
+    __slots__ = ("_db", "_known", "_moved", "_now", "_soonest", "is_changed")
+
+    def __init__(self, db: Database, now: int, soonest: int | None) -> None:
+        self._db, self._now, self._soonest = db, now, soonest
+        self._known: dict[str, JobRecord | None] = {}
+        self._moved: set[str] = set()
+        self.is_changed = False  # some were moved, written or not
+
+    def fetch(self, ids: Iterable[str]) -> None:
+        """Read these jobs, but for those that are known."""
+        unknown = [job_id for job_id in dict.fromkeys(ids) if job_id not in self._known]
+        if unknown:
+            self._known |= dict.fromkeys(unknown)
+            self._known |= {row[0]: jobs.as_job(row) for row in self._db.execute(_SQL["jobs"], (as_json(unknown),))}
+
+    def get(self, job_id: str) -> JobRecord | None:
+        """Return the job of that id, if there is one."""
+        self.fetch((job_id,))
+        return self._known[job_id]
+
+    def put(self, effects: Effects, job: JobRecord) -> None:
+        """Move a job that is there: its spec is what it was."""
+        self._note(job.id, job)
+        if wake_for_fire(self._db, effects, job.state.fire_at, self._soonest):
+            self._soonest = job.state.fire_at
+
+    def hear(self, effects: Effects, run: Leased, state: RunState, failure: Failure | None) -> None:
+        """Hear that a run has ended so, which may be one that a job made."""
+        tie = _job_of(run)
+        job = None if tie is None else self.get(tie.id)
+        if job is None:
+            return
+        error = None if failure is None else failure.message
+        after = ended(job, run.id, state, error, self._now, by_hand=tie is not None and tie.by_hand)
+        if after is None:
+            self._note(job.id, None)
+            return
+        self.put(effects, after)
+        told = alarm(job, after, error, self._now)
+        if told is not None:
+            jobs.put_fires(self._db, {(job.id, told.nth): told})
+
+    def hear_all(self, effects: Effects, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
+        """Hear that these runs have ended so, in this order; their ids may not have been read."""
+        fires = [(run, job.id, state, failure) for run, state, failure in ends if (job := _job_of(run)) is not None]
+        if fires:
+            self.fetch(job_id for _, job_id, *_ in fires)
+            numbers = as_json(run.number for run, *_ in fires)
+            ids: dict[int, str] = dict(self._db.execute(_SQL["run_ids"], (numbers,)).fetchall())
+            for run, _, state, failure in fires:
+                run.id = ids[run.number]
+                self.hear(effects, run, state, failure)
+
+    def write(self) -> None:
+        """Write the jobs that were moved."""
+        if not self._moved:
+            return
+        moved = [(job_id, self._known[job_id]) for job_id in self._moved]
+        self._db.each(_SQL["move"], [_row(job) for _, job in moved if job is not None])
+        for job_id in [job_id for job_id, job in moved if job is None]:
+            jobs.remove(self._db, job_id)
+        self._db.execute(_SQL["note_time"], (self._now,))
+        self._moved.clear()
+
+    def soonest(self) -> int | None:
+        """Return when the first of all is due, as the table has it."""
+        return jobs.soonest(self._db)
+
+    def _note(self, job_id: str, job: JobRecord | None) -> None:
+        self._known[job_id] = job
+        self._moved.add(job_id)
+        self.is_changed = True
+
+
+def _job_of(run: Leased) -> JobTie | None:
+    ties = run.ties
+    return None if ties is None else ties.job
+
+
+def _row(job: JobRecord) -> tuple[bool, int | None, int, str, str]:
+    return job.is_on, job.state.fire_at, job.version, jobs.as_text(job.state), job.id

@@ -1,0 +1,1 @@
+"""Pruning, trimming, and checking that the tables agree with each other."""

@@ -1,0 +1,206 @@
+"""Submitting: accept a batch, each run at most once.
+
+**A uniform batch** is one of plain runs of one task that go to one lane. Nothing of them is decided one by one, so one
+look at the lane, one place for all of them, and a handful of statements are enough. If anything stands in the way (no
+such lane, a bound, a disabled task, a part in a move, runs that are due or a question whose time is over, an id that
+was seen before) it is accepted like any other batch.
+
+**Any other batch** is accepted run by run, and written in the belief that its ids are new, which the unique index
+checks for nothing. If one is not, all of it is undone and done again, this time with a look at what is there: a
+repeated submission is rare and may cost more. What the index cannot tell, because nothing would be written, or would be
+before the index is asked, is made sure of first: see `Batch.sure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, repeat
+
+import msgspec
+
+from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
+from laneway.core.records.policy import MAIN
+from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBatch
+from laneway.stores.tables.rules.acceptance import Arriving, known
+from laneway.stores.tables.rules.late_questions import begin
+from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.move_state import refuse
+from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.wakeups import wake_for_work
+from laneway.stores.tables.sql.database import Database, DuplicateError, Question
+from laneway.stores.tables.sql.statements import as_json, sql_names
+from laneway.stores.tables.state.lane_counts import lane_of
+from laneway.stores.tables.state.transaction import Transaction, glancing
+
+_SQL, _LEDGERS = sql_names("submissions"), sql_names("counts")
+_KNOWN = sql_names("acceptance")["known"]
+
+_ACCEPTED = ReceiptOutcome.ACCEPTED
+_REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
+_SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
+SHORT = 256  # so many runs of a uniform batch are written in less time than it takes to hand them over
+SMALL = 256 * 1024  # characters of arguments: more take a loop longer than it should be held up
+
+
+def ahead(batch: Sequence[NewRun]) -> Ahead:
+    """Return what the submission will ask first, if all are like the first of them."""
+
+    def questions(_: Memory | None, __: Collection[str]) -> Iterator[Question]:
+        if batch and batch[0].is_plain:
+            yield Question(_SQL["look"], (batch[0].lane, batch[0].task))
+            if len(batch) <= _SURE:
+                yield Question(_KNOWN, (as_json([new.id for new in batch]),))
+        else:
+            yield from glancing()
+
+    return questions
+
+
+def is_short(batch: Sequence[NewRun]) -> bool:
+    """Tell whether this is soon done: a uniform batch with little to write."""
+    if isinstance(batch, UniformBatch):
+        return 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
+    return len(batch) == 1 and len(batch[0].args) <= SMALL and batch[0].is_plain
+
+
+def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
+    """Accept a uniform batch; None, and nothing is written, if it is none or if anything stands in its way."""
+    if not batch or not _is_uniform(batch):
+        return None
+    task, lane = batch[0].task, batch[0].lane
+    rows = db.execute(_SQL["look"], (lane, task)).fetchall()
+    if not rows:
+        return None
+    accepted, due_at, until, resting, limit, active, pending, last, waiting, *_ = rows[0]
+    if (due_at is not None and due_at <= now) or (until is not None and until <= now):
+        return None
+    turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
+    turn = turns[None, 0] = Turn() if last is None else Turn(last, waiting)
+    paces = {row[-3]: VirtualTime(*row[-2:]) for row in rows if row[-3] is not None}
+    count, first = len(batch), accepted + 1
+    rank = LaneBook(lane_of(lane, limit), paces, turns, Ledger(Seat), active, pending).enter_fresh(None, 0, count)
+    ids, args = [new.id for new in batch], [new.args for new in batch]
+    try:
+        db.insert_uniform(_SQL["insert_uniform"], first, rank, (task, lane, now), ids, args)
+    except DuplicateError:
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_SQL["undo"], (first,))
+        return None
+    db.execute(_SQL["ready_uniform"], (first,))
+    db.execute(_LEDGERS["set_turn"], (lane, "", 0, turn.last, turn.waiting))
+    db.execute(_LEDGERS["set_runs"], (active, pending + count, lane))
+    db.execute(_LEDGERS["set_pace"], (lane, 0, paces[0].v, paces[0].ready))
+    if resting:
+        wake_for_work(db, effects, now)
+    before = chain([pending or None], range(pending + 1, pending + count))
+    return list(map(Receipt, repeat(_ACCEPTED), ids, repeat(None), before))
+
+
+def _is_uniform(batch: Sequence[NewRun]) -> bool:
+    task, lane = batch[0].task, batch[0].lane
+    return isinstance(batch, UniformBatch) or all(
+        new.is_plain and new.task == task and new.lane == lane for new in batch
+    )
+
+
+class _RepeatedError(Exception):
+    """An id was seen before; nothing of the batch is written."""
+
+
+def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int, *, posted: bool = False) -> list[Receipt]:
+    """Accept the batch; see `RunStore.submit`. What was `posted` before a move began is still taken in."""
+    receipts = submit_uniform(db, effects, batch, now)
+    if receipts is not None:
+        return receipts
+    transaction = begin(db, effects, now)
+    if transaction.glance.moving and not posted:
+        refuse(db, new=True)
+    try:
+        receipts = Batch(transaction, effects, batch).accept()
+    except (DuplicateError, _RepeatedError):
+        # Invariant: the runs are written before anything else, so they are all there is to undo.
+        db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
+        receipts = Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
+    if transaction.glance.resting:
+        wake_for_work(db, effects, now)
+    return receipts
+
+
+class Batch:
+    """One batch on its way in, accepted run by run.
+
+    `known` are the receipts of what was submitted before; None while nobody has looked.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        effects: Effects,
+        batch: Sequence[NewRun],
+        known: dict[str, Receipt] | None = None,
+    ) -> None:
+        self._transaction, self._batch, self._known = transaction, batch, known
+        self._careful = known is not None
+        steering = Steering(transaction, effects, flush=self.flush)
+        behind = transaction.make_due()
+        self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush, behind=behind)
+        self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
+        self._fetch(batch)
+
+    def accept(self) -> list[Receipt]:
+        """Give each its place and its receipt, in order, and write it all."""
+        batch = self._batch
+        if self._transaction.glance.taken and any(new.session is not None for new in batch):
+            # A message that was taken is no run, so the index does not know its id.
+            self.sure()
+        accept = self.accept_one if self._careful else self._accept_new
+        receipts = [accept(new) for new in batch]
+        self.write()
+        return receipts
+
+    def _accept_new(self, new: NewRun) -> Receipt:
+        return self._arriving.accept(new, self._lanes[new.lane])
+
+    def accept_one(self, new: NewRun) -> Receipt:
+        """Give one of the batch its place and its receipt, once somebody has looked what is `known`."""
+        assert self._known is not None
+        receipt = self._known.get(new.id)
+        if receipt is None:
+            receipt = self._arriving.accept(new, self._lanes[new.lane])
+            if receipt.outcome in _REMEMBERED:
+                self._known[new.id] = msgspec.structs.replace(receipt, position=None)
+        return receipt
+
+    def write(self) -> None:
+        """Write what was accepted, and all that it changed."""
+        self._arriving.write()
+        self._transaction.write()
+
+    def sure(self) -> None:
+        """Make sure that no id of the batch was seen before, in the store or in the batch; raise if one was."""
+        if self._known is None:
+            self._known = known(self._transaction.db, self._batch)
+            if self._known or len({new.id for new in self._batch}) < len(self._batch):
+                raise _RepeatedError
+
+    def flush(self) -> None:
+        """Write what was accepted so far, so that the tables say where each run is, and go on; the counts can wait."""
+        self.sure()
+        self._arriving.write()
+        self._transaction.write_shelves()
+
+    def _fetch(self, batch: Sequence[NewRun]) -> None:
+        """Load what the rules will ask about these runs, in a few queries instead of some per run."""
+        users: dict[str, set[str]] = {}
+        turns: dict[str, set[tuple[str | None, int]]] = {}
+        for new in batch:
+            turns.setdefault(self._lanes[new.lane], set()).add((new.user, new.priority))
+            if new.user is not None:
+                users.setdefault(self._lanes[new.lane], set()).add(new.user)
+        self._transaction.books.lanes.fetch(users, turns)
+        self._transaction.books.sessions.fetch({new.session for new in batch if new.session is not None})
+
+
+def _lane(transaction: Transaction, name: str) -> str:
+    return name if transaction.books.lanes.knows(name) else MAIN

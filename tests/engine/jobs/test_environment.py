@@ -1,0 +1,94 @@
+"""What a process knows of jobs: conditions that hang or fail say no, and hold nothing up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import operator
+import threading
+from functools import partial
+
+import pytest
+
+from laneway.core.jobs.record import Verdict
+from laneway.core.schedules import Every
+from laneway.engine.jobs import environment
+from laneway.engine.jobs.environment import JobEnvironment
+from tests.support.jobs import spec_of
+
+GATED = spec_of(Every(60), enabled_when="condition")
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "PATIENCE", 0.02)
+
+
+async def test_a_condition_may_be_plain_or_async_and_says_yes_or_no() -> None:
+    known = JobEnvironment()
+
+    async def said() -> bool:
+        return False
+
+    known.conditions["condition"] = lambda: True
+    yes = await known.verdict(GATED)
+    known.conditions["condition"] = said
+    no = await known.verdict(GATED)
+    known.conditions["condition"] = partial(operator.call, said)  # what a decorator may leave of an async one
+    wrapped = await known.verdict(GATED)
+
+    assert (yes, no, wrapped) == (None, Verdict.GATED, Verdict.GATED)
+
+
+async def test_a_condition_that_raises_says_no_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    known = JobEnvironment()
+    known.conditions["condition"] = lambda: 1 // 0
+
+    with caplog.at_level(logging.WARNING, "laneway.jobs"):
+        said = [await known.verdict(GATED) for _ in range(3)]
+
+    assert said == [Verdict.GATING_ERROR] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "the condition 'condition': ZeroDivisionError: integer division or modulo by zero"
+    ]
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_a_plain_condition_that_hangs_says_no_and_takes_one_thread_however_often_it_is_asked() -> None:
+    known, begun, release = JobEnvironment(), [0], threading.Event()
+
+    def hangs() -> bool:
+        begun[0] += 1
+        return release.wait(10)
+
+    known.conditions["condition"] = hangs
+    said = [await known.verdict(GATED) for _ in range(5)]
+    release.set()
+    await known._under_way["condition"]
+    answered = await known.verdict(GATED)
+
+    assert said == [Verdict.GATING_ERROR] * 5
+    assert answered is None
+    assert begun == [2]
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_an_async_condition_that_hangs_says_no() -> None:
+    known = JobEnvironment()
+    known.conditions["condition"] = asyncio.Event().wait
+
+    assert await known.verdict(GATED) is Verdict.GATING_ERROR
+
+
+async def test_what_a_condition_raises_is_remembered_once_however_differently_it_says_it() -> None:
+    known, asked = JobEnvironment(), [0]
+
+    def fails() -> bool:
+        asked[0] += 1
+        raise ValueError(f"request {asked[0]} failed")
+
+    known.conditions["condition"] = fails
+    for _ in range(3):
+        await known.verdict(GATED)
+
+    assert known._complained == {"the condition 'condition'": "ValueError: request 3 failed"}

@@ -1,0 +1,70 @@
+"""Processes that are forked for a test are as those that are started, and end with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.harness.fork_server import Bred, Nursery
+from tests.system.harness.stage import until
+
+pytestmark = pytest.mark.system
+
+SAYS = """
+import os, sys, time
+print(os.getcwd(), os.environ["WHO"], __name__, *sys.argv[1:])
+match sys.argv[1]:
+    case "exit": sys.exit(3)
+    case "raise": raise ValueError("no")
+    case "sleep": time.sleep(600)
+"""
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+def forked(nursery: Nursery, folder: Path, act: str) -> Bred:
+    (folder / "says.py").write_text(SAYS)
+    for name in ("out", "err"):
+        (folder / name).touch()
+    environment = os.environ | {"PYTHONPATH": str(folder), "WHO": "somebody"}
+    return nursery.fork(["says", act], environment, folder, folder / "out", folder / "err")
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(("act", "status", "said"), [("end", 0, ""), ("exit", 3, ""), ("raise", 1, "ValueError: no")])
+def test_it_has_a_place_an_environment_and_an_end_of_its_own(
+    nursery: Nursery, tmp_path: Path, act: str, status: int, said: str
+) -> None:
+    process = forked(nursery, tmp_path, act)
+
+    assert process.wait() == process.poll() == status
+    assert (tmp_path / "out").read_text() == f"{tmp_path} somebody __main__ {act}\n"
+    assert (tmp_path / "err").read_text().rstrip().endswith(said)
+
+
+async def test_it_can_be_killed_and_dies_with_whoever_forked_it(nursery: Nursery, tmp_path: Path) -> None:
+    first, second = forked(nursery, tmp_path, "sleep"), forked(nursery, tmp_path, "sleep")
+    await until(lambda: "sleep" in (tmp_path / "out").read_text(), "it is up")
+
+    first.kill()
+
+    assert first.wait() == -signal.SIGKILL
+    assert second.poll() is None
+    assert lives(second.pid)
+    nursery._process.kill()
+    await until(lambda: not lives(second.pid), "it is gone")

@@ -1,0 +1,56 @@
+"""A producer process of the flow test: `python -m tests.system.load.message_producer '{"seed": 1, ...}'`.
+
+It notes what it is about to submit, submits it, and notes the receipts. Killed in between, nobody knows what became of
+that batch; whoever takes over sends those of its messages again that have a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from itertools import chain, islice
+from random import Random
+
+import msgspec
+
+from tests.system.load.message_app import app, notepad
+from tests.system.load.messages import Messages
+
+MOST = 12  # messages in one call
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to send: the messages `again`, then those from `first` up to `end`, with rests of `rest` seconds at most."""
+
+    seed: int
+    producers: int
+    sessions: int
+    each: int
+    first: int
+    end: int
+    rest: float
+    again: list[int] = []
+
+
+async def main(plan: Plan) -> None:
+    """Send what is planned."""
+    messages = Messages(plan.seed, plan.producers, plan.sessions, plan.each)
+    random = Random(plan.first)
+    async with app:
+        await app.open()
+        for numbers in _parcels(plan, random):
+            notepad().sent(numbers)
+            receipts = await app.submit_many([messages.of(number) for number in numbers])
+            notepad().answered(numbers, receipts)
+            await asyncio.sleep(random.random() * plan.rest)
+
+
+def _parcels(plan: Plan, random: Random) -> Iterator[list[int]]:
+    numbers = chain(plan.again, range(plan.first, plan.end))
+    while parcel := list(islice(numbers, random.randint(1, MOST))):
+        yield parcel
+
+
+if __name__ == "__main__":
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Plan)))

@@ -1,0 +1,98 @@
+"""A worker process of a system test: `python -m tests.system.load.worker '{"lossy": 0.1}'`.
+
+It does what `laneway worker` does, and has the faults it is told to have:
+
+    lossy     the share of its calls to the store that go wrong, before or after they took effect
+    unseen    true: it registers as a process of another machine, so that its death cannot be seen, only its lapse
+    clock     a file with the seconds by which this machine's clock is wrong, read each time it is asked
+    candid    true: no fault, it notes in the journal when it looked whether it may begin what it was given
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+import msgspec
+
+from laneway.core.records.liveness import ProcessMark
+from laneway.core.records.run import Claimed
+from laneway.engine.common import processes
+from laneway.engine.common.clock import SystemClock
+from laneway.engine.services.lease_clock import LeaseClock
+from laneway.engine.worker.attempt_table import AttemptTable
+from tests.system.faults.lossy_store import put_behind_lossy_line
+from tests.system.load.app import app, pen
+from tests.system.oracle.journal import What
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """What is wrong with this worker."""
+
+    lossy: float = 0
+    unseen: bool = False
+    clock: str = ""
+    candid: bool = False
+
+
+async def main(faults: Faults) -> None:
+    """Work until told to stop."""
+    if faults.candid:
+        _note_what_is_taken()
+    if faults.unseen:
+        mock.patch("laneway.engine.worker.worker.mark", _mark_of_elsewhere).start()
+    if faults.clock:
+        mock.patch.object(SystemClock, "now", side_effect=partial(_wrong_by, Path(faults.clock))).start()
+    line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None
+
+    def on_ready() -> None:
+        pen().write(What.READY)
+        if line is not None:
+            line.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
+
+    loop = asyncio.get_running_loop()
+    stopping = []
+    loop.add_signal_handler(signal.SIGTERM, lambda: stopping.append(loop.create_task(app.stop(10))))
+    await app.work(ready=on_ready)
+    await asyncio.gather(*stopping)
+    if line is not None:
+        line.chance = 0  # closing asks the store nothing, so there is nothing to lose
+    await app.aclose()
+
+
+def _note_what_is_taken() -> None:
+    looked, look, start = [0], vars(LeaseClock)["may_have_lapsed"].fget, AttemptTable.start
+
+    def noted(renewals: LeaseClock) -> bool:
+        # Before it looks: who is frozen between the two sees it by its clock.
+        looked[0] = time.monotonic_ns()
+        return bool(look(renewals))
+
+    def taken(executions: AttemptTable, claimed: list[Claimed]) -> None:
+        for run in claimed:
+            pen().write(What.TAKEN, run.id, fence=run.fence, attempt=run.attempt, at=looked[0])
+        start(executions, claimed)
+
+    mock.patch.object(LeaseClock, "may_have_lapsed", property(noted)).start()
+    mock.patch.object(AttemptTable, "start", taken).start()
+
+
+def _mark_of_elsewhere() -> ProcessMark:
+    return msgspec.structs.replace(processes.mark(), boot="another boot of another machine")
+
+
+def _wrong_by(file: Path) -> int:
+    return time.time_ns() // 1000 + round(float(file.read_text()) * 1_000_000)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Faults)))

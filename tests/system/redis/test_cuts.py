@@ -1,0 +1,152 @@
+"""Lines to the Redis store that are cut around each call: its effect is there once, whoever had to repeat it.
+
+The store that is left behind is compared with that of the same calls over a line that held, key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+
+from laneway.core.records.run import Receipt
+from laneway.errors import StoreUnavailable
+from laneway.stores.redis.client.scripts import script, verbs
+from laneway.stores.redis.store import RedisStore
+from laneway.testing import FakeClock
+from laneway.testing.servers import valkey_server
+from tests.support.invariants import check_invariants
+from tests.system.faults import store_calls
+from tests.system.faults.proxy import Cut, Proxy, proxy_to
+from tests.system.faults.store_calls import CASES, SUBMISSIONS, TOLD_ONCE, Call, Scene
+
+pytestmark = pytest.mark.system
+
+Case = Any  # a function of `store_calls`
+READERS = {
+    b"hash": "HGETALL",
+    b"zset": "ZRANGE",
+    b"set": "SORT",
+    b"list": "LRANGE",
+    b"stream": "XRANGE",
+    b"string": "GET",
+}
+MORE: dict[bytes, tuple[str, ...]] = {
+    b"zset": ("0", "-1", "WITHSCORES"),
+    b"set": ("ALPHA",),
+    b"list": ("0", "-1"),
+    b"stream": ("-", "+"),
+}
+
+
+@dataclass
+class Lines:
+    """A server behind a line that can be cut, and namespaces of it."""
+
+    proxy: Proxy
+
+    def __post_init__(self) -> None:
+        self._namespaces = count(1)
+
+    @asynccontextmanager
+    async def scene(self, case: Case) -> AsyncIterator[tuple[RedisStore, Call]]:
+        """Set a case's scene in a namespace of its own."""
+        clock = FakeClock()
+        store = RedisStore(f"{self.proxy.url}?namespace={case.__name__}-{next(self._namespaces)}", clock)
+        try:
+            yield store, await case(await Scene.set_up(store, clock))
+        finally:
+            self.proxy.plan.clear()
+            await store.close()
+
+
+@pytest.fixture(scope="module")
+def lines() -> Iterator[Lines]:
+    with valkey_server() as server, proxy_to(server.port) as proxy:
+        # Known beforehand: what has to be sent first is called twice.
+        for verb in verbs():
+            known = script(verb)
+            server.command("SCRIPT", "LOAD", known.text)
+            if known.library is not None:
+                server.command("FUNCTION", "LOAD", "REPLACE", known.library.text)
+        yield Lines(proxy)
+
+
+@pytest.mark.parametrize("cut", Cut, ids=lambda cut: cut.name.lower())
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Case, cut: Cut) -> None:
+    async with lines.scene(case) as (store, call):
+        before, calls = await picture(store), lines.proxy.calls
+        expected = await call()
+        calls, kept = lines.proxy.calls - calls, await picture(store)
+    assert kept != before or case is store_calls.open_again, "the call has no effect"
+
+    for nth in range(calls):
+        # Once: the link repeats it, and nobody hears of it.
+        async with lines.scene(case) as (store, call):
+            lines.proxy.plan.extend([*[None] * nth, cut])
+            got = await call()
+
+            assert not lines.proxy.plan, "the call was not cut"
+            assert await picture(store) == kept
+            if case in SUBMISSIONS:
+                assert without_places(got) == without_places(expected)
+            elif cut is Cut.BEFORE or case not in TOLD_ONCE:
+                assert got == expected
+
+        # Twice: its caller hears of it, and repeats it.
+        async with lines.scene(case) as (store, call):
+            lines.proxy.plan.extend([*[None] * nth, cut, cut])
+            if case is store_calls.open_again and nth == calls - 1:
+                await call()  # the last one only has functions made; who needs them hears of it
+            else:
+                with pytest.raises(StoreUnavailable) as unavailable:
+                    await call()
+                assert unavailable.value.maybe_done
+            await call()
+
+            assert not lines.proxy.plan, "the call was not cut twice"
+            assert await picture(store) == kept
+            await check_invariants(store)
+
+
+async def test_a_server_that_is_not_reached_has_done_nothing(lines: Lines) -> None:
+    async with lines.scene(store_calls.submit) as (store, call):
+        before = await picture(store)
+        await store.close()
+        lines.proxy.open = False
+        try:
+            with pytest.raises(StoreUnavailable) as unavailable:
+                await call()
+        finally:
+            lines.proxy.open = True
+
+        assert not unavailable.value.maybe_done
+        assert await picture(store) == before
+
+
+async def picture(store: RedisStore) -> dict[bytes, Any]:
+    """Return all that the store's namespace holds, by key without its prefix."""
+    link = store._link
+    prefix = link.address.prefix.encode()
+    keys = sorted(await link.command("KEYS", prefix + b"*"))
+    kinds = await link.read(*(("TYPE", key) for key in keys))
+    held = await link.read(*((READERS[kind], key, *MORE.get(kind, ())) for kind, key in zip(kinds, keys, strict=True)))
+    return {
+        key.removeprefix(prefix): frozenset(_pairs(found)) if kind == b"hash" else found
+        for key, kind, found in zip(keys, kinds, held, strict=True)
+    }
+
+
+def _pairs(found: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(found[::2], found[1::2], strict=True)
+
+
+def without_places(receipts: Any) -> list[Receipt]:
+    """Return receipts without positions: a repeat does not tell them."""
+    return [msgspec.structs.replace(receipt, position=None) for receipt in receipts]
