@@ -1,4 +1,4 @@
-"""Every error laneway raises, by who must act.
+"""Every error that laneway raises, grouped by who must act.
 
 ```
 LanewayError
@@ -11,31 +11,31 @@ LanewayError
 │   ├── UnknownLane          no such lane
 │   ├── UnknownJob           no such job (or a name that several have)
 │   ├── JobExists            a job of that name is there already
-│   ├── JobChanged           somebody else keeps changing the job; look at it and try again
+│   ├── JobChanged           others keep changing the job; read it and try again
 │   ├── KeyConflict          the key was used with other arguments
 │   ├── WrongState           the run's state does not allow this
 │   ├── NotWaiting           the run waits for no such answer (any more)
-│   ├── MoveRefused          what is there forbids the move: a target that is not empty, another move, one that is done
-│   ├── SameStore            a move to the store that it begins at, by whatever address
+│   ├── MoveRefused          a move that is not possible: the target is not empty, another move, or one that is done
+│   ├── SameStore            both addresses of a move are the same store
 │   └── WrongThread          a blocking call on a thread whose event loop it would block
-├── RunEnded                 the run: it ended in something other than success
+├── RunEnded                 the run: it ended without success
 │   ├── RunFailed
 │   ├── RunCancelled
 │   └── RunDropped
 ├── StoreError               the operator, or wait
-│   ├── StoreUnavailable     cannot be reached or written now; `maybe_done` tells if the call may have happened
-│   ├── StoreMoved           its content was moved, or is being moved, to `where`
-│   ├── MoveUnfinished       runs are still executed in a store that is to be moved
-│   ├── MoveDiffers          the two sides of a move do not hold the same
+│   ├── StoreUnavailable     cannot be reached or written now; `maybe_done`: the call may have happened
+│   ├── StoreMoved           its content was moved to `where`, or is being moved
+│   ├── MoveUnfinished       a store to be moved still executes runs
+│   ├── MoveDiffers          the two sides of a move hold different content
 │   ├── StoreTooNew          made by a newer laneway
 │   └── NotAStore            the file or server holds something else
 ├── LeaseLost                nobody: another worker has the run now
-├── StepsChanged             the handler's author: an attempt asks or calls otherwise than an earlier one did
+├── StepsChanged             the handler's author: an attempt asks or calls something else than an earlier one
 ├── GiveUp                   a handler raises it: trying again cannot help
 └── Snooze                   a handler raises it: run me later, nothing is charged
 ```
 
-Facts are attributes; a driver's own error is the `__cause__`.
+Facts are attributes. The `__cause__` is the driver's own error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 class LanewayError(Exception):
-    """The root of the tree."""
+    """The base class of all errors."""
 
 
 class UsageError(LanewayError):
@@ -128,7 +128,7 @@ class UnknownJob(UsageError):
 
 
 class JobExists(UsageError):
-    """A job of that name is there already, of the same owner; `job_id` is its id."""
+    """The owner has a job of that name already; `job_id` is its id."""
 
     def __init__(self, name: str, job_id: str) -> None:
         super().__init__(f"there is a job {name!r} already; change that one, or use another name")
@@ -136,7 +136,7 @@ class JobExists(UsageError):
 
 
 class JobChanged(UsageError):
-    """The job was changed by somebody else, again and again, while it was to be changed."""
+    """Others changed the job again and again while this call tried to change it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"job {name!r} is being changed by others; look at it and try again")
@@ -144,7 +144,7 @@ class JobChanged(UsageError):
 
 
 class KeyConflict(UsageError):
-    """The key stands for a submission of the same task and user with other arguments; `run_id` is what it made."""
+    """The key was used for other arguments of the same task and user; `run_id` is the run that it made."""
 
     def __init__(self, key: str, run_id: str) -> None:
         super().__init__(f"key {key!r} was used with other arguments, by run {run_id}; use another key")
@@ -163,7 +163,7 @@ _DONE = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "retry":
 
 
 class NotWaiting(UsageError):
-    """An answer to a run that does not wait for it: never did, not for that one, or not any more."""
+    """The run does not wait for this answer: it never asked, asked something else, or does not wait any more."""
 
     def __init__(self, run_id: str, found: str) -> None:
         super().__init__(f"run {run_id} waits for no answer: it is {found}")
@@ -171,11 +171,11 @@ class NotWaiting(UsageError):
 
 
 class MoveRefused(UsageError):
-    """A move that what is there forbids: a target that is not empty, another move under way, one that is done."""
+    """The move is not possible: the target is not empty, another move is under way, or this one is done."""
 
 
 class SameStore(UsageError):
-    """A move whose two addresses lead to one store; nothing of it was changed."""
+    """Both addresses of a move lead to one store. Nothing was changed."""
 
     def __init__(self, source: str, target: str) -> None:
         names = source if source == target else f"{source} and {target}"
@@ -184,11 +184,11 @@ class SameStore(UsageError):
 
 
 class WrongThread(UsageError):
-    """A blocking call on a thread whose event loop is running: await the scheduler's own call there."""
+    """A blocking call on a thread with a running event loop. Await the scheduler's own call there."""
 
 
 class RunEnded(LanewayError):
-    """A run whose result was asked for ended in something other than success."""
+    """The run whose result was awaited ended without success."""
 
     ending = "ended"
 
@@ -232,19 +232,19 @@ class StoreUnavailable(StoreError):
 
 
 class StoreMoved(StoreError):
-    """The store's content was moved to another one, or is on its way: `where` is its address, without a password."""
+    """The store's content was moved, or is being moved. `where` is the new address, without a password."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
         self.where = where
 
     def __str__(self) -> str:
-        """Say where it is now."""
+        """Return the message, with the new address."""
         return f"this store has moved to {self.where}; use that address"
 
 
 class MoveUnfinished(StoreError):
-    """Runs are still executed in a store that is to be moved; it stays shut, and the move can be gone on with."""
+    """The store to be moved still executes runs. It stays shut; the same move can be continued."""
 
     def __init__(self, place: str, running: int) -> None:
         super().__init__(f"{running} run{'s are' if running != 1 else ' is'} still executed in {place}")
@@ -252,7 +252,7 @@ class MoveUnfinished(StoreError):
 
 
 class MoveDiffers(StoreError):
-    """The two sides of a move do not hold the same; the target is not opened."""
+    """The two sides of a move hold different content. The target is not opened."""
 
     def __init__(self, source: str, target: str, differences: list[str]) -> None:
         super().__init__(f"{target} does not hold what {source} has: {'; '.join(differences)}")
@@ -268,11 +268,11 @@ class NotAStore(StoreError):
 
 
 class LeaseLost(LanewayError):
-    """The store knows this incarnation no more; what it held belongs to others now."""
+    """The store does not know this incarnation any more, or another worker has the run."""
 
 
 class StepsChanged(LanewayError):
-    """An attempt asks or calls something else where an earlier one did: what was kept is not for it."""
+    """An attempt asks or calls something else than an earlier one did at this place: what was kept does not fit."""
 
 
 class GiveUp(LanewayError):
@@ -280,7 +280,7 @@ class GiveUp(LanewayError):
 
 
 class Snooze(LanewayError):
-    """Raised by a handler to be run again after a delay (seconds or a timedelta); no attempt is charged."""
+    """Raised by a handler to run again after a delay (seconds or a timedelta). It charges no attempt."""
 
     def __init__(self, delay: timedelta | float) -> None:
         super().__init__(f"to be run again after {delay}")

@@ -1,4 +1,4 @@
-"""The Scheduler: what users hold. It turns a URL into a store and settings into an engine."""
+"""The `Scheduler` that users hold. It makes a store from a URL and an engine from settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.sync import Sync
 
 AnyTask = Task[..., Any]
-REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # what an address on a Redis store begins with
+REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # the schemes of a Redis URL
 POSTGRES = ("postgresql", "postgres")
 SHUT = "this scheduler is shut: it takes no new runs"
 _REFUSED = ReceiptOutcome.REFUSED
@@ -52,13 +52,14 @@ _REFUSED = ReceiptOutcome.REFUSED
 class Scheduler(TaskDecorators, RunsApi):
     """Accepts runs now and executes them later.
 
-    `url` says where they are kept: `sqlite:///laneway.db` by default, or what `LANEWAY_STORE` says; `memory://` for
-    tests. The store is opened by the first call, on whatever loop that comes from. `store` is a store that you have
-    made, instead of an address: the scheduler opens it in the same way, but never closes it. `lanes` declares lanes,
-    which `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; None declares nothing, whatever those say. `load` tells
-    how full a session's window is: called with its name, it returns a share or (used, window), and from 60 % on the
-    session gets one run at a time. `owner_zone`, called with a job's owner, names their time zone, for schedules that
-    name none. The other settings are those of `laneway.settings.Settings`. `sync` has every call, blocking.
+    `url` is the address of the store: `sqlite:///laneway.db` by default, or the value of `LANEWAY_STORE`; `memory://`
+    is for tests. The first call opens the store, on the event loop of its caller. `store` is a store object instead of
+    an address: the scheduler opens it in the same way, but never closes it. `lanes` declares lanes, which
+    `laneway.toml` and `LANEWAY_LANE_<NAME>` may change; with None nothing is declared, and both are ignored. `load`
+    returns how full a session's context window is: called with the session's name, it returns a share or (used,
+    window); from 60 % on the session gets one run at a time. `owner_zone` is called with a job's owner and returns the
+    owner's time zone, for schedules that name none. The other settings are those of `laneway.settings.Settings`. `sync`
+    has every call in a blocking form.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Scheduler(TaskDecorators, RunsApi):
             self.url = url if url is not None else os.environ.get("LANEWAY_STORE") or DEFAULT_URL
             self._store = store_at(self.url, self._clock, self.settings)
         else:
-            self.url, self._store = type(store).__name__, store  # for messages: it has no address that is known here
+            self.url, self._store = type(store).__name__, store  # for messages: its address is not known here
         self._client = Client(self._store, self._clock)
         self._control = RunControl(self._store, self._client)
         self.lanes = Lanes(self.open, self._client)
@@ -122,7 +123,7 @@ class Scheduler(TaskDecorators, RunsApi):
             environment=self._environment,
             file=None if lanes is None else self._watch(file, code),
         )
-        # Made now and not when it is first asked for: threads that ask at the same moment must get the same loop.
+        # Made here, not on first use: threads that use it at the same moment must get the same loop.
         self.sync: Sync[AnyTask, Submission] = Sync(self, self._lifecycle.forget)
 
     def _watch(self, file: Path, lanes: Sequence[Lane]) -> FileWatch:
@@ -135,14 +136,14 @@ class Scheduler(TaskDecorators, RunsApi):
     async def submit(
         self, task: AnyTask | str, args: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
     ) -> Receipt:
-        """Accept a run of `task` with these arguments; return its receipt once it is stored.
+        """Submit a run of `task` with these arguments; return its receipt once it is stored.
 
         Options: `user`, `session`, `priority` (-100 to 100), `delay` (seconds or timedelta) or `at` (aware datetime),
-        `lane` (instead of the task's), `session_policy`, `key` (the same key of a task and user returns what it made).
-        `connection`, on PostgreSQL, is one of your own: the run exists if and only if its transaction commits.
-        A full lane may make the caller wait, for `submit_timeout`. The receipt says what became of it. Raises
-        UnknownTask, BadArguments, BadSetting or KeyConflict, and then nothing is stored; StoreUnavailable says by
-        `maybe_done` whether the run may have been stored all the same.
+        `lane` (instead of the task's), `session_policy`, `key` (idempotency: the same key of a task and user returns
+        the first run). `connection`, on PostgreSQL, is a connection of yours: the run exists if and only if its
+        transaction commits. If the lane is full, the call may wait for up to `submit_timeout`. The receipt says whether
+        the run was accepted. Raises UnknownTask, BadArguments, BadSetting or KeyConflict; nothing is stored then.
+        Raises StoreUnavailable, whose `maybe_done` says whether the run may have been stored.
         """
         if connection is not None:
             return await (await self.letter(task, args, **options)).send(connection)
@@ -156,9 +157,9 @@ class Scheduler(TaskDecorators, RunsApi):
         return receipt
 
     async def letter(self, task: AnyTask | str, args: Mapping[str, Any] | None = None, **options: Any) -> Letter:
-        """Return a checked submission that can be put into a transaction of your own; `submit(connection=)` does both.
+        """Return a checked submission to send inside a transaction of yours; `submit(connection=)` does both.
 
-        Raises as `submit`, and BadSetting if the store shares no database with anybody.
+        Raises the errors of `submit`, and BadSetting if the store is not PostgreSQL.
         """
         self._refuse_if_shut()
         new = self._checker.one(task, args or {}, options)
@@ -175,9 +176,9 @@ class Scheduler(TaskDecorators, RunsApi):
         return receipt
 
     async def submit_many(self, items: Iterable[Submission | tuple[AnyTask | str, Mapping[str, Any]]]) -> list[Receipt]:
-        """Accept many runs; return a receipt for each, in order. All are checked before any is stored.
+        """Submit many runs; return a receipt for each, in order. All are checked before any is stored.
 
-        A key that was used with other arguments is no error here: its receipt says `refused`, `key_conflict`.
+        A key that was used with other arguments raises nothing here: the receipt says `refused`, `key_conflict`.
         """
         self._refuse_if_shut()
         batch = self._checker.many(items)
@@ -185,7 +186,7 @@ class Scheduler(TaskDecorators, RunsApi):
         return await self._client.submit_and_wait(batch, self.settings.submit_timeout)
 
     def shut(self) -> None:
-        """Refuse new runs from here on in this process; what was accepted goes on. Closing ends it."""
+        """Refuse new runs in this process from now on. Accepted runs continue. `aclose` undoes it."""
         self._shut = True
 
     def _refuse_if_shut(self) -> None:
@@ -204,13 +205,14 @@ class Scheduler(TaskDecorators, RunsApi):
     ) -> None:
         """Execute runs in this process until `stop` is called or this call is cancelled.
 
-        With `attempts`, it also ends by itself when so many were executed, however long the last of them take. `ready`
-        is called once the worker is known to the store, `stuck` when a handler that was told to stop has not in time.
+        With `attempts`, the worker also stops after that many attempts, and waits for the last of them. `ready` is
+        called once the worker is registered in the store. `stuck` is called when a handler was told to stop and has not
+        in time.
         """
         await self._lifecycle.work(self._store, concurrency=concurrency, attempts=attempts, ready=ready, stuck=stuck)
 
     async def drain(self, *, concurrency: int | None = None) -> Mapping[str, int]:
-        """Execute everything that is due; return how the attempts were settled: `{"succeed": 12, "retry": 1}`."""
+        """Execute everything that is due; return how attempts were settled: `{"succeed": 12, "retry": 1}`."""
         return await self._lifecycle.work(self._store, until_drained=True, concurrency=concurrency)
 
     @asynccontextmanager
@@ -222,27 +224,27 @@ class Scheduler(TaskDecorators, RunsApi):
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
 
-        Returns the ids of runs left behind: their handlers have not ended and keep their lease. May be called from
-        another loop. From inside a handler it only begins the stop, and returns at once.
+        Returns the ids of the runs left behind: their handlers have not ended, and they keep their leases. Any event
+        loop may call this. Called from inside a handler, it begins the stop and returns at once.
         """
         return await self._lifecycle.stop(timeout)
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the runs that this scheduler is executing now; may be asked from any thread."""
+        """The ids of the runs that this scheduler is executing now; any thread may read it."""
         return self._lifecycle.executing
 
     def status(self) -> Status:
-        """Return how this scheduler is doing in this process; may be asked from any thread."""
+        """Return the status of this scheduler in this process; any thread may call it."""
         return self._lifecycle.status()
 
     # Opening and closing
 
     async def open(self) -> Store:
-        """Open the store now instead of with the first call; return it."""
+        """Open the store now, instead of on the first call; return it."""
         if not self._opened:
             await self._store.open()
-            # One that has moved can still be read; whoever submits, or works, is told.
+            # A store that has moved can still be read. Submitting to it, and working on it, raises StoreMoved.
             with contextlib.suppress(StoreMoved):
                 if self._declared:
                     await self._store.declare_lanes(self._declared)
@@ -253,9 +255,9 @@ class Scheduler(TaskDecorators, RunsApi):
         return self._store
 
     async def aclose(self) -> None:
-        """Stop working and let go of the store. The scheduler can be used again: the next call opens it.
+        """Stop working and close the store. The scheduler can be used again: the next call opens the store.
 
-        A store that was given by `store=` stays open: whoever made it closes it.
+        A store that was given by `store=` stays open: its owner closes it.
         """
         await self.stop()
         self._opened = self._shut = False
@@ -273,7 +275,7 @@ class Scheduler(TaskDecorators, RunsApi):
 
 
 def store_at(url: str, clock: Clock, settings: Settings) -> Store:
-    """Return the store at that address, not opened yet; raise BadURL for one laneway does not know."""
+    """Return the store at that address, not opened yet. Raises BadURL."""
     scheme, separator, rest = url.partition("://")
     if scheme == "memory" and separator:
         return MemoryStore(clock)
@@ -302,7 +304,7 @@ def _redis_store(url: str, clock: Clock) -> Store:
         if error.name != "hiredis":
             raise
         raise BadURL(f"{url.partition(':')[0]}:// needs a package more: pip install 'laneway[redis]'") from None
-    # The server's clock is everybody's; a clock of one's own is for tests.
+    # The server's clock counts. Tests give a clock of their own.
     return RedisStore(url, None if isinstance(clock, SystemClock) else clock)
 
 
@@ -310,7 +312,7 @@ def _postgres_store(url: str, clock: Clock) -> Store:
     try:
         from laneway.stores.postgres.store import PostgresStore
     except ImportError as error:
-        # Without its compiled part, and without libpq, it is there and cannot be imported.
+        # psycopg may be installed without its compiled part, or without libpq: then it cannot be imported.
         if "psycopg" not in f"{error.name} {error}":
             raise
         raise BadURL("postgresql:// needs a package more: pip install 'laneway[postgres]'") from None
@@ -318,7 +320,7 @@ def _postgres_store(url: str, clock: Clock) -> Store:
 
 
 def place_of(url: str) -> str:
-    """Return the address as others are told it: as it may be shown, and a file's as it is found from everywhere."""
+    """Return the address that is shown to others: without its password, and a file's as an absolute path."""
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" and len(rest) > 1:
         return f"{scheme}{separator}/{Path(rest[1:]).absolute()}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,12 +13,10 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.sqlite import log_sync, writer
+from laneway.stores.sqlite import log_sync
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock
 from tests.stores.sqlite.slow_disk import real_sync
 
@@ -84,28 +81,6 @@ async def redis_store(redis_url: str, clock: FakeClock) -> AsyncIterator[RedisSt
     await store.open()
     yield store
     await store.close()
-
-
-@pytest.fixture
-def patient() -> Iterator[None]:
-    """Let a loop write however long that takes: a busy machine is not to decide who does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "_LONG", 60.0)
-        yield
-
-
-@pytest.fixture
-def doers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
-    """The threads that made the transactions."""
-    found: list[threading.Thread] = []
-    transact = SQLiteWriter.transact
-
-    def noted(self: SQLiteWriter, batch: list[Ask]) -> None:
-        found.append(threading.current_thread())
-        transact(self, batch)
-
-    monkeypatch.setattr(SQLiteWriter, "transact", noted)
-    return found
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """The rules of laneway, pure: values in, values out; no clock, no randomness, no I/O.
 
-Instants are integers here: microseconds since 1970 in UTC (`instants` converts). Stores and the engine call these
-functions; nothing in here calls them.
+Instants are integers here: microseconds since 1970 in UTC (`instants` converts them). Stores and the engine call these
+functions. Nothing in here calls them.
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import pytest_asyncio
 
@@ -161,10 +159,10 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 
 
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
-    sqlite_file: Path, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[tuple[IdleHandle, LentReply]]()
-    async with Scheduler(f"sqlite:///{sqlite_file}", clock=clock) as app:
+    async with Scheduler(postgres_url, clock=clock) as app:
         worker = noting(app, begun)
         async with worker.running():
             assert worker._lifecycle.worker is not None

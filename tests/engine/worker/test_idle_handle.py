@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
-from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables import lending
+from laneway.stores.postgres.store import PostgresStore
+from laneway.stores.postgres.transactions import claim_ahead
 from tests.support.waits import soon, turns, until
 
 
@@ -28,8 +27,8 @@ async def rest(wakeup: Wakeup) -> IdleHandle:
 
 
 @pytest.fixture
-async def app(sqlite_file: Path) -> Scheduler:
-    return Scheduler(f"sqlite:///{sqlite_file}")
+async def app(postgres_url: str) -> Scheduler:
+    return Scheduler(postgres_url)
 
 
 async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, wakeup: Wakeup) -> None:
@@ -109,15 +108,15 @@ async def started(app: Scheduler) -> list[int]:
     return noted
 
 
-def store_of(app: Scheduler) -> SQLiteStore:
+def store_of(app: Scheduler) -> PostgresStore:
     store = app._store
-    assert isinstance(store, SQLiteStore)
+    assert isinstance(store, PostgresStore)
     return store
 
 
 async def at_rest(app: Scheduler) -> IdleHandle:
     """Wait until a worker has lent its step."""
-    wakes = store_of(app)._presence._wakes
+    wakes = store_of(app)._runtime._workers
     await until(lambda: any(isinstance(wake, IdleHandle) and wake.lends for wake in wakes.values()))
     return next(wake for wake in wakes.values() if isinstance(wake, IdleHandle) and wake.lends)
 
@@ -289,7 +288,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
     app: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     noted = await started(app)
-    monkeypatch.setattr(lending, "take_lent_step", failing)
+    monkeypatch.setattr(claim_ahead, "take_step_ahead", failing)
     sent = steps_of(app, monkeypatch)
     async with app.running():
         await at_rest(app)
@@ -299,7 +298,7 @@ async def test_a_step_that_the_store_could_not_do_is_made_by_the_worker(
 
     assert noted == [1]
     assert (sent[1].call, sent[1].results) == (2, [])
-    assert "a step that was lent could not be done" in caplog.text
+    assert "a claim could not be made ahead" in caplog.text
 
 
 async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the other process of a test does: `python other_process.py PATH ACT`. It talks on stdout, a word per line."""
+"""What the other process of a test does: `python other_process.py STORE ACT`. It talks on stdout, a word per line."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import Hand, new_run, new_runs
 
@@ -26,7 +27,7 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201 - that is how it talks
 
 
-async def rest(store: SQLiteStore) -> None:
+async def rest(store: SQLiteStore | PostgresStore) -> None:
     """Rest until woken, then claim what there is."""
     hand = await Hand(store, "sleeper").register()
     await hand.rest()
@@ -35,7 +36,7 @@ async def rest(store: SQLiteStore) -> None:
     say(*[run.id for run in await hand.claim(10)])
 
 
-async def lend(store: SQLiteStore) -> None:
+async def lend(store: SQLiteStore | PostgresStore) -> None:
     """Rest and lend the next step, again and again; say what it brings."""
     hand = await Hand(store, "lender").register()
     while True:
@@ -47,7 +48,7 @@ async def lend(store: SQLiteStore) -> None:
         await hand.succeed(*claimed)
 
 
-async def lend_and_fork(store: SQLiteStore) -> None:
+async def lend_and_fork(store: SQLiteStore | PostgresStore) -> None:
     """Lend the next step, then have a child that says who it is, once it has begun, and does nothing."""
     hand = await Hand(store, "lender").register()
     await hand.lend()
@@ -58,7 +59,7 @@ async def lend_and_fork(store: SQLiteStore) -> None:
     await asyncio.sleep(60)
 
 
-async def watch(store: SQLiteStore) -> None:
+async def watch(store: SQLiteStore | PostgresStore) -> None:
     """Say when somebody else wrote events."""
     heard = threading.Event()
     store.watch(heard.set)
@@ -66,7 +67,7 @@ async def watch(store: SQLiteStore) -> None:
     say("heard" if await asyncio.to_thread(heard.wait, 30) else "missed")
 
 
-async def work(store: SQLiteStore) -> None:
+async def work(store: SQLiteStore | PostgresStore) -> None:
     """Execute everything there is and say what it was."""
     hand = await Hand(store, f"worker-{os.getpid()}").register()
     say("ready")
@@ -77,7 +78,7 @@ async def work(store: SQLiteStore) -> None:
     await hand.leave()
 
 
-async def submit(store: SQLiteStore) -> None:
+async def submit(store: SQLiteStore | PostgresStore) -> None:
     """Submit in small batches."""
     say("ready")
     sys.stdin.readline()
@@ -85,7 +86,7 @@ async def submit(store: SQLiteStore) -> None:
         await store.submit(new_runs(10, f"p{os.getpid()}-{batch:02d}"))
 
 
-async def fork(store: SQLiteStore) -> None:
+async def fork(store: SQLiteStore | PostgresStore) -> None:
     """Use the store, fork, and use it on both sides."""
     await store.submit([new_run("before")])
     child = os.fork()
@@ -100,7 +101,7 @@ async def fork(store: SQLiteStore) -> None:
     say("status", status, *sorted(run.number for run in runs))
 
 
-async def in_the_child(store: SQLiteStore) -> None:
+async def in_the_child(store: SQLiteStore | PostgresStore) -> None:
     try:
         await store.submit([new_run("child")])
         await store.close()
@@ -110,7 +111,7 @@ async def in_the_child(store: SQLiteStore) -> None:
 
 
 async def main(path: str, act: str) -> None:
-    store = SQLiteStore(path, RealClock())
+    store = PostgresStore(path) if "://" in path else SQLiteStore(path, RealClock())
     await store.open()
     acts = {"rest": rest, "watch": watch, "work": work, "submit": submit, "fork": fork}
     await (acts | {"lend": lend, "lend_and_fork": lend_and_fork})[act](store)

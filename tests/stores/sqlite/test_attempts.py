@@ -18,7 +18,7 @@ from laneway.ports.control import Answer, Cancel
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
@@ -312,13 +312,13 @@ def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(
     database: SQLiteDatabase,
 ) -> None:
     workers.register(database, INCARNATION, None, 1)
-    effects, policy = Effects(), TaskPolicy()
+    after_commit, policy = AfterCommit(), TaskPolicy()
 
     with traced(db) as texts:
-        submissions.submit(database, effects, [*new_runs(20, "r"), new_run("s", session="s")], 1)
-        reply = steps.take_step(database, effects, Step("hand", 1, room=100), 1)
+        submissions.submit(database, after_commit, [*new_runs(20, "r"), new_run("s", session="s")], 1)
+        reply = steps.take_step(database, after_commit, Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
-        steps.take_step(database, effects, Step("hand", 2, results, room=100), 1)
+        steps.take_step(database, after_commit, Step("hand", 2, results, room=100), 1)
 
     assert not [
         text for text in texts if re.match(r"(INSERT INTO|UPDATE|DELETE FROM|SELECT body FROM) (memo|wait)\b", text)
@@ -332,11 +332,11 @@ def test_a_follow_up_that_nobody_waits_for_ends_as_cheaply_as_any_run(
     policy = TaskPolicy()
     asked = []
     for call, ties in ((1, None), (3, RunLinks(parent="p", depth=1, trace={"id": "x"}))):
-        submissions.submit(database, Effects(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
-        reply = steps.take_step(database, Effects(), Step("hand", call, room=100), 1)
+        submissions.submit(database, AfterCommit(), [new_run(f"{call}-{n}", ties=ties) for n in range(20)], 1)
+        reply = steps.take_step(database, AfterCommit(), Step("hand", call, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), policy)) for run in reply.claimed]
         with traced(db) as texts:
-            steps.take_step(database, Effects(), Step("hand", call + 1, results, room=100), 1)
+            steps.take_step(database, AfterCommit(), Step("hand", call + 1, results, room=100), 1)
         asked.append(len(texts))
 
     assert asked[0] == asked[1]

@@ -23,7 +23,7 @@ from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.reads import jobs as job_reads
 from laneway.stores.tables.rows.jobs import soonest
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import fires, jobs, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_runs
 from laneway.testing.hand import error
@@ -196,13 +196,13 @@ def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]
     database.raw.execute("BEGIN")
     made = [new_job(now, id=f"job-{n:06d}", run_on_start=True) for n in range(count)]
     for job in made:
-        jobs.change(database, Effects(), AddJob(job), now)
+        jobs.change(database, AfterCommit(), AddJob(job), now)
     database.raw.execute("COMMIT")
     return made
 
 
 def step(database: SQLiteDatabase, number: int, results: list[Result] | None = None, *, now: int) -> StepReply:
-    return steps.take_step(database, Effects(), Step("hand", number, results or [], room=1000), now)
+    return steps.take_step(database, AfterCommit(), Step("hand", number, results or [], room=1000), now)
 
 
 def test_a_store_without_jobs_asks_and_writes_nothing_about_them(
@@ -211,7 +211,7 @@ def test_a_store_without_jobs_asks_and_writes_nothing_about_them(
     workers.register(database, INCARNATION, None, 1)
 
     with traced(db) as texts:
-        submissions.submit(database, Effects(), new_runs(20, "r"), 1)
+        submissions.submit(database, AfterCommit(), new_runs(20, "r"), 1)
         reply = step(database, 1, now=1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
         step(database, 2, results, now=1)
@@ -229,7 +229,7 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
         due = decided(made, now)
         with traced(db) as texts:
             db.execute("BEGIN")
-            assert all(fired.won for fired in fires.fire(database, Effects(), due, now))
+            assert all(fired.won for fired in fires.fire(database, AfterCommit(), due, now))
             db.execute("COMMIT")
         reads[count] = [text for text in texts if text.startswith("SELECT")]
         db.execute("DELETE FROM job")
@@ -239,7 +239,7 @@ def test_a_thousand_jobs_fire_in_as_few_statements_of_reading_as_ten(
 
 def test_a_step_hears_all_ends_of_fires_together(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
     workers.register(database, INCARNATION, None, 1)
-    fires.fire(database, Effects(), decided(many_jobs(database, 30, 1), 1), 1)
+    fires.fire(database, AfterCommit(), decided(many_jobs(database, 30, 1), 1), 1)
     claimed = step(database, 1, now=1).claimed
     policy = TaskPolicy()
     results = [

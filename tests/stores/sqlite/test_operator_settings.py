@@ -17,7 +17,7 @@ from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.rows.settings import ruled_names, ruled_sessions
 from laneway.stores.tables.rows.submission_counts import count
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import settings, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.tracing import is_glance
@@ -71,8 +71,8 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
     asked: list[str] = []
     db.set_trace_callback(asked.append)
 
-    submissions.submit(database, Effects(), new_runs(5, "r", user="ann"), 1)
-    reply = steps.take_step(database, Effects(), Step("hand", 1, room=3, park=True), 1)
+    submissions.submit(database, AfterCommit(), new_runs(5, "r", user="ann"), 1)
+    reply = steps.take_step(database, AfterCommit(), Step("hand", 1, room=3, park=True), 1)
 
     assert len(reply.claimed) == 3
     glances = [text for text in asked if is_glance(text)]
@@ -88,10 +88,10 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
 
 def test_declaring_the_same_again_writes_nothing(db: sqlite3.Connection, database: SQLiteDatabase) -> None:
     lanes = [*DEFAULT_LANES, Lane("extra", limit=1, per_user=1, worker_limit=1, max_pending=9, when_full="drop_old")]
-    settings.declare_lanes(database, Effects(), lanes, 1)
+    settings.declare_lanes(database, AfterCommit(), lanes, 1)
     before = db.total_changes
 
-    settings.declare_lanes(database, Effects(), lanes, 1)
+    settings.declare_lanes(database, AfterCommit(), lanes, 1)
 
     assert db.total_changes == before
 

@@ -19,7 +19,7 @@ from laneway.ports.sessions import Extent
 from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.old_layouts import as_layout
@@ -185,10 +185,10 @@ def test_plain_runs_and_sessions_without_trouble_ask_nothing_about_messages_and_
     batch = [*new_runs(20, "r"), *(message(f"m{n}", "queue", f"s{n}") for n in range(20))]
 
     with traced(db) as texts:
-        submissions.submit(database, Effects(), batch, 1)
-        reply = steps.take_step(database, Effects(), Step("hand", 1, room=100), 1)
+        submissions.submit(database, AfterCommit(), batch, 1)
+        reply = steps.take_step(database, AfterCommit(), Step("hand", 1, room=100), 1)
         results = [Result(run.number, run.fence, settle(run, Succeeded("1"), TaskPolicy())) for run in reply.claimed]
-        steps.take_step(database, Effects(), Step("hand", 2, results, room=100), 1)
+        steps.take_step(database, AfterCommit(), Step("hand", 2, results, room=100), 1)
 
     assert len(results) == 30
     assert not [text for text in texts if "message" in text or " key " in text]
@@ -199,7 +199,7 @@ def test_what_a_batch_of_sessions_asks_does_not_grow_with_it(db: sqlite3.Connect
     for count in (8, 64):
         with traced(db) as texts:
             submissions.submit(
-                database, Effects(), [message(f"{count}-{n}", "queue", f"{count}-{n}") for n in range(count)], 1
+                database, AfterCommit(), [message(f"{count}-{n}", "queue", f"{count}-{n}") for n in range(count)], 1
             )
         asked.append(len(texts))
 

@@ -44,7 +44,7 @@ async def other(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
     """Return the writer's own connection: what others commit would make it forget."""
-    db = store._here.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     return db
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.sqlite.wake_sockets import WORKERS, Folder
+from laneway.stores.sqlite.wake_sockets import WORKERS, SocketFolder
 from laneway.testing import FakeClock, Hand, new_run
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "laneway-sqlite-ear"]
+    return [thread.name for thread in threading.enumerate() if thread.name == "laneway-sqlite-listener"]
 
 
 def sockets(path: Path) -> list[str]:
-    folder = Folder(path).path
+    folder = SocketFolder(path).path
     return sorted(socket.name[0] for socket in folder.iterdir()) if folder.exists() else []
 
 
@@ -66,7 +66,7 @@ async def test_watchers_are_told_from_a_thread(path: Path, store: SQLiteStore, c
     await hand.succeed(*await hand.claim(1))
 
     assert await asyncio.to_thread(told.wait, 5)
-    assert threads() == ["laneway-sqlite-ear"]
+    assert threads() == ["laneway-sqlite-listener"]
     stop()
     await other.close()
 
@@ -118,13 +118,13 @@ def test_what_a_closed_loop_left_is_closed_with_the_next_worker(path: Path, cloc
 async def test_a_store_that_is_closed_leaves_nothing_with_the_loop(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
     await resting(store)
-    [ear] = store._here._working.values()
-    assert ear is not None
-    number = ear._socket.fileno()
+    [socket] = store._runtime._for_wake_ups.values()
+    assert socket is not None
+    number = socket._socket.fileno()
 
     await store.close()
 
-    assert ear._socket.fileno() == -1
+    assert socket._socket.fileno() == -1
     assert not asyncio.get_running_loop().remove_reader(number)
     assert sockets(path) == []
 

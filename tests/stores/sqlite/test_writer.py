@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import cast
+from types import FrameType
+from typing import Any, cast
 
 import pytest
 
 from laneway.core.lifecycle.step import Emitted, Step
 from laneway.core.records.events import draft
 from laneway.core.records.run import Claimed
+from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, StoreUnavailable
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.raw_file import locked
+from tests.stores.sqlite.slow_disk import slow_disk
 from tests.support.invariants import check_invariants
 
 
@@ -68,7 +71,7 @@ async def test_a_file_that_another_process_is_making_for_ever_is_reported(path: 
 
 async def test_a_full_disk_is_reported_and_nothing_of_the_batch_is_there(store: SQLiteStore) -> None:
     await store.submit([new_run("small")])
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     db.execute("PRAGMA max_page_count = 50")
 
@@ -90,7 +93,7 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
         arrived.set()
         assert free.wait(10)
 
-    thread = threading.Thread(target=store._presence.writer.write_later, args=(wait,))
+    thread = threading.Thread(target=store._runtime.writer.submit, args=(wait,))
     thread.start()
     assert arrived.wait(10)
     try:
@@ -98,30 +101,6 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
     finally:
         free.set()
         thread.join()
-
-
-async def test_a_thread_does_its_work_itself_while_the_writer_rests_and_leaves_it_to_the_writer_else(
-    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer, left = store._presence.writer, threading.Event()
-    put = writer._put
-
-    def worked() -> str:
-        return writer.write_later(lambda *_: threading.current_thread().name).result()
-
-    def noted(ask: Ask) -> None:
-        put(ask)
-        left.set()
-
-    while await asyncio.to_thread(worked) == writer._name:  # it tidies up after what was asked before
-        pass
-    with held_writer(store) as release:
-        monkeypatch.setattr(writer, "_put", noted)
-        waits = asyncio.create_task(asyncio.to_thread(worked))
-        assert await asyncio.to_thread(left.wait, 10)
-        release()
-
-        assert await waits == writer._name
 
 
 async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQLiteStore) -> None:
@@ -148,7 +127,7 @@ async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQ
 
 async def test_a_group_is_one_commit(store: SQLiteStore) -> None:
     commits: list[str] = []
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
     with held_writer(store) as release:
@@ -200,6 +179,96 @@ async def test_renewing_works_from_a_thread_of_its_own(store: SQLiteStore) -> No
     assert reply.leases == [(run.number, 1)]
 
 
+async def test_a_loop_goes_on_while_another_program_has_the_lock(path: Path, store: SQLiteStore) -> None:
+    ticks = 0
+    with locked(path):
+        receipt = asyncio.create_task(store.submit([new_run("a")]))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+            ticks += 1
+        assert not receipt.done()
+    await receipt
+    assert ticks == 20
+
+
+async def test_what_was_submitted_first_is_written_first(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with slow_disk(monkeypatch) as release:
+        calls = [asyncio.create_task(store.submit([new_run("first")]))]
+        await asyncio.sleep(0.01)
+        calls.append(asyncio.create_task(store.submit(new_runs(2, "second", session="s"))))
+        await asyncio.sleep(0.01)
+        calls.append(asyncio.create_task(store.submit([new_run("third")])))
+        await asyncio.sleep(0.01)
+        release()
+        await asyncio.gather(*calls)
+
+    numbers = {run_id: (await store.get(run_id)).number for run_id in ("first", "second-00001", "third")}
+    assert numbers == {"first": 1, "second-00001": 3, "third": 4}
+
+
+async def test_a_submission_that_fails_alone_in_its_transaction_leaves_nothing(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("laneway.stores.tables.verbs.submissions.wake_for_work", fail)
+    await (await Hand(store, tasks=["other"]).register()).rest()
+    with pytest.raises(ZeroDivisionError):
+        await store.submit([new_run("a")])
+    monkeypatch.undo()
+
+    assert (await store.depths()).runs == {}
+    await store.submit([new_run("a")])
+    assert (await store.get("a")).number == 1
+
+
+async def test_a_submission_leaves_the_claim_to_the_worker_that_it_wakes(store: SQLiteStore) -> None:
+    hand = await Hand(store).register()
+    await hand.lend()
+
+    await store.submit([new_run("a")])
+
+    assert await hand.hears()
+    assert (await store.get("a")).state is RunState.PENDING
+    assert ids(await hand.claim()) == ["a"]
+
+
+def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
+    """Begin to submit, and press Ctrl-C after so many calls; tell whether there were as many."""
+    left = after
+
+    def interrupt(_: FrameType, event: str, __: object) -> None:
+        # Python looks for signals when a call of its own begins, and when one of C has ended.
+        nonlocal left
+        if event in {"call", "c_return"}:
+            left -= 1
+            if left < 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        submission.send(None)
+        return left < 0
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+        submission.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
+async def test_ctrl_c_in_a_submission_wherever_it_comes_leaves_the_writer_usable(store: SQLiteStore) -> None:
+    moment, is_over = 0, False
+    while not is_over:
+        moment += 1
+        is_over = not interrupted(store.submit([new_run(f"a{moment}")]), moment - 1)
+        await asyncio.wait_for(store.submit([new_run(f"b{moment}")]), 5)
+    assert moment > 10
+    await check_invariants(store, logs=False)
+
+
 # Events
 
 
@@ -234,7 +303,7 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 
 
 async def test_a_settlement_waits_for_the_disk_before_anybody_sees_it_and_a_claim_never(store: SQLiteStore) -> None:
-    # What a submission waits for: test_sqlite_swift.py.
+    # What a submission waits for: test_durability.py.
     statements: list[str] = []
     await store._write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()

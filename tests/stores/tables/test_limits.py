@@ -18,8 +18,8 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.rows import session_row
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.rows.shelf import FRONT, Key, Shelf
-from laneway.stores.tables.runtime.after_commit import Effects
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json
 from laneway.stores.tables.verbs import steps
@@ -41,22 +41,22 @@ def compare_shelf(shelf: Shelf, rows: list[Key]) -> None:
         assert all(key > shelf._read_to for key in rows[len(read) :])
 
 
-def compare(db: Database, memory: Memory) -> None:
+def compare(db: Database, cache: StepCache) -> None:
     """Compare all that is remembered of users and sessions with the tables."""
-    for (lane, gate), shelf in memory.parked.items():
+    for (lane, gate), shelf in cache.parked.items():
         rows, _ = db.page("shelves.parked", (lane, gate, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
-    for name, shelf in memory.held.items():
+    for name, shelf in cache.held.items():
         rows, _ = db.page("shelves.held", (name, *FRONT), ALL)
         compare_shelf(shelf, [(rank, number) for _, rank, number, *_ in rows])
-    books = memory.sessions.values
+    books = cache.sessions.values
     stored = {row[0]: tuple(row) for row in db.execute("counts.sessions", (as_json(books),))}
     known = {name: session_row.row_of(name, book) for name, book in books.items()}
     assert stored == {name: row for name, row in known.items() if row is not None}
-    for lane, seats in memory.seats.items():
+    for lane, seats in cache.seats.items():
         counts = {user: tuple(row) for user, *row in db.execute("counts.seats", (lane, as_json(seats.values)))}
         assert counts == {u: (s.active, s.parked, s.out) for u, s in seats.values.items() if not s.idle}
-    for lane, turns in memory.turns.items():
+    for lane, turns in cache.turns.items():
         users = as_json({user or "" for user, _ in turns.values})
         rows = db.execute("counts.turns", (lane, users)).fetchall()
         # The turn of those without a user may stay where none waits.
@@ -72,11 +72,10 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     shelves: list[int] = []
     take_step = steps.take_step
 
-    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        reply = take_step(db, effects, step, now)
-        if effects.memory is not None:
-            compare(db, effects.memory)
-            shelves.append(len(effects.memory.parked) + len(effects.memory.held))
+    def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
+        reply = take_step(db, after_commit, step, now, cache)
+        compare(db, cache)
+        shelves.append(len(cache.parked) + len(cache.held))
         return reply
 
     monkeypatch.setattr(steps, "take_step", step)

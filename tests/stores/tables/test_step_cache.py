@@ -16,7 +16,8 @@ from laneway.ports.moving import Shut
 from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneBooks
 from laneway.stores.tables.verbs import steps
@@ -34,7 +35,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with_ready, take_step = LaneBooks.with_ready, steps.take_step
 
     def lanes(books: LaneBooks) -> set[str]:
-        known = books._memory.unopened is not None
+        known = books._cache.unopened is not None
         found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
         assert found == {name for name in stored if name not in books} | {
             n for n, book in books.items() if book.ready()
@@ -42,14 +43,14 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         uses.extend(["lanes"] * known)
         return found
 
-    def step(db: Database, effects: Effects, step: Step, now: int) -> object:
-        known = steps._follows(step, effects.memory)
+    def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
+        known = steps._follows(step, cache)
         if known is not None:
             incarnation, left, call, *_ = db.execute("steps.worker", (step.incarnation,)).fetchone()
             assert (known, 0, step.call - 1) == (incarnation, left, call)
             assert steps._leaving(db) is None
             uses.append("worker")
-        return take_step(db, effects, step, now)
+        return take_step(db, after_commit, step, now, cache)
 
     monkeypatch.setattr(LaneBooks, "with_ready", lanes)
     monkeypatch.setattr(steps, "take_step", step)

@@ -16,7 +16,7 @@ from laneway.core.records.run import NewRun, Receipt
 from laneway.ports.settings import LaneSetting, TaskDisabled
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import settings, steps, submissions, workers
 from laneway.stores.tables.verbs.submissions import submit_uniform
 from laneway.testing import FakeClock, Hand, new_run, new_runs
@@ -56,11 +56,11 @@ def test_a_uniform_batch_leaves_what_its_runs_would_one_by_one(
         assert tables(database) == tables(other)
 
     both(lambda db: workers.register(db, INCARNATION, None, 1))
-    both(lambda db: settings.put(db, Effects(), LaneSetting(Lane("main", limit=9, per_user=2)), 1))
+    both(lambda db: settings.put(db, AfterCommit(), LaneSetting(Lane("main", limit=9, per_user=2)), 1))
     for nth in range(1, 80):
         if chance.random() < 0.4:
             step = Step("hand", nth, room=chance.randrange(5), park=True)
-            both(lambda db, step=step, nth=nth: steps.take_step(db, Effects(), step, nth))  # type: ignore[misc]
+            both(lambda db, step=step, nth=nth: steps.take_step(db, AfterCommit(), step, nth))  # type: ignore[misc]
         else:
             fields = {
                 "user": chance.choice([None, None, "ann"]),
@@ -68,7 +68,7 @@ def test_a_uniform_batch_leaves_what_its_runs_would_one_by_one(
                 "lane": chance.choice(["main", "main", "cron", "unknown"]),
             }
             batch = new_runs(chance.choice([1, 2, 7, 40]), f"r{nth}", **fields)  # type: ignore[arg-type]
-            both(lambda db, batch=batch, nth=nth: submissions.submit(db, Effects(), batch, nth))  # type: ignore[misc]
+            both(lambda db, batch=batch, nth=nth: submissions.submit(db, AfterCommit(), batch, nth))  # type: ignore[misc]
 
     assert {True, False} == set(straight)
 
@@ -105,26 +105,26 @@ def test_a_uniform_batch_leaves_what_its_runs_would_one_by_one(
     ],
 )
 def test_what_is_not_uniform_is_left_and_nothing_is_written(database: SQLiteDatabase, batch: list[NewRun]) -> None:
-    submissions.submit(database, Effects(), [new_run("known")], 1)
+    submissions.submit(database, AfterCommit(), [new_run("known")], 1)
     before = tables(database)
 
-    assert submit_uniform(database, Effects(), batch, 2) is None
+    assert submit_uniform(database, AfterCommit(), batch, 2) is None
     assert tables(database) == before
 
 
 @pytest.mark.parametrize(
     "obstacle",
     [
-        lambda db: settings.put(db, Effects(), TaskDisabled("work", disabled=True), 1),
-        lambda db: settings.put(db, Effects(), LaneSetting(Lane("main", limit=9, max_pending=5)), 1),
-        lambda db: submissions.submit(db, Effects(), [new_run("due", due_at=2)], 1),
+        lambda db: settings.put(db, AfterCommit(), TaskDisabled("work", disabled=True), 1),
+        lambda db: settings.put(db, AfterCommit(), LaneSetting(Lane("main", limit=9, max_pending=5)), 1),
+        lambda db: submissions.submit(db, AfterCommit(), [new_run("due", due_at=2)], 1),
     ],
     ids=["disabled", "bound", "due"],
 )
 def test_what_stands_in_the_way_has_the_runs_accepted_one_by_one(database: SQLiteDatabase, obstacle: Change) -> None:
-    assert submit_uniform(database, Effects(), [new_run("before")], 1) is not None
+    assert submit_uniform(database, AfterCommit(), [new_run("before")], 1) is not None
     obstacle(database)
     before = tables(database)
 
-    assert submit_uniform(database, Effects(), [new_run("a")], 2) is None
+    assert submit_uniform(database, AfterCommit(), [new_run("a")], 2) is None
     assert tables(database) == before

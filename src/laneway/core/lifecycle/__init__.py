@@ -1,1 +1,1 @@
-"""What becomes of a run: accepted, controlled, settled, followed, trimmed; and why it does not start."""
+"""The life of a run: how it is accepted, controlled, settled, followed up and trimmed; and why it does not start."""

@@ -1,8 +1,8 @@
-"""What becomes of a submission: accepted, merged, steered, existing or refused.
+"""What a submission becomes: accepted, merged, steered, existing or refused.
 
-In this order: the key it comes with; whether its task is disabled; what it does to its session (`arrivals`); the
-lane's bound. What is refused changes nothing but a count. Memory, SQLite and PostgreSQL run this very code, inside
-their atomic step, over what `Intake` lets it do; Redis restates it and is compared with it.
+The checks come in this order: its key; whether its task is disabled; the policy of its session (`arrivals`); the bound
+of its lane. A refusal changes nothing but a count. Memory, SQLite and PostgreSQL run this code inside their atomic
+step, over an `Intake`. Redis restates it and is compared with it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ACCEPTED, _REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 
 
 class Intake(Protocol[E, K]):
-    """What a store knows of submissions and makes of them."""
+    """What a store knows of submissions, and does with them."""
 
     def key(self, new: NewRun) -> KeyEntry | None:
-        """Return what the submission's key stands for."""
+        """Return the entry of the submission's key."""
 
     def remember(self, new: NewRun, run_id: str, number: int) -> None:
-        """Let the submission's key, if it has one, stand for this run."""
+        """Record that the submission's key, if it has one, stands for this run."""
 
     def state_of(self, run_id: str) -> RunState | None:
         """Return the state of a run; None if it was pruned."""
@@ -42,52 +42,52 @@ class Intake(Protocol[E, K]):
         """Tell whether new runs of the task are refused."""
 
     def oldest(self, lane: str, most: int) -> Sequence[K]:
-        """Return the runs accepted first of those of the lane that wait and were never started, up to so many.
+        """Return the lane's waiting runs that were never started, at most `most`, in the order of acceptance.
 
-        Follow-ups are not among them: nobody would hear that one is gone. Who has called a run is told.
+        Follow-ups are left out: nobody would learn that one is gone. The run that called a called run is told.
         """
 
     def append(self, taker: K, new: NewRun, lane: str, kind: MessageKind) -> None:
-        """Let a run take a message, with its event; tell its worker if it is being executed."""
+        """Add the message to a run, with its event. If the run is being executed, tell its worker."""
 
     def put_off(self, taker: K, due_at: int) -> None:
-        """Let a run of the future be due then instead."""
+        """Change the due time of a run of the future."""
 
     def make(self, new: NewRun, lane: str, due_at: int) -> E:
-        """Make a run, with the next acceptance number, on no shelf yet, and count it as pending."""
+        """Make a run with the next acceptance number, count it as pending, and put it on no shelf yet."""
 
     def keep(self, run: E, due_at: int, arrival: SessionIntent | None) -> None:
-        """Put a run on the due shelf; `arrival` is what it says when it joins its session."""
+        """Put a run on the due shelf; `arrival` is kept for the moment when it joins its session."""
 
     def is_behind(self) -> bool:
-        """Tell whether runs that are due wait to be moved: a session's newcomer lines up behind them."""
+        """Tell whether due runs still wait on the due shelf. A session's newcomer must wait behind them."""
 
     def count(self, lane: str, what: str) -> None:
-        """Count what became of a submission."""
+        """Count what a submission became."""
 
     def refuse(self, lane: str, why: Why) -> None:
-        """Count a refusal. Who is told to wait comes again, and is counted once it has waited long enough."""
+        """Count a refusal. A caller that is told to wait comes again, and is counted when it has waited long enough."""
 
 
 class Acceptance(Generic[E, K]):
-    """Accepts submissions, one by one, whose ids the store has not seen before."""
+    """Accepts submissions, one by one, with ids that the store has not seen before."""
 
     def __init__(self, flow: Flow[E], floor: Floor[K], intake: Intake[E, K]) -> None:
         self._flow, self._floor, self._intake = flow, floor, intake
         self._plain: Decision[K] = Decision()
 
     def accept(self, new: NewRun, lane: str, now: int) -> Receipt:
-        """Return what became of it. `lane` is the one it goes to."""
+        """Accept or refuse a submission to this lane; return its receipt."""
         receipt = self._of_key(new, lane) if new.key is not None else None
         if receipt is not None:
             return receipt
-        # Who tries a run again by hand, and a job's fire, pass every bound; a disabled task takes neither all the same.
+        # A retry by hand and a job's fire pass every bound, but not a disabled task.
         if (not new.inside or new.retry_of is not None or _is_fire(new)) and self._intake.is_disabled(new.task):
             return self._refused(new, lane, Why.TASK_DISABLED)
         if new.session is not None and not new.later:
             if not new.inside and self._intake.is_behind():
-                # What its session's policy makes of it depends on those before it, and some of them may not be there
-                # yet. Each call moves some, so it will not come in vain for long.
+                # The session's policy depends on the runs before this one, and some of them are still on the due shelf.
+                # Each call moves some of them, so the caller does not come again for long.
                 return self._refused(new, lane, Why.SESSION_WAIT)
             return self._of_session(new, new.session, lane, now)
         refusal = None if new.inside else self._bound(lane, new, self._plain)
@@ -123,7 +123,7 @@ class Acceptance(Generic[E, K]):
             return self._refused(new, lane, refusal)
         decision.apply(self._floor, book)
         receipt = self._accepted(new, lane, now, decision, book)
-        # After it has taken its place: else the next in the queue would be admitted in their stead.
+        # After the run has its place. Else the next in the queue would be admitted instead.
         for run in decision.supersedes:
             self._floor.supersede(run, new.id)
         return receipt
@@ -143,13 +143,13 @@ class Acceptance(Generic[E, K]):
         self._intake.count(lane, outcome.value)
         window = book.window(new.task, new.user) if kind is MessageKind.MERGED else None
         if window is not None and window.number == taker.number and arrival.debounce:
-            # The window begins anew with this message, up to its latest end.
+            # The message restarts the window, up to the window's latest end.
             self._intake.put_off(taker, min(now + arrival.debounce, window.until))
         self._flow.let_go_on(new.session or "", ())
         return Receipt(outcome, taker.id, note(lane, new))
 
     def _bound(self, lane: str, new: NewRun, decision: Decision[K]) -> Why | None:
-        """Return why the lane takes no more; None if it does, or will once those are gone that make way."""
+        """Return why the lane is full; None if it has room, or will have once the displaced runs are gone."""
         book = self._flow.lanes[lane]
         limits = book.lane
         if limits.max_pending is None or book.pending < limits.max_pending:
@@ -164,8 +164,8 @@ class Acceptance(Generic[E, K]):
     def _make_room(self, lane: str, most: int) -> None:
         surplus = self._flow.lanes[lane].pending + 1 - most
         if surplus > 0:
-            # A bound that was lowered far below what waits is reached in several steps: nobody else can do anything
-            # meanwhile. The last first, as in `Decision.apply`.
+            # A bound that was lowered far below what waits is reached in several steps, because a step must stay short.
+            # The last first, as in `Decision.apply`.
             for run in reversed(self._intake.oldest(lane, min(surplus, MOST_MOVES))):
                 self._floor.drop(run, Why.LANE_FULL)
 
@@ -180,7 +180,8 @@ class Acceptance(Generic[E, K]):
         if book.lane.max_pending is not None and not new.inside:
             self._make_room(lane, book.lane.max_pending)
         if session is not None and new.session is not None:
-            # Whoever made way for this run may have been the last: what was given of the session stays all the same.
+            # The displaced runs may have been the last of the session. What messages gave the session stays all the
+            # same.
             self._flow.sessions.put_back(new.session, session)
         ahead = book.pending
         due_at = now + new.delay if new.due_at is None else max(now, new.due_at)
@@ -197,14 +198,14 @@ class Acceptance(Generic[E, K]):
     def _place(
         self, new: NewRun, run: E, due_at: int, now: int, ahead: int, *, windowed: bool, head: bool
     ) -> int | None:
-        """Let the run join, now or later; return how many are before it."""
+        """Let the run join its session or lane, now or later; return how many runs are before it."""
         session = new.session
         if due_at > now or (session is not None and self._intake.is_behind()):
             later = session is not None and not windowed
             self._intake.keep(run, due_at, new.arrival if later else None)
             if session is not None and not new.later:
-                self._flow.let_go_on(session, ())  # it may have brought more room
-            # What it says of its session is kept with it: an idle session keeps nothing.
+                self._flow.let_go_on(session, ())  # its message may have raised the session's limit
+            # What the message says about the session is kept with the run: an idle session keeps nothing.
             if session is not None and later and self._flow.sessions[session].idle:
                 self._flow.sessions.emptied(session)
             return None

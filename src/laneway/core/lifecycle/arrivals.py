@@ -1,12 +1,12 @@
-"""What a message does to its session: it waits, is merged, steers, interrupts, displaces, or is refused.
+"""What a message does to its session: it waits, is merged, steers, interrupts, displaces others, or is refused.
 
-`decide` looks and changes nothing, so that whoever else has a say (the lane's bound) can still refuse; `Decision.apply`
-does to the other runs what was decided, through the store's `Floor`. Both run inside the store's atomic step.
+`decide` only reads, so the lane's bound can still refuse the message. `Decision.apply` then does to the other runs what
+was decided, through the store's `Floor`. Both run inside the store's atomic step.
 
-**Which rule first**: an open debounce window of the same task and user takes the message; then, while a run of the same
-user waits for an answer, the session's `while_waiting`; then the mode; then the cap. A message for later, and one that
-the engine makes, only waits its turn; a job's fire goes by the job's overlap rule. One that brings follow-ups of its
-own (`then`, `on_failure`) is not taken by another run, which would lose them: it becomes a run.
+**Which rule comes first.** An open debounce window of the same task and user takes the message. Else, if a run of the
+same user waits for an answer, the session's `while_waiting` applies; then the mode; then the cap. A message for later,
+and one that the engine makes, only waits. A job's fire follows the job's overlap rule. A message with follow-ups of its
+own (`then`, `on_failure`) becomes a run: another run that took it would lose them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Known(Pending, Protocol):
 
     @property
     def stands(self) -> RunState:
-        """The state it is in."""
+        """Its state."""
 
     @property
     def requested(self) -> Request | None:
-        """What was requested of it."""
+        """The request that stands for it."""
 
     @property
     def ties(self) -> RunLinks | None:
-        """What ties it to other runs."""
+        """Its links to other runs."""
 
 
 K = TypeVar("K", bound=Known)
 
 
 class Floor(Protocol[K]):
-    """What a store lets a policy see of a session's other runs, and do to them."""
+    """What a policy may read of a session's other runs, and do to them, in a store."""
 
     def queued(self, session: str) -> Sequence[K]:
         """Return the runs that have joined and were never started, paused ones included, in their order."""
@@ -64,17 +64,17 @@ class Floor(Protocol[K]):
         """Drop a run that was never started."""
 
     def cancel(self, run: K, *, clears: bool, abandon: bool = False) -> bool:
-        """Cancel a run; tell whether that changed it. `clears`: what lies unread in its inbox is dropped with it."""
+        """Cancel a run; tell if that changed it. With `clears`, the unread messages of its inbox are dropped too."""
 
     def supersede(self, run: K, by: str) -> None:
-        """End a run that waits for an answer: the message of this id came instead."""
+        """End a run that waits for an answer, because the message with this id came instead."""
 
     def answer(self, run: K, answer: str) -> None:
         """Answer the first question of a run that waits for one; `answer` is JSON text."""
 
 
 class Decision(msgspec.Struct, Generic[K], frozen=True):
-    """What is to happen: the receipt's outcome and reason, who takes the message, who has to go, and a window."""
+    """The decision: outcome and reason of the receipt, the run that takes the message, the runs that go, a window."""
 
     outcome: ReceiptOutcome = ReceiptOutcome.ACCEPTED
     reason: Why | None = None
@@ -82,12 +82,12 @@ class Decision(msgspec.Struct, Generic[K], frozen=True):
     drops: Sequence[K] = ()
     cancels: Sequence[K] = ()
     interrupts: bool = False
-    window: bool = False  # the run it becomes is due when its debounce window closes
-    supersedes: Sequence[K] = ()  # end as soon as the message has taken the head of the queue
+    window: bool = False  # the message becomes a run that is due when its debounce window closes
+    supersedes: Sequence[K] = ()  # these end once the message is at the head of the queue
 
     def apply(self, floor: Floor[K], book: SessionBook) -> None:
-        """Drop and cancel whom the message displaces."""
-        # The last first: else each that goes would let the next be admitted, to be dropped in turn.
+        """Drop and cancel the runs that the message displaces."""
+        # The last first. Else each one that goes would let the next be admitted, which is then dropped in turn.
         why = Why.INTERRUPTED if self.interrupts else Why.SESSION_FULL
         for run in reversed(self.drops):
             floor.drop(run, why)
@@ -98,7 +98,7 @@ class Decision(msgspec.Struct, Generic[K], frozen=True):
 
 
 def decide(floor: Floor[K], book: SessionBook, new: NewRun) -> Decision[K]:
-    """Return what a message does to its session; `book` has taken note of its arrival."""
+    """Return what a message does to its session; `book` already has what the message says about the session."""
     arrival, session = new.arrival or PLAIN, new.session
     assert session is not None
     overlap = None if new.ties is None or new.ties.job is None else new.ties.job.overlap
@@ -162,7 +162,7 @@ def _by_overlap(floor: Floor[K], book: SessionBook, new: NewRun, session: str, o
 
 
 def _is_of(new: NewRun) -> Callable[[Known], bool]:
-    """Return what tells whether a run is of the same job."""
+    """Return a function that tells whether a run belongs to the same job."""
     job = (new.ties or RunLinks()).job
     return lambda run: (
         run.ties is not None and run.ties.job is not None and job is not None and run.ties.job.id == job.id
@@ -172,7 +172,7 @@ def _is_of(new: NewRun) -> Callable[[Known], bool]:
 def _by_cap(floor: Floor[K], book: SessionBook, session: str, *, opens: bool) -> Decision[K]:
     if book.queued < book.cap:
         return Decision(window=opens)
-    # What runs have left behind, and jobs, is outside the cap: no message displaces it, and it keeps none out.
+    # Follow-ups and jobs' runs are outside the cap: no message displaces them, and they keep no message out.
     messages = [run for run in floor.queued(session) if run.ties is None or _is_message(run.ties)]
     surplus = len(messages) + 1 - book.cap
     if surplus > 0 and not book.drops_old:
@@ -181,16 +181,16 @@ def _by_cap(floor: Floor[K], book: SessionBook, session: str, *, opens: bool) ->
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """What a stop did to a session: the ids of the runs it cancelled or requested to, and of those it dropped."""
+    """What a stop did to a session: ids of runs it cancelled, or requested to cancel, and of those it dropped."""
 
     cancelled: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
 def stop_all(floor: Floor[K], session: str, *, abandon: bool) -> tuple[list[K], list[K]]:
-    """Cancel all that is active and drop all that was never started; return the two.
+    """Cancel all active runs and drop all that were never started; return both.
 
-    With `abandon` nobody waits for what is running: its slots are free at once.
+    With `abandon` it does not wait for running handlers: their slots are free at once.
     """
     why = Why.RESET if abandon else Why.STOPPED
     dropped = [*floor.queued(session), *floor.future(session)]
@@ -201,15 +201,15 @@ def stop_all(floor: Floor[K], session: str, *, abandon: bool) -> tuple[list[K], 
 
 
 def stop(floor: Floor[K], session: str) -> list[K]:
-    """Cancel the oldest active run that is not cancelled yet; return it, if there is one."""
+    """Cancel the oldest active run that is not cancelled yet; return it, or nothing."""
     oldest = next((run for run in floor.active(session) if not _is_cancelled(run)), None)
     return [oldest] if oldest is not None and floor.cancel(oldest, clears=False) else []
 
 
 def left_over(messages: Iterable[Message], session: str | None) -> list[tuple[NewRun, list[Message]]]:
-    """Return the runs that unread messages become, one per task and user, each with all the messages it is made of.
+    """Return the runs that unread messages become, one per task and user, each with its messages.
 
-    Such a run has the id of its first message, so whoever writes it twice writes it once.
+    Such a run has the id of its first message, so writing it twice has the effect of once.
     """
     groups: dict[tuple[str, str | None], list[Message]] = {}
     for message in messages:

@@ -1,7 +1,7 @@
-"""What a cancel, a pause and a resume do: decided from the run's state and from what was requested of it before.
+"""What a cancel, a pause and a resume do, decided from the run's state and its standing request.
 
-A run that nobody executes changes at once. Of one that is running it is *requested*: its worker is told, and whatever
-its attempt comes to is overruled when it is settled (`core.outcome.overruled`).
+A run that is not being executed changes at once. For a running one the change is *requested*: its worker is told, and
+the request overrules the attempt's outcome when the run is settled (`core.lifecycle.outcome.overruled`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESUMED = (draft(events.RESUMED, {}),)
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a run becomes: its state, what is requested of it if it is running still, why it ended, and the events."""
+    """What a run becomes: its state, its request if it still runs, why it ended, and the events."""
 
     state: RunState
     drafts: tuple[Draft, ...]
@@ -41,9 +41,9 @@ def cancel(
     abandon: bool = False,
     why: Why | None = None,
 ) -> Change | None:
-    """Return what a cancel makes of the run, None if it is cancelled or requested to be. Raises WrongState.
+    """Return what a cancel changes, None if the run is cancelled or requested to be. Raises WrongState.
 
-    `lapsed` says that whoever executed it is dead, `abandon` not to wait for whoever does, `why` is a reason to note.
+    `lapsed`: its worker is dead. `abandon`: do not wait for the handler. `why`: a reason to record.
 
     >>> cancel(RunState.PENDING, None).state.value
     'cancelled'
@@ -61,7 +61,7 @@ def cancel(
 
 
 def drop(state: RunState, why: Why) -> Change:
-    """Return what dropping makes of a run that was never started. Raises WrongState.
+    """Return what dropping changes for a run that was never started. Raises WrongState.
 
     >>> drop(RunState.PENDING, Why.SESSION_FULL).drafts[0]
     ('dropped', '{"reason":"session_full"}')
@@ -72,7 +72,7 @@ def drop(state: RunState, why: Why) -> Change:
 
 
 def pause(state: RunState, request: Request | None) -> Change | None:
-    """Return what a pause makes of the run, None if it is paused or requested to be. Raises WrongState."""
+    """Return what a pause changes, None if the run is paused or requested to be. Raises WrongState."""
     if state is RunState.PAUSED or request is Request.PAUSE:
         return None
     if request is Request.CANCEL:
@@ -82,14 +82,14 @@ def pause(state: RunState, request: Request | None) -> Change | None:
 
 
 def resume(state: RunState, request: Request | None) -> Change:
-    """Return what a resume makes of the run. Raises WrongState if it is not paused, nor requested to be."""
+    """Return what a resume changes. Raises WrongState if the run is neither paused nor requested to be."""
     if request is Request.PAUSE:
         return Change(state, _RESUMED)
     return Change(after(state, Move.RESUME), _RESUMED)
 
 
 def question_for(run_id: str, state: RunState, wait: Wait | None, name: str | None) -> Question:
-    """Return the question that an answer is for; `name` may be left out if there is one. Raises NotWaiting.
+    """Return the question that an answer is for; `name` may be left out if there is only one. Raises NotWaiting.
 
     >>> wait = Wait(questions=(Question(name="colour", question="Which?", timeout=5),))
     >>> question_for("a", RunState.WAITING, wait, None).name
@@ -110,25 +110,25 @@ def question_for(run_id: str, state: RunState, wait: Wait | None, name: str | No
 
 
 def go_on(request: Request | None, *drafts: Draft) -> Change:
-    """Return what lets a waiting run go on makes of it: pending, or paused if that was requested."""
+    """Return the change for a waiting run that continues: pending, or paused if that was requested."""
     if request is Request.PAUSE:
         return Change(RunState.PAUSED, (*drafts, *_PAUSED))
     return Change(RunState.PENDING, drafts)
 
 
 def answered(question: Question, answer: str) -> Draft:
-    """Return the event that tells of an answer, given as JSON text."""
+    """Return the event for an answer, given as JSON text."""
     return draft(events.ANSWERED, {"name": question.name, "answer": msgspec.Raw(answer.encode())})
 
 
 def expire(wait: Wait, now: int) -> Change:
-    """Return what becomes of a run whose question nobody answered in time."""
+    """Return the change for a run whose question was not answered in time."""
     late = [question.name for question in wait.questions if question.until is not None and question.until <= now]
     told = draft(events.UNANSWERED, {"name": late[0] if late else None})
     return Change(RunState.CANCELLED, (told, *CANCELLED), reason=Why.UNANSWERED.value)
 
 
 def supersede(by: str) -> Change:
-    """Return what becomes of a run that waits for an answer when a message, of this id, comes instead."""
+    """Return the change for a run that waits for an answer when a message with this id came instead."""
     told = draft(events.SUPERSEDED, {"by": by})
     return Change(RunState.CANCELLED, (told, *CANCELLED), reason=Why.SUPERSEDED.value)

@@ -1,7 +1,7 @@
-"""What else is written when a run ends: its follow-ups, and word to the run that waits for it.
+"""What else is written when a run ends: its follow-ups, and the result for the run that waits for it.
 
-Whoever ends a run (its worker, a canceller, who takes over from the dead) writes these in the same atomic step, so they
-happen once or, if the run does not end, not at all.
+The atomic step that ends a run also writes these, whether its worker ends it, a cancel, or a takeover from a dead
+worker. So they happen exactly once, or, if the run does not end, not at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ended(Protocol):
 
     @property
     def user(self) -> str | None:
-        """Whose it is."""
+        """The user it belongs to."""
 
     @property
     def session(self) -> str | None:
@@ -37,13 +37,13 @@ class Ended(Protocol):
 
     @property
     def ties(self) -> RunLinks | None:
-        """What ties it to other runs."""
+        """Its links to other runs."""
 
 
 def follow_ups(run: Ended, state: RunState, held: Sequence[NewRun] = ()) -> list[NewRun]:
-    """Return the runs that a run leaves behind when it ends so; `held` are those its last attempt held back.
+    """Return the follow-ups of a run that ends in this state; `held` are those that its last attempt held back.
 
-    Success brings what was held back and `then`, failure `on_failure`; who was cancelled or dropped leaves nothing.
+    A success brings `held` and `then`, a failure `on_failure`. A cancelled or dropped run has none.
     """
     ties = run.ties or NO_TIES
     if state is RunState.SUCCEEDED:
@@ -54,9 +54,9 @@ def follow_ups(run: Ended, state: RunState, held: Sequence[NewRun] = ()) -> list
 
 
 def left_by(run: Ended, new: NewRun, how: str, nth: object) -> NewRun:
-    """Return a submission as the run leaves it behind: under an id of its own, with the run's user and trace.
+    """Return a follow-up's submission: with an id of its own, and the run's user and trace.
 
-    It belongs to the run's session unless it says otherwise itself: `ties.session` is "" for none.
+    It belongs to the run's session unless it names another; `ties.session` is "" for none.
     """
     mine, its = run.ties or NO_TIES, new.ties or NO_TIES
     session = run.session or mine.session if new.session is None else new.session
@@ -72,7 +72,7 @@ def left_by(run: Ended, new: NewRun, how: str, nth: object) -> NewRun:
 
 
 def called_by(run: Ended, new: NewRun, name: str, tries: int, about: str) -> NewRun:
-    """Return a submission as the run calls it: it names the run's session, and takes no place in it."""
+    """Return the submission of a called run: it names the caller's session, and takes no place in it."""
     left = left_by(run, new, f"call {name}", tries)
     ties = msgspec.structs.replace(left.ties or NO_TIES, call=name, tries=tries, about=about, session=left.session)
     return msgspec.structs.replace(left, session=None, ties=ties)
@@ -81,9 +81,9 @@ def called_by(run: Ended, new: NewRun, name: str, tries: int, about: str) -> New
 def word_of(
     run: Ended, state: RunState, attempt: int, result: str | None, reason: str | None, failure: Failure | None
 ) -> tuple[Memo, Draft]:
-    """Return what a called run that ends leaves with the run that called it: a memo and an event.
+    """Return what a called run that ends gives to its caller: a memo and an event.
 
-    `attempt` is that of the run that called.
+    `attempt` is the caller's attempt.
     """
     ties = run.ties or NO_TIES
     ending = None

@@ -1,8 +1,8 @@
 """What follows an attempt: `settle(run, outcome, policy)` gives a Settlement, and a store writes it.
 
 An Outcome says what happened; it decides nothing. The Settlement holds the decision: the move, how long until the run
-is due again (a delay, because only the store knows the time), the counts as they now stand, and the events, of which
-the store stamps the time. A failure charges an attempt, a lapse charges a crash, a release charges nothing.
+is due again (a delay, because only the store knows the time), the new counts, and the events, which the store stamps
+with its time. A failure charges an attempt, a lapse charges a crash, a release charges nothing.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, Failure, NewRun, Request
 from laneway.core.records.states import MOVES, Move, RunState
 
-REFUSED = "refused"  # the kind of failure of a run that was refused before its start
-LAST_CHANCE = "last_chance"  # the reason on the record of a run that has not ended and is one crash short of quarantine
-# Trying again cannot help here: the same code would get, or give, the same thing.
+REFUSED = "refused"  # the failure kind of a run that `before_start` refused
+LAST_CHANCE = "last_chance"  # the reason on the record of a run that is one crash short of quarantine
+# A retry cannot help: the same code would get, or return, the same thing.
 NOT_RETRIED = frozenset(
     {"gave_up", "bad_result", "bad_arguments", "out_of_memory", "bad_merge", REFUSED, "steps_changed"}
 )
 
 
 class Succeeded(msgspec.Struct, frozen=True, gc=False):
-    """The handler returned; `result` is its value as JSON text, `follow_ups` what it held back until then."""
+    """The handler returned; `result` is its value as JSON text, `follow_ups` are the runs that it held back."""
 
     result: str
     follow_ups: tuple[NewRun, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The handler raised, ran out of time, or returned what cannot be stored."""
+    """The handler raised, timed out, or returned something that cannot be stored."""
 
     failure: Failure
 
@@ -44,28 +44,28 @@ class Released(msgspec.Struct, frozen=True):
 
 
 class Snoozed(msgspec.Struct, frozen=True):
-    """The handler, or the worker, wants it run later; `delay` is in microseconds."""
+    """The handler or the worker wants the run to be executed later; `delay` is in microseconds."""
 
     delay: int
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """The handler has stopped because a cancel was requested."""
+    """The handler stopped because a cancel was requested."""
 
 
 class Paused(msgspec.Struct, frozen=True):
-    """The handler has reached a checkpoint after a pause was requested, and was unwound there."""
+    """The handler reached a checkpoint after a pause was requested, and was unwound there."""
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """The handler asked something or called runs, and was unwound there; `calls` are those that it waits for."""
+    """The handler asked a question or called runs, and was unwound there; `calls` are the runs that it waits for."""
 
     wait: Wait
     calls: tuple[NewRun, ...] = ()
 
 
 class Lapsed(msgspec.Struct, frozen=True):
-    """The incarnation that executed it died. Not `charged` if another run of it is to blame."""
+    """The incarnation that executed the run died. Not `charged` if another run of that incarnation is to blame."""
 
     charged: bool = True
 
@@ -74,9 +74,9 @@ Outcome = Succeeded | Failed | Released | Snoozed | Cancelled | Paused | Waits |
 
 
 class Leaves(msgspec.Struct, frozen=True):
-    """What an attempt leaves behind, to be written with its settlement.
+    """What an attempt leaves behind, written together with its settlement.
 
-    `follow_ups` are submitted if the run succeeds, `calls` before it waits for what `wait` says.
+    `follow_ups` are submitted if the run succeeds. `calls` are submitted before it waits for what `wait` says.
     """
 
     follow_ups: tuple[NewRun, ...] = ()
@@ -95,20 +95,20 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     failure: Failure | None = None
     reason: str | None = None
     drafts: tuple[Draft, ...] = ()
-    own: int = 0  # how many of the events are the attempt's own; those behind them tell of the decision
+    own: int = 0  # how many of the events are the attempt's own; the rest describe the decision
     leaves: Leaves | None = None
-    charge: Charge | None = None  # what its task's breaker, if it has one, hears of it
+    charge: Charge | None = None  # for the breaker of its task, if it has one
 
     @property
     def state(self) -> RunState:
-        """The state the run is in once this is written."""
+        """The state of the run once this is written."""
         return STATES[self.move]
 
 
 # Every settlement is a move of a running run.
 STATES = {move: state for (before, move), state in MOVES.items() if before is RunState.RUNNING}
-_SUCCEED = Move.SUCCEED  # a name of its own: looking up an enum's member costs more than the rest of it
-# What a success is told by. Of an attempt that has said nothing itself it is this very object.
+_SUCCEED = Move.SUCCEED  # a module variable: looking up the enum's member costs more than the rest
+# The events of a success. An attempt with no events of its own has this very object, which stores compare by identity.
 SUCCESS = ((events.RESULT, "null"), draft(events.DONE, {"state": RunState.SUCCEEDED.value}))
 _FAILURE = draft(events.DONE, {"state": RunState.FAILED.value})
 _RELEASED = (draft(events.RELEASED, {}),)
@@ -118,7 +118,7 @@ CANCELLED = (draft(events.DONE, {"state": RunState.CANCELLED.value}),)
 
 
 def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Draft, ...] = ()) -> Settlement:
-    """Return what follows `outcome`; `drafts` are the attempt's own events that no store has seen yet.
+    """Return the settlement of `outcome`; `drafts` are the attempt's own events that are not stored yet.
 
     >>> run = Claimed(1, "a", "t", "{}", 1, 1, 0, "main", None, None, 0, "w")
     >>> settle(run, Succeeded("42"), TaskPolicy()).state.value
@@ -153,9 +153,10 @@ def settle(run: Claimed, outcome: Outcome, policy: TaskPolicy, drafts: tuple[Dra
 
 
 def on_last_chance(crashes: int, policy: TaskPolicy) -> bool:
-    """Tell whether a run that crashed so often in a row is one crash short of quarantine.
+    """Tell whether a run that crashed so many times in a row is one crash short of quarantine.
 
-    A worker executes one such run at a time: if it dies, that one is to blame. One that never crashed is not suspected.
+    A worker executes one such run at a time: if the worker dies, that run is to blame. A run that never crashed is not
+    suspected.
 
     >>> [on_last_chance(crashes, TaskPolicy(max_crashes=3)) for crashes in (0, 1, 2)]
     [False, False, True]
@@ -164,11 +165,11 @@ def on_last_chance(crashes: int, policy: TaskPolicy) -> bool:
 
 
 def overruled(settlement: Settlement, request: Request | None, attempt: int) -> Settlement:
-    """Return what is written instead when this was requested of the run, in this attempt, before it was settled.
+    """Return what is written instead when this request was stored, in this attempt, before the settlement.
 
-    First write wins: once a cancel is stored the run ends cancelled whatever its attempt came to. A requested pause
-    turns any return to pending into paused; a run that has ended has nothing left to pause. If the request was taken
-    back after the handler had paused for it, the run is given back.
+    First write wins: once a cancel is stored the run ends cancelled, whatever the attempt's outcome. A requested pause
+    turns a return to pending into paused; a run that has ended has nothing left to pause. If the request was taken back
+    after the handler had paused for it, the run is given back.
 
     >>> run = Claimed(1, "a", "t", "{}", 1, 1, 0, "main", None, None, 0, "w")
     >>> overruled(settle(run, Succeeded("42"), TaskPolicy()), Request.CANCEL, 1).state.value
@@ -178,7 +179,7 @@ def overruled(settlement: Settlement, request: Request | None, attempt: int) -> 
     """
     if request is Request.CANCEL and settlement.move is not Move.CANCEL:
         own = settlement.drafts[: settlement.own]
-        # What a dead worker executed has stopped with it, and nobody saw it.
+        # A dead worker's handler stopped with it; nobody saw it stop.
         stopped = () if any(kind == events.LAPSED for kind, _ in own) else _STOPPED
         drafts = own + stopped + CANCELLED
         return Settlement(Move.CANCEL, attempt, settlement.crashes, drafts=drafts, own=settlement.own)
@@ -191,7 +192,7 @@ def overruled(settlement: Settlement, request: Request | None, attempt: int) -> 
 
 
 def _charged(settlement: Settlement, policy: TaskPolicy, *, failed: bool) -> Settlement:
-    """Return it with what the breaker hears: a failure, or nothing."""
+    """Return the settlement with its charge to the breaker: a failure, or nothing."""
     if policy.breaker is None or not failed:
         return settlement
     return msgspec.structs.replace(settlement, charge=Charge(policy.breaker, failed=True))
@@ -199,7 +200,7 @@ def _charged(settlement: Settlement, policy: TaskPolicy, *, failed: bool) -> Set
 
 def _waiting(run: Claimed, outcome: Waits, drafts: tuple[Draft, ...]) -> Settlement:
     wait, calls = outcome.wait, outcome.calls
-    # What was asked before, and is asked again because something else let the run go on, is known already.
+    # A question that was asked before, and is asked again because something else let the run continue, is known.
     asked = [question for question in wait.questions if question.until is None]
     said = [
         whole(
@@ -225,7 +226,7 @@ def _after_failure(run: Claimed, failure: Failure, policy: TaskPolicy, drafts: t
 
 
 def _after_lapse(run: Claimed, policy: TaskPolicy, *, charged: bool) -> Settlement:
-    # An attempt that was out of time before its worker died is charged as that, not as a crash.
+    # An attempt that had timed out before its worker died is charged as a time-out, not as a crash.
     crashes = run.crashes + (charged and not run.timed_out)
     lapsed = draft(events.LAPSED, {"worker": run.worker, "crashes": crashes})
     if run.timed_out:
@@ -238,17 +239,17 @@ def _after_lapse(run: Claimed, policy: TaskPolicy, *, charged: bool) -> Settleme
 
 
 def _warning(crashes: int, policy: TaskPolicy) -> str | None:
-    # Kept until the run's next settlement, so that the store can say of what it executes, and of what waits.
+    # Kept until the run's next settlement, so that the store knows it of running and of waiting runs.
     return LAST_CHANCE if on_last_chance(crashes, policy) else None
 
 
 def timed_out(policy: TaskPolicy) -> Failure:
-    """Return the failure of an attempt that has taken too long."""
+    """Return the failure of an attempt that took too long."""
     return Failure("timed_out", "TimeoutError", f"the handler took longer than {(policy.timeout or 0) / SECOND:g} s")
 
 
 def outlasted(policy: TaskPolicy) -> Failure:
-    """Return the failure of a run whose `before_start` has taken longer than an attempt may; it is not called again."""
+    """Return the failure of a run whose `before_start` took longer than an attempt may. It is not called again."""
     return Failure(REFUSED, "TimeoutError", f"before_start took longer than {(policy.timeout or 0) / SECOND:g} s")
 
 
@@ -259,5 +260,5 @@ def _given_up(attempt: int, crashes: int, failure: Failure, reason: str, drafts:
 
 
 def _shown(failure: Failure) -> dict[str, str]:
-    # The traceback stays with the run record: an event is for people who follow along.
+    # The traceback stays in the run record; events are for people who follow the run.
     return {"kind": failure.kind, "type": failure.type, "message": failure.message}

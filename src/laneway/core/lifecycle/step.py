@@ -1,4 +1,4 @@
-"""A worker's one call to its store: settle what finished, claim what fits, and rest if room is left."""
+"""The one call of a worker to its store: settle what finished, claim what fits, and go idle if room is left."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from laneway.core.records.run import Claimed, Request
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """A settlement and the lease it is written under.
+    """A settlement, and the lease that it is written under.
 
-    `read` is how many messages of its inbox the attempt has read, `throttled` what `load` says of its session now.
+    `read` is how many messages of its inbox the attempt has read. `throttled` is what `load` says about its session
+    now.
     """
 
     number: int
@@ -24,7 +25,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
 
 class Emitted(msgspec.Struct, frozen=True, gc=False):
-    """Events of a run that goes on, and the lease they are written under."""
+    """Events of a run that goes on, and the lease that they are written under."""
 
     number: int
     fence: int
@@ -32,10 +33,10 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
-    """What a run that goes on leaves for its next attempt, as JSON text, and the lease it is written under.
+    """What a run that goes on leaves for its next attempt, as JSON text, and the lease that it is written under.
 
-    `state` is that of a checkpoint, `prepared` the arguments as `before_start` left them, `memo` one more memo; None
-    leaves what is there.
+    `state` is a checkpoint's, `prepared` are the arguments that `before_start` returned, `memo` is one more memo. None
+    leaves the stored value as it is.
     """
 
     number: int
@@ -46,7 +47,7 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Requested(msgspec.Struct, frozen=True, gc=False):
-    """What was asked of a run that the worker executes; for `steer`, how many messages lie in its inbox."""
+    """What was requested of a run that the worker executes; for `steer`, how many messages its inbox has."""
 
     number: int
     fence: int
@@ -119,7 +120,7 @@ def named_in(step: Step) -> list[tuple[int, int]]:
 
 
 class RenewReply(msgspec.Struct, frozen=True):
-    """The store's answer to a renewal: the time by its clock, the leases it knows, as (number, fence), and requests."""
+    """The store's answer to a renewal: its time, the leases that it knows, as (number, fence), and the requests."""
 
     now: int
     leases: list[tuple[int, int]] = []
@@ -127,7 +128,7 @@ class RenewReply(msgspec.Struct, frozen=True):
 
 
 class ReclaimReply(msgspec.Struct, frozen=True):
-    """Leases of the dead, now the caller's to settle as lapsed; `more` if not all fitted into one answer."""
+    """Leases of dead workers, now the caller's to settle as lapsed; `more` if one answer did not hold them all."""
 
     lapsed: list[Claimed] = []
     more: bool = False

@@ -1,8 +1,8 @@
-"""Trimming: what becomes of the deltas in the log of a run that ended some time ago.
+"""Trim the deltas in the log of a run that ended some time ago.
 
-Each unbroken stretch of them becomes one mark, `trimmed {first, last, events}`, which stands under the number of the
-last. All other events keep theirs, so a cursor means what it meant: whoever reads on from it, also from inside the
-stretch, sees the mark that covers what is gone, and no other gap.
+Each unbroken stretch of deltas becomes one mark, `trimmed {first, last, events}`, under the number of the last delta.
+All other events keep their numbers, so cursors stay valid: a reader that continues from a cursor, even one inside a
+stretch, sees the mark for what is gone, and no other gap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from laneway.core.records.events import DELTA, TRIMMED, Stamped, draft
 
-Chunk = tuple[int, Sequence[Stamped]]  # under the number of the first event that it covers
+Chunk = tuple[int, Sequence[Stamped]]  # the number of the first event that it covers, and its rows
 
 
 class _Stretch(NamedTuple):
@@ -32,7 +32,7 @@ class _Stretch(NamedTuple):
 def trimmed(chunks: Iterable[Chunk]) -> list[Chunk]:
     """Return the chunks of a log with every stretch of deltas replaced by its mark.
 
-    A mark stands where its stretch ends, and its chunk begins with the stretch if it was the chunk's first.
+    A mark stands where its stretch ends. If it is the first row of a chunk, that chunk begins where the stretch began.
 
     >>> one = (1, [("started", 1, 5, "{}"), ("delta", 1, 5, "{}")])
     >>> other = (3, [("delta", 1, 6, "{}"), ("done", 1, 7, "{}")])

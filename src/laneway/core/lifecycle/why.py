@@ -1,7 +1,7 @@
 """Why a pending run does not start: every gate that is closed for it.
 
-**Complete**: a pending run has at least one reason. **Sound**: when all of them are open, it starts; while one is
-closed, it does not. The store collects the facts in one snapshot; what they mean is decided here.
+**Complete**: a pending run has at least one reason. **Sound**: when all its gates are open, it starts; while one is
+closed, it does not. The store collects the facts in one snapshot. Their meaning is decided here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from laneway.core.records.run import Gate, Reason
 from laneway.core.records.states import RunState
 from laneway.core.transfer.move_state import MovePhase, Moving
 
-SHOWN = 10  # ids of runs that hold a gate
+SHOWN = 10  # how many ids of runs that hold a gate are shown
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """A circuit that lets nothing start: its key, until when it is open, and its probe if that is under way."""
+    """An open circuit: its key, until when it is open, and its probe if one is under way."""
 
     key: str
     until: int | None
@@ -34,7 +34,7 @@ class Waiting(msgspec.Struct, kw_only=True):
 
     state: RunState
     now: int
-    due_at: int  # of a run that has come to its turn already: not later than `now`, though the clock was set back
+    due_at: int  # not later than `now` for a run that has left the due shelf, even if the clock was set back
     task: str
     lane: Lane
     user: str | None = None
@@ -42,23 +42,23 @@ class Waiting(msgspec.Struct, kw_only=True):
     lane_active: Sequence[str] = ()
     lane_paused: bool = False
     user_active: Sequence[str] = ()  # in its lane
-    user_cap: int | None = None  # also while the user is paused: what holds once that is over
+    user_cap: int | None = None  # also while the user is paused: the cap that holds afterwards
     user_paused: bool = False
     session_paused: bool = False
-    before: Sequence[str] = ()  # of its session, for whose end, start or resumption it waits; empty once it is admitted
+    before: Sequence[str] = ()  # runs of its session that it waits for; empty once it is admitted
     task_paused: bool = False
     breakers: Sequence[Holding] = ()
     known: int = 0  # live workers that know the task
-    open_to: int = 0  # of them, those that the lane's limit per worker lets take one more
-    fit: int = 0  # of those, the ones that are not short of memory
-    safe: int = 0  # of those, the ones that execute no run on its last chance, if this one is on its own
-    risks: Sequence[str] = ()  # such runs of the others
-    ahead: int = 0  # startable runs of its lane that are before it
+    open_to: int = 0  # of these, workers below the lane's limit per worker
+    fit: int = 0  # of these, workers that are not short of memory
+    safe: int = 0  # of these, if the run is on its last chance, workers without another such run
+    risks: Sequence[str] = ()  # runs on their last chance of the other workers
+    ahead: int = 0  # startable runs of its lane that come before it
     wait: Wait | None = None
     moving: Moving | None = None  # the store's part in a move
 
     def add_fit(self, workers: Sequence[Sequence[str]]) -> None:
-        """Add the workers that are fit: for each the runs on their last chance, if this one is, that it executes."""
+        """Add fit workers, each by its runs on their last chance, if this run is on its last chance too."""
         self.fit, self.safe = len(workers), sum(not risks for risks in workers)
         self.risks = [run_id for risks in workers for run_id in risks]
 
@@ -72,20 +72,20 @@ def reasons(run: Waiting) -> list[Reason]:
     if run.state is not RunState.PENDING:
         return []
     found = [*_away(run.moving), *_behind(run), *_in_lane(run)]
-    # Whatever else is closed, others may come before it once it is open; only with nothing closed is it the reason.
+    # If another gate is closed, other runs may come first once it opens. So the turn is the reason only if none is.
     if not found:
         found = [Reason(Gate.TURN, f"lane {run.lane.name}", ahead=run.ahead)]
     return found
 
 
 def _away(moving: Moving | None) -> Iterable[Reason]:
-    # It opens when somebody gives the move up, or has come to its end with it: at no known time.
+    # The gate opens when the move is aborted or done: at no known time.
     if moving is not None and moving.phase is not MovePhase.ARRIVED:
         yield Reason(Gate.SHUT, f"move {'to' if moving.leaves else 'from'} {moving.place}")
 
 
 def _waited_for(wait: Wait) -> Iterable[Reason]:
-    # None of these opens at a time: a question nobody answers ends the run.
+    # None of these opens at a known time: an unanswered question ends the run.
     for question in wait.questions:
         yield Reason(Gate.ANSWER, f"question {question.name}")
     if wait.calls:
@@ -108,7 +108,7 @@ def _in_lane(run: Waiting) -> Iterable[Reason]:
     if run.task_paused:
         yield Reason(Gate.PAUSED, f"task {run.task}")
     for open_ in run.breakers:
-        # What a probe comes to, or an operator does, comes at no known time.
+        # When a probe ends, or an operator acts, is not known.
         known = open_.probe is None and open_.until is not None and open_.until < FOREVER
         opens_at = instant(open_.until) if known and open_.until is not None else None
         runs = () if open_.probe is None else (open_.probe,)

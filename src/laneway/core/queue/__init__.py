@@ -1,1 +1,1 @@
-"""Which pending run may start, and in which order: turns, sessions, shelves, breakers' circuits, the claim."""
+"""Which pending run may start, and in which order: turns, sessions, shelves, circuit breakers, the claim."""

@@ -1,7 +1,7 @@
-"""How pending runs come and go: into their session, into their lane's order, and out again.
+"""Admission of pending runs: into their session, into their lane's ready order, and out of both.
 
-A run that is due joins its session, if it has one; admitted, it enters its lane's ready order, or its user's parked
-set. `core.queue.claim` builds the claim on this.
+A run that is due joins its session, if it has one. Once the session admits it, it enters the ready order of its lane,
+or the parked set of its user. `core.queue.claim` builds the claim on this.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from laneway.core.queue.turns import AGAIN, ASIDE, BACK, FRESH, OUT, STILL, Lane
 from laneway.core.records.policy import SessionIntent
 
 
-class Entering(Generic[E]):
-    """The rules of coming and going, over a store's shelves and books.
+class Admission(Generic[E]):
+    """The rules of admission, over a store's shelves and books.
 
-    `aside` collects the tasks whose runs were set aside, so that the store can wake workers that know them.
+    `aside` collects the tasks whose runs were set aside, so that the store can wake workers that know these tasks.
     """
 
     __slots__ = ("aside", "circuits", "lanes", "sessions", "shelves")
@@ -36,9 +36,10 @@ class Entering(Generic[E]):
         self.aside: set[str] = set()
 
     def join(self, run: E, arrival: SessionIntent | None = None, *, head: bool = False) -> int | None:
-        """Take in a run that is due for the first time. Return how many of its session are ahead if it waits.
+        """Add a run that is due for the first time to its session, or to its lane if it has none.
 
-        At the `head` it comes before all that were never started.
+        Returns how many runs of its session are ahead if it has to wait, else None. With `head` it goes before all runs
+        of the session that were never started.
         """
         if run.session is None:
             self._enter(run)
@@ -59,7 +60,7 @@ class Entering(Generic[E]):
         return ahead
 
     def rejoin(self, run: E) -> None:
-        """Take back a run that was claimed before and is due again: it has kept its session place, or stepped out."""
+        """Take back a run that was claimed before and is due again: it kept its session's place, or stepped out."""
         run.kind = AGAIN
         if run.session is not None and run.number in self.sessions[run.session].outside:
             book = self.sessions[run.session]
@@ -69,7 +70,7 @@ class Entering(Generic[E]):
             self._enter(run)
 
     def step_out(self, run: E) -> None:
-        """Let others of its session pass a run that waits for its next attempt, if that is the session's rule."""
+        """If the session's rule allows it, let other runs pass this one, which waits for its next attempt."""
         if run.session is not None:
             book = self.sessions[run.session]
             if book.rule.pass_on_retry and run.number in book.admitted:
@@ -77,21 +78,21 @@ class Entering(Generic[E]):
                 self._admit(run.session, book)
 
     def wait(self, run: E, *, asks: bool) -> None:
-        """Let a run wait that is executed no more: it keeps its session's place, unless others may pass it."""
+        """Record that a run asks or calls and so waits. It keeps its session's place unless others may pass it."""
         if run.session is not None:
             if asks:
                 self.sessions[run.session].asking.append(run.number)
             self.step_out(run)
 
-    def hear(self, run: E) -> None:
-        """Count a run as waiting no more."""
+    def stop_asking(self, run: E) -> None:
+        """Record that a run does not wait for an answer any more."""
         if run.session is not None:
-            self.sessions[run.session].hear(run.number)
+            self.sessions[run.session].stop_asking(run.number)
 
     def take_up(self, run: E, arrival: SessionIntent | None = None) -> None:
-        """Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
+        """Take back a due run that was paused, to where it was: its place in the session, or the session's tail.
 
-        `arrival` is what it says of its session if it has not joined it yet.
+        `arrival` is what the run says about its session if it has not joined the session yet.
         """
         if run.session is None or run.number in self.sessions[run.session].admitted:
             self._enter(run)
@@ -101,7 +102,7 @@ class Entering(Generic[E]):
             self.join(run, arrival)
 
     def is_admitted(self, run: E) -> bool:
-        """Tell whether a run that was never started has a place in its session: it was due, whatever the clock says."""
+        """Tell whether a run that was never started has a place in its session. If so, it was due at some time."""
         if run.session is None or run.kind & AGAIN:
             return False
         book = self.sessions[run.session]
@@ -110,7 +111,7 @@ class Entering(Generic[E]):
         return book.unstarted == run.number
 
     def _admit(self, session: str, book: SessionBook) -> None:
-        """Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits."""
+        """Admit the session's next runs as far as it has room. A paused run takes its place and waits there."""
         while book.held and book.admits():
             run = self.shelves.take_held(session)
             if run.kind & AGAIN:
@@ -121,10 +122,10 @@ class Entering(Generic[E]):
             book.call_in(run.number)
             if not run.paused:
                 self._enter_lane(run)
-            return  # nobody else is admitted before it has started
+            return  # the next one is admitted only after this one has started
 
     def free(self, run: E) -> None:
-        """Free the lane's and the user's slot of a run that is executed no more."""
+        """Free the lane's and the user's slot of a run that is not executed any more."""
         book = self.lanes[run.lane]
         book.active -= 1
         user = run.user
@@ -137,7 +138,7 @@ class Entering(Generic[E]):
                 book.seats.emptied(user)
 
     def end(self, run: E) -> None:
-        """Free the session place of a run that has ended, if it had one."""
+        """Free the place in its session of a run that has ended, if it had one."""
         session = run.session
         if session is not None:
             book = self.sessions[session]
@@ -148,20 +149,20 @@ class Entering(Generic[E]):
                 self.sessions.emptied(session)
 
     def withdraw(self, run: E, shelf: Shelf) -> None:
-        """Take back the counts of a pending run taken from this shelf, that ends; `end` frees its session place."""
+        """Undo the counts of a pending run that ends, taken from this shelf. `end` frees its place in the session."""
         if shelf is Shelf.HELD:
             self.unhold(run)
         self.set_down(run, shelf)
 
     def unhold(self, run: E) -> None:
-        """Count a run as held no more that was taken from behind its session, pending or paused."""
+        """Stop counting a run as held by its session, be it pending or paused."""
         assert run.session is not None
         self.sessions[run.session].leave(back=bool(run.kind & AGAIN))
 
     def set_down(self, run: E, shelf: Shelf) -> None:
-        """Take back the lane's counts of a pending run that was taken from this shelf, or is paused where it is held.
+        """Undo the lane's counts of a pending run that was taken from this shelf, or is paused while it is held.
 
-        It keeps its session place. It comes back, if it does, as it came.
+        The run keeps its place in the session. If it comes back, it does so as it came the first time.
         """
         book = self.lanes[run.lane]
         book.pending -= 1
@@ -192,27 +193,27 @@ class Entering(Generic[E]):
                 book.seats.emptied(user)
 
     def keep_still(self, run: E, shelf: Shelf) -> None:
-        """Hold an admitted run that was taken from this shelf of its lane: its session is paused now."""
+        """Park an admitted run, taken from this shelf of its lane, because its session was paused."""
         self._withdraw_from_lane(self.lanes[run.lane], run, shelf)
         run.kind &= AGAIN
         self._enter(run)
 
     def throttle(self, session: str, *, throttled: bool) -> None:
-        """Lower the session to one run at a time, or not any more."""
+        """Limit the session to one run at a time, or lift that limit."""
         book = self.sessions[session]
         if book.throttled is not throttled:
             book.throttled = throttled
             self._admit(session, book)
 
     def let_go_on(self, session: str, still: Sequence[E]) -> None:
-        """Let a session go on that is paused no more, or has more room: first those that were kept still."""
+        """Continue a session that is not paused any more, or has more room; the runs in `still` come first."""
         for run in still:
             run.kind &= ~STILL
             self._enter(run)
         self._admit(session, self.sessions[session])
 
     def reopen(self, lane: str, users: Set[str]) -> None:
-        """Bring back parked runs of these users after the lane's limits were changed."""
+        """Bring back parked runs of these users, after the lane's limits changed."""
         book = self.lanes[lane]
         for user in sorted(users):
             self._bring_back(book, user, book.seats[user])
@@ -226,10 +227,10 @@ class Entering(Generic[E]):
             self._enter_lane(run)
 
     def _enter_lane(self, run: E) -> None:
-        """Let in a run whose session, if it has one, is not paused: it has just admitted it."""
+        """Put a run into its lane's ready order. Its session, if it has one, has admitted it and is not paused."""
         book, user = self.lanes[run.lane], run.user
         if user is not None and run.kind == FRESH and (seat := book.seats[user]).parked:
-            # Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
+            # Invariant: the gate of the set is closed, or one run of it is back in the order. One more changes nothing.
             book.enter(run, 0)
             seat.parked += 1
             self.shelves.put_parked(run, seat.gate or _gate(seat, user))
@@ -247,7 +248,7 @@ class Entering(Generic[E]):
         self._bring_back(book, user, seat)
 
     def _bring_back(self, book: LaneBook, user: str, seat: Seat) -> None:
-        """Let the first of the user's parked runs into the order, if the gate is open and none of them is there."""
+        """Move the user's first parked run to the ready order, if the gate is open and none of them is there yet."""
         if seat.out or not seat.parked:
             return
         cap = book.cap(user)
@@ -262,6 +263,6 @@ class Entering(Generic[E]):
 
 
 def _gate(seat: Seat, user: str) -> str:
-    """Name the gate of a user's parked set, once: a name that is made anew each time has to be hashed each time."""
+    """Return the gate's name of a user's parked set. It is kept, because a new string must be hashed each time."""
     seat.gate = f"user:{user}"
     return seat.gate

@@ -1,9 +1,9 @@
-"""Recounting: what a store's counts must be, told from what they count.
+"""Recount: what the counts of a store must be, computed from its runs.
 
-Lanes, users and sessions are counted as runs move (`turns`, `sessions`), because a claim cannot count a
-million runs. Those counts change in the same atomic step as what they count, so they agree for good, unless somebody
-edits the store by hand, a disk lies, or we have a bug. `recount` tells what they must be; `laneway doctor` compares and
-repairs. The contract compares them after every command.
+The counts of lanes, users and sessions change as runs move (`turns`, `sessions`), because a claim cannot count a
+million runs. They change in the same atomic step as the runs, so they stay right unless somebody edits the store by
+hand, a disk fails, or laneway has a bug. `recount` computes what they must be. `laneway doctor` compares and repairs
+them; the contract suite compares them after every command.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Spot(NamedTuple):
-    """Where a run is that has not ended: leased, on a shelf, paused, or waiting.
+    """Where a run that has not ended is: leased, on a shelf, paused, or waiting.
 
-    `gate` is that of a parked set, or says that a waiting run is asking. `place` is what its session's book says of it,
-    which only for a run on no shelf, or of the future, cannot be told otherwise: that it is admitted, or outside, or
-    neither. `paused` is set for one that is paused where it is held.
+    `gate` is the gate of a parked set; for a waiting run it says whether the run asks. `place` is what the session's
+    book says about the run: admitted, outside, or neither. It is needed only for a run on no shelf and for one of the
+    future, where nothing else tells. `paused` is set for a run that is paused while it is held.
     """
 
     shelf: str
@@ -58,7 +58,7 @@ ADMITTED, OUTSIDE, ASKING = "admitted", "outside", "asking"
 
 
 def recount(spots: Iterable[Spot]) -> Counts:
-    """Return what the counts must be. What counts nothing is absent.
+    """Return what the counts must be. A count of zero is absent.
 
     >>> recount([Spot(LEASE, None, "main", "ann", None, 0, "work", AGAIN)])
     Counter({('lane', 'main', 'active'): 1, ('seat', 'main', 'ann', 'active'): 1})
@@ -71,7 +71,7 @@ def recount(spots: Iterable[Spot]) -> Counts:
 
 
 def differences(stored: Counts, counted: Counts) -> list[tuple[Key, int, int]]:
-    """Return each count that differs: its key, what is stored, and what was counted."""
+    """Return each count that differs: its key, the stored value, and the counted one."""
     pairs = ((key, stored.get(key, 0), counted.get(key, 0)) for key in {*stored, *counted})
     return sorted((pair for pair in pairs if pair[1] != pair[2]), key=lambda pair: [str(part) for part in pair[0]])
 
@@ -137,20 +137,20 @@ def counted(book: SessionBook) -> dict[str, int]:
 
 
 def place_of(spot: Spot) -> str:
-    """Return whether the run is admitted to its session or outside; nothing if it is neither."""
+    """Return whether the session has admitted the run, or it is outside; empty if neither."""
     again = spot.kind & AGAIN
     if spot.shelf == HELD:
         return OUTSIDE if again else ""
     if spot.shelf == DUE and not again:
-        return ""  # it will join, whatever its session says of it
+        return ""  # it has not joined yet, whatever its session's book says
     if spot.shelf in (DUE, PAUSED, WAITING):
-        # One that was started before has kept its place, or stepped out.
+        # A run that was started before kept its place, or stepped out.
         return spot.place or (ADMITTED if again else "")
     return ADMITTED
 
 
 def list_again(book: SessionBook, spots: Iterable[Spot]) -> None:
-    """Set a session's lists by where its runs are."""
+    """Rebuild a session's lists from where its runs are."""
     places = [(spot, place_of(spot)) for spot in spots]
     book.admitted = sorted(spot.number for spot, place in places if place == ADMITTED)
     book.outside = sorted(spot.number for spot, place in places if place == OUTSIDE)

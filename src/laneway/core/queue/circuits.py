@@ -1,10 +1,10 @@
 """The circuits of tasks: which one keeps a run from starting, and what the end of a lease does to them.
 
-A circuit is found by its *key*: the task, or the task and a user, because a breaker counts all runs of its task
-together, or each user's by themselves. What starts runs does not know the tasks' policies, so it asks both. What ends
-them is told what to charge (`Charge`) by the settlement, which was made by whoever knows the policy.
+A circuit has a *key*: a task, or a task and a user, because a breaker counts all runs of its task together, or those of
+each user apart. The claim does not know the tasks' policies, so it looks at both circuits. The settlement was made by a
+worker that knows the policy, so it says what to charge (`Charge`).
 
-Closed circuits that count nothing are not kept.
+A closed circuit that counts nothing is not kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 from laneway.core.records.breakers import CLOSED, Breaker, Circuit, Per
 
-FOREVER = 2**63 - 1  # until when a circuit is open that does not close by itself
+FOREVER = 2**63 - 1  # `until` of an open circuit that does not close by itself
 NOBODY: frozenset[str] = frozenset()
 
 
 class Lease(Protocol):
-    """What a circuit needs to know of a run that is started, or was."""
+    """What a circuit needs to know of a run that starts, or has ended."""
 
     number: int
     fence: int
@@ -30,18 +30,18 @@ class Lease(Protocol):
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt tells its task's breaker: that it failed, or that it did not."""
+    """What an attempt reports to its task's breaker: that it failed, or that it did not."""
 
     breaker: Breaker
     failed: bool
 
     def key(self, task: str, user: str | None) -> str:
-        """Return the key of the circuit that hears of it."""
+        """Return the key of the circuit to charge."""
         return key_of(task, user or "") if self.breaker.per is Per.USER else task
 
 
 def key_of(task: str, user: str | None = None) -> str:
-    """Return the key of a task's circuit, or of that of one of its users; "" stands for runs without a user.
+    """Return the key of a task's circuit, or of one user's circuit of it; "" stands for runs without a user.
 
     >>> key_of("mail"), key_of("mail", "ann").split()
     ('mail', ['mail', 'ann'])
@@ -60,7 +60,7 @@ def named(key: str) -> tuple[str, str | None]:
 
 
 def holder(key: str) -> str:
-    """Return whose circuit it is, for people.
+    """Return whose circuit it is, in words for people.
 
     >>> holder("mail"), holder(key_of("mail", "ann"))
     ('task mail', 'task mail of user ann')
@@ -70,31 +70,31 @@ def holder(key: str) -> str:
 
 
 class Circuits:
-    """The circuits of all tasks, by key. A store may load what is missing."""
+    """The circuits of all tasks, by key. A store may load missing ones."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Circuit] = {}
         self._open: set[str] = set()
-        self._guarded: frozenset[str] | None = NOBODY  # as of the last look
+        self._guarded: frozenset[str] | None = NOBODY  # computed on demand; None: something changed
 
     @property
     def tasks(self) -> Set[str]:
-        """The tasks of which a circuit is not closed: only their runs need be asked about."""
+        """The tasks with a circuit that is not closed. Only their runs need a look at the circuits."""
         if self._guarded is None:
             self._guarded = frozenset(named(key)[0] for key in self._open)
         return self._guarded
 
     @property
     def keys(self) -> Set[str]:
-        """The keys of those that are kept."""
+        """The keys of the circuits that are kept."""
         return self._kept.keys()
 
     def get(self, key: str) -> Circuit:
-        """Return a circuit."""
+        """Return a circuit; a closed one if none is kept."""
         return self._kept.get(key, CLOSED)
 
     def put(self, key: str, circuit: Circuit) -> None:
-        """Keep a circuit as it stands now."""
+        """Store a circuit."""
         if circuit == CLOSED:
             self._kept.pop(key, None)
         else:
@@ -104,14 +104,14 @@ class Circuits:
             self._guarded = None
 
     def holds(self, task: str, user: str | None, now: int) -> str | None:
-        """Return the key of the circuit that keeps such a run from starting, if one does."""
+        """Return the key of the circuit that keeps such a run from starting, or None."""
         for key in (task, key_of(task, user or "")):
             if not self.get(key).lets_start(now):
                 return key
         return None
 
     def start(self, run: Lease, now: int) -> list[str]:
-        """Hear that a run is started now, with its next fence. Return the keys that let no more start after it."""
+        """Record that a run starts now, with its next fence. Return the keys of circuits that let no more start."""
         full = []
         for key in _keys(run):
             circuit = self.get(key)
@@ -122,9 +122,9 @@ class Circuits:
         return full
 
     def end(self, run: Lease, charge: Charge | None, now: int, *, succeeded: bool = False) -> bool:
-        """Hear that the run's lease has ended so; what it does not charge tells nothing, unless the probe succeeded.
+        """Record the end of a run's lease; return whether its task is to be disabled.
 
-        Tell whether its task is to be disabled.
+        A circuit that is not charged learns nothing from it, unless the run was its probe and has succeeded.
         """
         charged = None if charge is None else charge.key(run.task, run.user)
         disables = False
@@ -134,7 +134,7 @@ class Circuits:
                 after = _charged(circuit, charge, run, now)
                 disables = after.until == FOREVER
             elif succeeded and circuit.probe == (run.number, run.fence):
-                after = CLOSED  # the breaker that opened it is not there any more
+                after = CLOSED  # the breaker that opened it does not exist any more
             else:
                 after = circuit.let_go(run.number, run.fence)
             if after is not circuit:

@@ -4,10 +4,10 @@ A run that is due *joins* its session. It is *admitted* at once if there is room
 held in the order of joining. An admitted run keeps its place until it ends, through retries and releases; with
 `pass_on_retry` it *steps out* while it waits for its next attempt, and comes back before those that were held.
 
-At most one admitted run has not started yet. That is what makes "runs start in the order they joined" true for every
-`max_concurrent`: two unstarted runs of a session in a lane's order could be swapped there by priority or a cap.
+At most one admitted run has not started yet. This is why runs start in the order they joined, for every
+`max_concurrent`: if two of them waited in a lane's order, priority or a cap could swap them there.
 
-A run that is paused before it was started keeps its place and counts as queued: whoever is behind it waits.
+A run that is paused before it started keeps its place and counts as queued: the runs behind it wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Drop, SessionInte
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
-    """An open debounce window: whose messages it takes, the run they become, and when it closes at the latest."""
+    """An open debounce window: the task and user whose messages it takes, the run they become, and its latest end."""
 
     task: str
     user: str | None
@@ -29,9 +29,9 @@ class Window(msgspec.Struct, frozen=True, gc=False):
 
 
 class SessionBook:
-    """What is known of one session. Idle when nothing is active, queued or in a window; then it need not be kept.
+    """The state of one session. It is idle when nothing is active, queued or in a window; then it need not be kept.
 
-    No Struct, for the reason given in `core.queue.turns`.
+    It is no Struct, for the reason given in `core.queue.turns`.
     """
 
     __slots__ = (
@@ -61,25 +61,27 @@ class SessionBook:
         joined: int = 0,
         front: int = 0,
     ) -> None:
-        self.admitted = [] if admitted is None else admitted  # runs that hold a place, by admission
-        self.unstarted = unstarted  # the one of them that has not started, if any
+        self.admitted = (
+            [] if admitted is None else admitted
+        )  # numbers of the runs that hold a place, in the order of admission
+        self.unstarted = unstarted  # the one of them that has not started, or 0
         self.held = held
-        self.back = back  # of the held, those that were started before: they are the first
-        self.joined = joined  # the last place given
-        self.front = front  # the first place given to one that came back
+        self.back = back  # of the held, those that were started before: they come first
+        self.joined = joined  # the last place that was given
+        self.front = front  # the first place that was given to a run that came back
         self.outside: list[int] = []  # runs that were started and stepped out
-        self.asking: list[int] = []  # of all these, the ones that wait for an answer
+        self.asking: list[int] = []  # of all these, those that wait for an answer
         self.windows: list[Window] = []
-        self.given = NO_RULE  # by messages
-        self.ruled = NO_RULE  # by an operator: wins, and is kept when the session is idle
-        self.rule = DEFAULT_RULE  # what holds
+        self.given = NO_RULE  # set by messages
+        self.ruled = NO_RULE  # set by an operator: it wins, and is kept while the session is idle
+        self.rule = DEFAULT_RULE  # the rule that holds
         self.throttled = False
         self.paused = False  # by an operator
-        self.alone = False  # the next must wait until nothing is admitted: it interrupted them
+        self.alone = False  # the next run waits until none is admitted: it interrupted them
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing of the session is going on."""
+        """Whether nothing of the session is going on."""
         return not (self.admitted or self.held or self.outside or self.windows)
 
     @property
@@ -104,11 +106,11 @@ class SessionBook:
 
     @property
     def drops_old(self) -> bool:
-        """Tell whether a message that finds the queue full displaces the oldest."""
+        """Whether a message that finds the queue full displaces the oldest one."""
         return self.rule.drop is not Drop.NEW
 
     def take(self, arrival: SessionIntent) -> None:
-        """Take note of what a message says of the session; what it does not say stays."""
+        """Take over what a message says about the session; the rest stays."""
         if arrival.throttled is not None:
             self.throttled = arrival.throttled
         if arrival.rule != NO_RULE:
@@ -116,11 +118,11 @@ class SessionBook:
             self.judge()
 
     def judge(self) -> None:
-        """Work out what holds: what an operator set, else what a message gave last, else the default."""
+        """Compute the rule that holds: an operator's, else the last one of a message, else the default."""
         self.rule = self.ruled.over(self.given).over(DEFAULT_RULE)
 
     def admits(self) -> bool:
-        """Tell whether the next in order may be admitted now.
+        """Tell whether the next run in order may be admitted now.
 
         >>> book = SessionBook()
         >>> book.admits(), book.admit(7), book.admits()
@@ -169,33 +171,33 @@ class SessionBook:
         self.outside.remove(number)
 
     def step_out(self, number: int) -> None:
-        """Count a run that waits for its next attempt as holding no place."""
+        """Count a run that waits for its next attempt as one without a place."""
         self.admitted.remove(number)
         self.outside.append(number)
 
     def leave(self, *, back: bool = False) -> None:
-        """Count a held run as held no more."""
+        """Stop counting a run as held."""
         self.held -= 1
         self.back -= back
 
     def end(self, number: int) -> None:
-        """Count a run as ended, whether it holds a place or not."""
+        """Count a run as ended, whether or not it holds a place."""
         if number in self.admitted:
             self.admitted.remove(number)
         elif number in self.outside:
             self.outside.remove(number)
         if number == self.unstarted:
             self.unstarted = 0
-        self.hear(number)
+        self.stop_asking(number)
 
-    def hear(self, number: int) -> None:
-        """Count a run as waiting for an answer no more."""
+    def stop_asking(self, number: int) -> None:
+        """Stop counting a run as one that waits for an answer."""
         self.asking = [other for other in self.asking if other != number]
 
     def before(self, number: int, held: Sequence[int], *, again: bool) -> list[int]:
-        """Return the runs that this one waits for; `held` are those that are held, in order.
+        """Return the runs that this one waits for; `held` are the held runs, in order.
 
-        `again` says that it was started before: it holds a place, or has stepped out and will come back before those
+        `again` says that it was started before: it holds a place, or it has stepped out and will come back before those
         that were never started.
 
         >>> SessionBook(admitted=[1], held=2).before(3, [2, 3], again=False)
@@ -216,5 +218,5 @@ class SessionBook:
         return next((window for window in self.windows if (window.task, window.user) == (task, user)), None)
 
     def close(self, number: int) -> None:
-        """Forget the window of a run that is due, or gone."""
+        """Remove the window of a run that is due, or has ended."""
         self.windows = [window for window in self.windows if window.number != number]

@@ -21,11 +21,11 @@ from laneway.core.queue.circuits import key_of
 from laneway.core.queue.turns import ASIDE, BROKEN, BROKEN_USER, FRESH, STILL, Placed
 
 NO_GATES: Set[str] = frozenset()
-TASK, BREAKER = "task:", "breaker:"  # how gates begin
+TASK, BREAKER = "task:", "breaker:"  # prefixes of gates
 
 
 class Pending(Placed, Protocol):
-    """What the flow needs to know of a run, whatever else a store keeps of it."""
+    """What the claim needs to know of a run, whatever else a store keeps of it."""
 
     number: int
     fence: int
@@ -35,11 +35,11 @@ class Pending(Placed, Protocol):
 
     @property
     def paused(self) -> bool:
-        """Whether somebody has paused this very run."""
+        """Whether this run itself is paused."""
 
 
 class Entry:
-    """The least that is a `Pending`. Stores may extend it."""
+    """The smallest `Pending`. Stores may extend it."""
 
     __slots__ = ("fence", "kind", "lane", "number", "paused", "priority", "rank", "session", "task", "user")
 
@@ -62,7 +62,7 @@ E = TypeVar("E", bound=Pending)
 
 
 def gate_of(run: Pending) -> str:
-    """Return the gate behind which a parked run waits."""
+    """Return the gate of a parked run."""
     if run.kind & STILL:
         return f"session:{run.session}"
     if run.kind & BROKEN:
@@ -82,23 +82,23 @@ class Shelf(StrEnum):
 
 
 class Shelves(Protocol[E]):
-    """Where a store keeps pending runs. Each `take` removes what it returns; the flow never looks without taking.
+    """Where a store keeps pending runs. Each `take` removes the run that it returns; the rules never peek.
 
-    `broken` are the keys of the breakers that have parked sets, per lane, or at least of those a claim could take from.
+    `broken` has the keys of the breakers with parked sets, per lane; at least those that a claim could take from.
     """
 
     @property
     def broken(self) -> Mapping[str, Collection[str]]:
-        """The keys of circuits behind which runs are parked, by lane."""
+        """The keys of circuits with parked runs, by lane."""
 
     def put_ready(self, run: E) -> None:
         """Put the run into its lane's ready order, at its rank."""
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = NO_GATES) -> Callable[[], E | None]:
-        """Return what takes, call by call, the first run of the lane's ready order and these tasks' parked sets.
+        """Return a function that takes the first run of the lane's ready order and these tasks' parked sets.
 
-        `gates` are those of other parked sets to take from; one may be taken away meanwhile. While it is in use, no run
-        of these tasks is parked behind its task, and none behind one of these gates.
+        `gates` are the gates of other parked sets to take from; the caller may remove one meanwhile. While the function
+        is in use, no run of these tasks is parked by its task, and none behind one of these gates.
         """
 
     def put_parked(self, run: E, gate: str) -> None:

@@ -5,20 +5,21 @@ that becomes startable for the first time gets
 
     tag = max(V, min(last, V + waiting)) + 1
 
-where `last` is the tag its user was given last at this priority and `waiting` how many of that user's runs still wait.
-A user with 100,000 waiting holds V+1 ... V+100,000; another's first run gets V+1 and is next; one who cancelled 100,000
-is not punished for them, because `waiting` fell with them. A run that was claimed before, or comes back from parking,
-gets V+1 and leaves `last` alone. The ready order is `rank = tag - 1000 * priority`, then acceptance: a step of priority
-is worth 1000 turns, so an urgent run goes ahead and a lowly one still comes to its turn.
+where `last` is the tag that its user got last at this priority, and `waiting` is how many of that user's runs still
+wait. A user with 100,000 waiting runs holds V+1 ... V+100,000; another user's first run gets V+1 and is next. A user
+who cancelled 100,000 runs is not punished for them, because `waiting` fell with them. A run that was claimed before, or
+comes back from parking, gets V+1 and leaves `last` unchanged. The ready order is `rank = tag - 1000 * priority`, then
+acceptance: a step of priority is worth 1000 turns, so an urgent run goes ahead, and a low one still gets its turn.
 
-**Raising V.** V of a priority that stood empty is out of date, and comparing tags across priorities would let a burst
-at one punish fresh users of another. So when a priority has nothing in the ready order its V is first raised to the
-smallest V among the priorities that have, or, if none has, to the highest V of the lane.
+**Raising V.** V of a priority that was empty for a while is out of date. Comparing such tags across priorities would
+let a burst at one priority punish fresh users of another. So when a priority has nothing in the ready order, its V is
+first raised to the smallest V among the priorities that have, or, if none has, to the highest V of the lane.
 
-**Caps by lazy parking.** What a claim may not start because its user is at the cap moves to that user's parked set.
-Invariant: a parked set is empty, or its gate is closed, or one of its runs is back in the ready order (`Seat.out`).
-Whatever takes that one out brings back the next. A fresh run of a user with parked runs joins the parked set; one that
-is in the order already, at a tag from before, does not pass the one that is back, unless it is more urgent.
+**Caps by lazy parking.** A run that a claim may not start because its user is at the cap moves to that user's parked
+set. Invariant: a parked set is empty, or its gate is closed, or one of its runs is back in the ready order
+(`Seat.out`). When that one leaves the order, the next one comes back. A fresh run of a user with parked runs joins the
+parked set. One that is already in the order, with an older tag, does not pass the one that came back, unless it is more
+urgent.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from typing import Protocol, TypeVar
 
 from laneway.core.records.policy import Lane
 
-HEAD_START = 1000  # turns a step of priority is worth
+HEAD_START = 1000  # turns that one step of priority is worth
 
-# How an entry came into the order: flags of `Entry.kind`.
+# How a run came into the order: flags of `Entry.kind`.
 FRESH = 0  # never claimed, never parked
 AGAIN = 1  # claimed before: holds its session place, does not count as waiting
 BACK = 2  # brought back from its user's parked set
@@ -39,14 +40,14 @@ STILL = 8  # parked because its session is paused: in no order, and not counted 
 BROKEN = 16  # set aside by a breaker: that of its task
 BROKEN_USER = 32  # set aside by a breaker: that of its task and user
 
-OUT = 101  # what makes `Seat.out`, this plus a priority, greater than zero
+OUT = 101  # `Seat.out` is this plus a priority, so it is greater than zero
 
 
-# These are no Structs: they are written for every run, which takes a Struct four times as long.
+# Plain classes, not Structs: they are written for every run, which takes four times as long with a Struct.
 
 
 class VirtualTime:
-    """How far a priority of a lane has come: V, and how many runs are in its ready order."""
+    """The progress of one priority in a lane: V, and how many runs are in its ready order."""
 
     __slots__ = ("ready", "v")
 
@@ -57,7 +58,7 @@ class VirtualTime:
 class Turn:
     """A user at one priority of a lane: the last tag given, and how many first-time runs wait.
 
-    Where none waits the last tag makes no difference, so such a turn need not be kept, nor forgotten.
+    If none waits, the last tag makes no difference: such a turn may be kept or dropped.
     """
 
     __slots__ = ("last", "waiting")
@@ -67,9 +68,9 @@ class Turn:
 
 
 class Seat:
-    """A user in a lane: runs that are active, runs that are parked, and `out`: whether one of those is back in order.
+    """A user in a lane: its active runs, its parked runs, and `out`: whether one of the parked is back in the order.
 
-    `out` is 0 if none is, else `OUT` plus its priority. `gate` is the name of the parked set, once it was asked for.
+    `out` is 0 if none is, else `OUT` plus its priority. `gate` is the name of the parked set, once it was needed.
     """
 
     __slots__ = ("active", "gate", "out", "parked")
@@ -80,7 +81,7 @@ class Seat:
 
     @property
     def idle(self) -> bool:
-        """Tell whether there is nothing to count."""
+        """Whether there is nothing to count."""
         return not (self.active or self.parked or self.out)
 
 
@@ -89,7 +90,7 @@ V = TypeVar("V")
 
 
 class Ledger(dict[K, V]):
-    """Counts by key; what is absent is zero. A store may load what is missing instead of making it."""
+    """Counts by key; an absent one is zero. A store may load a missing one instead of making it."""
 
     def __init__(self, make: Callable[[], V]) -> None:
         super().__init__()
@@ -100,18 +101,18 @@ class Ledger(dict[K, V]):
         return value
 
     def emptied(self, key: K) -> None:
-        """Hear that this count fell to nothing: it need not be kept."""
+        """Drop a count that fell to zero."""
         del self[key]
 
     def put_back(self, key: K, value: V) -> None:
-        """Keep what was taken from here before, whatever is here by now."""
+        """Put back an entry that was taken from here before, whatever is here by now."""
         self[key] = value
 
 
 class Turns(Ledger[tuple[str | None, int], Turn]):
-    """The turns of a lane, by user and priority. Those in which none waits are swept out once they may be half of all.
+    """The turns of a lane, by user and priority. Idle ones are removed once they may be half of all.
 
-    So a user whose runs come one by one does not get a new turn each time, and a million users leave none behind.
+    So a user whose runs come one by one keeps the same turn, and a million users leave none behind.
     """
 
     FEW = 64
@@ -155,14 +156,14 @@ class LaneBook:
     ) -> None:
         self.lane, self.paces, self.turns, self.seats = lane, paces, turns, seats
         self.active, self.pending, self.paused = active, pending, paused
-        self.caps: dict[str, int] = {}  # of users who have another than the lane's; 0 for one who is paused
+        self.caps: dict[str, int] = {}  # of users with a cap other than the lane's; 0 for a paused user
 
     def ready(self) -> int:
         """Return how many runs are in the ready order."""
         return sum(pace.ready for pace in self.paces.values())
 
     def room(self) -> int:
-        """Return how many more runs may be active; below zero when the limit was lowered under them."""
+        """Return how many more runs may be active; below zero if the limit was lowered under the active ones."""
         return 0 if self.paused else self.lane.limit - self.active
 
     def cap(self, user: str) -> int | None:
@@ -170,14 +171,14 @@ class LaneBook:
         return self.caps.get(user, self.lane.per_user)
 
     def enter(self, run: Placed, ready: int = 1) -> None:
-        """Give the run its place in the ready order, or, with 0, in its user's parked set: sets `run.rank`."""
+        """Give the run its place in the ready order, or, with `ready=0`, in its user's parked set: sets `run.rank`."""
         pace = self._pace(run.priority)
         pace.ready += ready
         tag = self._first_tag(run.user, run.priority, pace.v) if run.kind == FRESH else pace.v + 1
         run.rank = tag - HEAD_START * run.priority
 
     def enter_fresh(self, user: str | None, priority: int, count: int = 1) -> int:
-        """Give so many first-time runs of this user their places in the ready order; return the first one's rank.
+        """Give `count` first-time runs of this user their places in the ready order; return the rank of the first.
 
         The others follow one by one: the tag after t is t + 1, because t is at most V + waiting + 1.
         """
@@ -192,7 +193,7 @@ class LaneBook:
             self.seats[run.user].out = 0
 
     def set_aside(self, run: Placed) -> None:
-        """Take the run out of the ready order without losing its rank: no worker that knows its task has asked yet."""
+        """Take the run out of the ready order without losing its rank, because this worker may not start it."""
         self.leave(run)
         run.kind = run.kind & ~BACK | ASIDE
 
@@ -202,9 +203,9 @@ class LaneBook:
         self.paces[run.priority].ready += 1
 
     def start(self, run: Placed) -> bool:
-        """Take the run out of the ready order to be started, unless it must park; tell if it has.
+        """Take the run out of the ready order to start it, unless it must park; tell if it did.
 
-        That its lane has one more active is for the caller to count: `begin`.
+        The caller counts it as active in its lane: `begin`.
         """
         if self.must_park(run):
             return False
@@ -218,16 +219,16 @@ class LaneBook:
         return True
 
     def begin(self, count: int) -> None:
-        """Count so many runs as active that were pending."""
+        """Count that many pending runs as active."""
         self.active += count
         self.pending -= count
 
     def wait_no_more(self, run: Placed) -> None:
-        """Count a first-time run as not waiting any more."""
+        """Stop counting a first-time run as waiting."""
         self.turns[run.user, run.priority].waiting -= 1
 
     def must_park(self, run: Placed) -> bool:
-        """Tell whether its user keeps the run from starting: at the cap, or with runs that were parked before it."""
+        """Tell whether the user keeps the run from starting: by the cap, or by runs that were parked before it."""
         if run.user is None:
             return False
         seat = self.seats[run.user]
@@ -244,7 +245,7 @@ class LaneBook:
         return tag
 
     def _pace(self, priority: int) -> VirtualTime:
-        """Return the pace of a priority, with its V raised if nothing of it is in the ready order."""
+        """Return the virtual time of a priority. V is raised first if none of its runs is in the ready order."""
         pace = self.paces.get(priority)
         if pace is None:
             pace = self.paces[priority] = VirtualTime()

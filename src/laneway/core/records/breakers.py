@@ -1,10 +1,10 @@
-"""The breaker: after so many failures in a row nothing more is started for a while, then one is tried.
+"""The circuit breaker: after so many failures in a row nothing more starts for a while, then one run is tried.
 
-A *circuit* is what is remembered of one key: a task, a task and a user, or a job. Closed, it counts failures in a row;
-a success takes it back to nothing. At the breaker's number it opens, for all processes, and what it covers is held.
-When its time is over it is *half open*: one run is let through as the probe. The probe's success closes the circuit,
-its failure opens it again, also that its worker died; if it comes to neither (cancelled, given back, waiting), the next
-one is the probe.
+A *circuit* is the state of one key: a task, a task and a user, or a job. Closed, it counts failures in a row; a success
+resets the count. At the breaker's number it opens, for all processes, and holds the runs that it covers. When its time
+is over it is *half open*: one run may start, the probe. If the probe succeeds the circuit closes. If it fails, or its
+worker dies, the circuit opens again. If it does neither (it is cancelled, given back, or waits), the next run is the
+probe.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Per(StrEnum):
     """Whose failures a task's breaker counts together."""
 
     TASK = "task"
-    USER = "user"  # each user of the task by itself
+    USER = "user"  # each user of the task apart
 
 
 class Breaker(msgspec.Struct, frozen=True):
-    """After `failures` in a row start nothing more for `open_for` (seconds), then try one.
+    """After `failures` in a row start nothing for `open_for` (seconds), then try one run.
 
-    On a task, `per` says whether all its runs count together ("task") or each user's by themselves ("user"). With
-    `disable` it does not close by itself: what it covers, the task or the job, is disabled until somebody enables it.
+    On a task, `per` says whether all its runs count together ("task") or each user's apart ("user"). With `disable` the
+    circuit does not close by itself: the task or the job is disabled until somebody enables it.
 
     >>> Breaker(0)
     Traceback (most recent call last):
@@ -57,12 +57,12 @@ class Breaker(msgspec.Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """How long it stays open, in microseconds."""
+        """How long a circuit stays open, in microseconds."""
         return duration(self.open_for, "Breaker.open_for")
 
 
 class Phase(StrEnum):
-    """How a circuit stands."""
+    """The three phases of a circuit."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -70,10 +70,10 @@ class Phase(StrEnum):
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is remembered of one key: failures in a row, until when it is open, and which run is the probe.
+    """The state of one key: failures in a row, until when it is open, and which run is the probe.
 
-    `until` stays after its time is over: the circuit is half open then, until a probe succeeds. The `probe` is the
-    number and the fence of its run, so it belongs to that lease.
+    `until` stays set when its time is over: then the circuit is half open, until a probe succeeds. `probe` is the
+    number and the fence of a run, so it means one lease.
     """
 
     failures: int = 0
@@ -81,7 +81,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     probe: tuple[int, int] | None = None
 
     def phase(self, now: int) -> Phase:
-        """Return how it stands at that time."""
+        """Return the phase at that time."""
         if self.until is None:
             return Phase.CLOSED
         return Phase.OPEN if now < self.until else Phase.HALF_OPEN
@@ -92,15 +92,15 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return phase is Phase.CLOSED or (phase is Phase.HALF_OPEN and self.probe is None)
 
     def started(self, number: int, fence: int, now: int) -> Circuit:
-        """Return it once that run was started: the probe, if it is half open."""
+        """Return the circuit after that run was started; if it was half open, the run is the probe."""
         if self.phase(now) is not Phase.HALF_OPEN or self.probe is not None:
             return self
         return msgspec.structs.replace(self, probe=(number, fence))
 
     def failed(self, breaker: Breaker, number: int, fence: int, now: int) -> Circuit:
-        """Return it after a failure under that lease.
+        """Return the circuit after a failure under that lease.
 
-        While it is open or half open only the probe's counts: what was started before tells nothing new.
+        While it is open or half open, only the probe's failure counts: other runs started before it opened.
         """
         if self.until is not None and self.probe != (number, fence):
             return self
@@ -109,11 +109,11 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Circuit(failures=failures, until=now + breaker.length if opens else None)
 
     def succeeded(self, number: int, fence: int) -> Circuit:
-        """Return it after a success under that lease."""
+        """Return the circuit after a success under that lease."""
         return self if self.until is not None and self.probe != (number, fence) else CLOSED
 
     def let_go(self, number: int, fence: int) -> Circuit:
-        """Return it after that lease ended without telling anything."""
+        """Return the circuit after that lease ended without success or failure."""
         return msgspec.structs.replace(self, probe=None) if self.probe == (number, fence) else self
 
 

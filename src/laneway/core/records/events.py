@@ -1,13 +1,13 @@
 """Events: immutable, numbered facts about a run.
 
-A *draft* is an event before the store has numbered and stamped it: its kind and its data as JSON text. Each run has one
-counter from 1, without gaps across attempts and processes; `done` is its last event and the only terminal kind.
+A *draft* is an event that the store has not numbered and stamped yet: its kind, and its data as JSON text. Each run has
+one counter from 1, without gaps across attempts and processes. `done` is its last event and the only terminal kind.
 
-What a batch of drafts becomes is stored as one *chunk*, a JSON array of `[kind, attempt, at, data]`. The `result` event
-holds no data of its own in a chunk: the value stands once, in the run record, and readers put it in.
+A batch of drafts is stored as one *chunk*, a JSON array of `[kind, attempt, at, data]`. In a chunk the `result` event
+has no data: the value is stored once, in the run record, and readers put it in.
 
-*Deltas*, the pieces of streamed text, are transient: joined before they are stored (`condensed`) and, some time after
-the run has ended, trimmed (`lifecycle.trim`). The mark that is left covers their numbers and stands under the last.
+*Deltas*, the pieces of streamed text, are transient. They are joined before they are stored (`condensed`), and trimmed
+some time after the run has ended (`lifecycle.trim`): a mark covers their numbers, under the last one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 from laneway.core.common.instants import instant
 
 DATA_LIMIT = 8 * 1024  # of one event's data, in bytes of JSON
-HEAD_LIMIT = 4_000  # what is kept of data that was cut: quoting it again can double it
-TEXT_LIMIT = 2_000  # characters that are kept of a long text when its event is cut
+HEAD_LIMIT = 4_000  # kept of data that was cut: quoting it again can double it
+TEXT_LIMIT = 2_000  # characters kept of a long text when its event is cut
 DELTA_LIMIT = 4 * 1024  # of one piece of streamed text, in bytes of JSON
 
 STARTED = "started"
@@ -32,33 +32,33 @@ LOG = "log"
 DELTA = "delta"  # a piece of streamed text; transient
 TOOL_START = "tool_start"
 TOOL_END = "tool_end"
-TRIMMED = "trimmed"  # what is left of a stretch of deltas
+TRIMMED = "trimmed"  # the mark that replaces a stretch of deltas
 RETRYING = "retrying"
 RELEASED = "released"
 SNOOZED = "snoozed"
 LAPSED = "lapsed"
 CANCEL_REQUESTED = "cancel_requested"
-CANCEL_DELIVERED = "cancel_delivered"  # the handler was told
-STOPPED = "stopped"  # and has ended
+CANCEL_DELIVERED = "cancel_delivered"  # the handler was told to stop
+STOPPED = "stopped"  # the handler has stopped
 PAUSE_REQUESTED = "pause_requested"
 PAUSED = "paused"
 RESUMED = "resumed"
 MERGED = "merged"  # a message was appended before the run was started
 STEERED = "steered"  # a message was put into the inbox of the active run
-DROPPED = "dropped"  # it will never start, for a reason
-OVERDUE = "overdue"  # the handler has taken longer than its timeout, and was told to stop
-STUCK = "stuck"  # it was told to stop and has not
+DROPPED = "dropped"  # the run will never start, for a reason
+OVERDUE = "overdue"  # the handler took longer than its timeout, and was told to stop
+STUCK = "stuck"  # the handler was told to stop and has not
 QUESTION = "question"  # the run waits for an answer
 ANSWERED = "answered"
-UNANSWERED = "unanswered"  # nobody answered in time
-SUPERSEDED = "superseded"  # a message came to its session instead of an answer
+UNANSWERED = "unanswered"  # there was no answer in time
+SUPERSEDED = "superseded"  # a message came to the run's session instead of an answer
 CALLED = "called"  # the run waits for another one
-RETURNED = "returned"  # which has ended
-STEPS_CHANGED = "steps_changed"  # steps are not taken in the order in which an earlier attempt took them
+RETURNED = "returned"  # the called run has ended
+STEPS_CHANGED = "steps_changed"  # steps come in another order than in an earlier attempt
 RESULT = "result"
 ERROR = "error"
 DONE = "done"
-# The engine's own kinds; a handler's `ctx.emit` may use any other.
+# Kinds of the engine. A handler's `ctx.emit` may use any other.
 RESERVED = frozenset(
     {
         *(STARTED, RETRYING, RELEASED, SNOOZED, LAPSED, RESULT, ERROR, DONE),
@@ -67,9 +67,9 @@ RESERVED = frozenset(
         *(DELTA, TOOL_START, TOOL_END, TRIMMED),
     }
 )
-# Their data has a known shape, which is kept when they are cut.
+# Kinds whose data has a known form, which is kept when they are cut.
 SHAPED = RESERVED | {PROGRESS, LOG}
-# Who asks must be understood and what came of it must be whole; a delta is split before it is too long.
+# A question must be understood, and a result must be whole. A delta is split before it is too long.
 NEVER_CUT = frozenset({RESULT, QUESTION, DELTA})
 
 Draft = tuple[str, str]  # kind, data as JSON text
@@ -77,7 +77,7 @@ Stamped = tuple[str, int, int, str]  # kind, attempt, at, data as JSON text
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One fact about a run: its number, what happened, in which attempt, when."""
+    """One fact about a run: its number, kind and data, in which attempt, and when."""
 
     run_id: str
     seq: int
@@ -88,7 +88,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def whole(kind: str, data: object) -> Draft:
-    """Return the draft of an event that is never cut, whatever its size: whoever made the data has bounded it."""
+    """Return the draft of an event that is never cut: its data is bounded already."""
     return kind, msgspec.json.encode(data).decode()
 
 
@@ -104,15 +104,15 @@ def draft(kind: str, data: object) -> Draft:
 
 
 def drafted(kind: str, text: str) -> Draft:
-    """Return the draft of an event whose data is JSON text already; over 8 KiB it is cut and marked."""
-    # Text of many-byte characters may be longer in bytes; the limit is what matters to the store.
+    """Return the draft of an event whose data is JSON text; data over 8 KiB is cut and marked."""
+    # The limit is in bytes, and a character takes at most four.
     if len(text) > DATA_LIMIT // 4 and kind not in NEVER_CUT and len(data := text.encode()) > DATA_LIMIT:
         return kind, _cut(kind, data)
     return kind, text
 
 
 def _cut(kind: str, data: bytes) -> str:
-    """Return JSON data that fits: with its long texts cut if that will do, else as the head of its own text."""
+    """Return JSON data that fits: with its long texts cut if that is enough, else the head of its own text."""
     if kind in SHAPED:
         whole = msgspec.json.decode(data)
         if isinstance(whole, dict):
@@ -131,7 +131,7 @@ def _shortened(value: Any) -> Any:
     return [_shortened(item) for item in value] if isinstance(value, list) else value
 
 
-_BEFORE, _AFTER = '{"text":', "}"  # what stands around the text of a delta
+_BEFORE, _AFTER = '{"text":', "}"  # the JSON around the text of a delta
 
 
 def deltas(text: str) -> list[Draft]:
@@ -152,7 +152,7 @@ def deltas(text: str) -> list[Draft]:
 
 
 def condensed(drafts: Sequence[Draft]) -> tuple[Draft, ...]:
-    """Return drafts as they go to the store: neighbouring deltas joined, of neighbouring progress only the newest.
+    """Return drafts as they are stored: neighbouring deltas joined; of neighbouring progress, the newest.
 
     >>> condensed([*deltas("a"), *deltas("b"), ("log", "{}"), *deltas("c")])
     (('delta', '{"text":"ab"}'), ('log', '{}'), ('delta', '{"text":"c"}'))
@@ -176,19 +176,19 @@ def condensed(drafts: Sequence[Draft]) -> tuple[Draft, ...]:
 
 
 def streams(drafts: Iterable[Draft]) -> bool:
-    """Tell whether there are deltas among the drafts, for a store that has to remember whose log can be trimmed."""
+    """Tell whether there are deltas among the drafts: then the run's log can be trimmed later."""
     return any(kind == DELTA for kind, _ in drafts)
 
 
 class _Pieces:
-    """Deltas that follow one another, on their way to becoming one; their texts are joined as the JSON they are."""
+    """Neighbouring deltas that become one. Their texts are joined in JSON form."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._size = 0
 
     def add(self, data: str) -> list[Draft]:
-        """Take one more; return what was there before if it does not fit to that."""
+        """Add one more; return the earlier ones as a draft if the new one does not fit in."""
         text = data[len(_BEFORE) + 1 : -len(_AFTER) - 1]
         size = len(text.encode())
         before = self.joined() if self._size + size > DATA_LIMIT - len(_BEFORE) - len(_AFTER) - 2 else []
@@ -197,7 +197,7 @@ class _Pieces:
         return before
 
     def joined(self) -> list[Draft]:
-        """Return what was taken as one draft, if there is anything, and forget it."""
+        """Return the collected deltas as one draft, or nothing, and start anew."""
         if not self._texts:
             return []
         text = "".join(self._texts)
@@ -206,7 +206,7 @@ class _Pieces:
 
 
 def chunk(stamped: Iterable[Stamped]) -> str:
-    """Return stamped events as the JSON array a store keeps."""
+    """Return stamped events as the JSON array that a store keeps."""
     return "[" + ",".join([f"[{_quoted(kind)},{attempt},{at},{data}]" for kind, attempt, at, data in stamped]) + "]"
 
 
@@ -222,7 +222,7 @@ def opened(text: str) -> list[list[Any]]:
 
 
 def counted(first: int, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Give the rows of a chunk their numbers, from `first` on; a mark has the last of those that it covers."""
+    """Number the rows of a chunk, beginning with `first`; a mark gets the number of the last delta that it covers."""
     seq = first - 1
     for row in rows:
         seq = row[3]["last"] if row[0] == TRIMMED else seq + 1

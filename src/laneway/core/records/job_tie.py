@@ -1,4 +1,4 @@
-"""What ties a run to the job that started it."""
+"""The link of a run to the job that started it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from laneway.core.records.retry import Retry
 
 
 class Overlap(StrEnum):
-    """What a fire does while an earlier one of the job has not ended."""
+    """What a fire does while an earlier run of its job has not ended."""
 
     SKIP = "skip"
-    QUEUE = "queue"  # one waits, the earliest
+    QUEUE = "queue"  # one run waits, the earliest
     INTERRUPT = "interrupt"
     ALLOW = "allow"
 
 
 class JobTie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What ties a run to the job that started it: which, for what nominal time, and on which terms."""
+    """The link of a run to its job: which job, for which nominal time, and on which terms."""
 
     id: str
     name: str
     at: int
-    overlap: Overlap | None = None  # of a live fire; None waits its turn
-    by_hand: bool = False  # somebody asked for it, whatever the schedule says
+    overlap: Overlap | None = None  # of a live fire; None: the run waits its turn
+    by_hand: bool = False  # somebody started it, whatever the schedule says
     timeout: int | None = None
     retry: Retry | None = None
 
     @property
     def nominal_at(self) -> datetime:
-        """The time that it was started for."""
+        """The nominal time of the fire."""
         return instant(self.at)

@@ -1,4 +1,4 @@
-"""Adaptive concurrency: a session whose conversation fills its window gets one run at a time."""
+"""Adaptive concurrency: a session whose conversation fills its context window gets one run at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FULL = 0.6  # from this share of its window on, a session is throttled
 
 
 def throttled(load: object) -> bool | None:
-    """Return whether this load throttles a session: a share, or (used, window); None if it says nothing.
+    """Return whether this load throttles a session: a share, or (used, window). None if the load is None.
 
     >>> throttled((70_000, 100_000)), throttled(0.2), throttled(None), throttled((5, 0))
     (True, False, None, False)
@@ -24,7 +24,7 @@ def throttled(load: object) -> bool | None:
     used, window = pair
     if not _is_number(used) or not _is_number(window) or used < 0 or window < 0:
         raise BadSetting(f"a load is a share of the window (0.6), or (used, window), not {load!r}")
-    # Without a window nothing can be said to fill it.
+    # A window of 0 cannot be full.
     return bool(window and used >= FULL * window)
 
 

@@ -1,9 +1,9 @@
 """What a run keeps for its later attempts, and what it waits for meanwhile.
 
-A handler that starts again begins at its top. What it must not do, ask or pay for twice is kept as a *memo*, found
-again by kind and name: the result of a step, the answer to a question, the outcome of a called run. A memo is written
-once and stays; only the memo of a call that did not succeed holds just for the attempt it was written in, so that the
-next attempt calls again.
+A handler that starts again begins at its top. What it must not do, ask or pay for twice is kept as a *memo*, found by
+its kind and name: the result of a step, the answer to a question, the outcome of a called run. A memo is written once
+and stays. There is one exception: the memo of a call without success holds only for the attempt in which it was
+written, so the next attempt calls again.
 
 A run that asks or calls *waits*: it is not executed, holds no slot of its lane or user, and keeps its session's place.
 """
@@ -20,11 +20,11 @@ import msgspec
 from laneway.core.records.states import RunState
 
 MOST = 1000  # memos of one run
-NAME_LIMIT = 200  # of a step, a question or a call, in characters
+NAME_LIMIT = 200  # of the name of a step, a question or a call, in characters
 
 
 class MemoKind(StrEnum):
-    """What a memo is of."""
+    """The kinds of memos."""
 
     STEP = "step"
     ANSWER = "answer"
@@ -32,7 +32,7 @@ class MemoKind(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, gc=False):
-    """How a called run ended, other than by success."""
+    """How a called run ended without success."""
 
     state: RunState
     reason: str | None = None
@@ -40,10 +40,10 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Memo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something a run has got done. `value` is JSON text; `about` tells apart what was asked under the same name.
+    """A result that a run keeps. `value` is JSON text; `about` tells apart what was asked under the same name.
 
-    `nth` is which step of its attempt it was. A call's memo names the run that was called, in which attempt its outcome
-    was written, which try it was (the first is 0), and how it ended if it has no value.
+    `nth` counts the steps of an attempt. The memo of a call names the called run, the attempt in which its outcome was
+    written, its try (the first is 0), and, if it has no value, how it ended.
     """
 
     kind: MemoKind
@@ -58,7 +58,7 @@ class Memo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run asks, any JSON. `until` is the last instant for an answer, once the store has it."""
+    """A question of a run, any JSON. `until` is the last instant for an answer; the store sets it."""
 
     name: str
     question: Any
@@ -77,9 +77,9 @@ class Called(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run waits for: any one of these lets it go on.
+    """What a run waits for. Any one of these lets it continue.
 
-    `others` are the ids of runs that it called before and does not wait for now: they end with it all the same.
+    `others` are the ids of runs that it called before and does not wait for now. They still end with it.
     """
 
     questions: tuple[Question, ...] = ()
@@ -88,7 +88,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def until(self) -> int | None:
-        """When the first of its questions is answered too late; None if it asks nothing."""
+        """The end of its first question's time; None if it asks nothing."""
         return min((question.until for question in self.questions if question.until is not None), default=None)
 
     @property
@@ -97,9 +97,9 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (*(call.run_id for call in self.calls), *self.others)
 
     def stamped(self, now: int, before: Wait | None = None, memos: Iterable[Memo] = ()) -> Wait:
-        """Return it as it stands from now on: what is asked for the first time has its last instant.
+        """Return the wait as stored at `now`: each new question gets its last instant.
 
-        `before` is what the run waited for last, and `memos` are its memos: what has not returned since is not lost.
+        `before` is what the run waited for last, `memos` are its memos: calls that have not returned since are kept.
 
         >>> wait = Wait(questions=(Question(name="ok", question="ok?", timeout=5),))
         >>> wait.stamped(100).until
@@ -122,21 +122,21 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Recall(msgspec.Struct, frozen=True):
-    """What a run has kept: its memos, by when they were written, and what it waited for last."""
+    """What a run has kept: its memos in the order of writing, and what it waited for last."""
 
     memos: list[Memo] = []
     wait: Wait | None = None
 
 
 def kept(memos: tuple[Memo, ...], memo: Memo) -> tuple[Memo, ...]:
-    """Return a run's memos with one more, which takes the place of the one of its kind and name."""
+    """Return a run's memos with one more, which replaces the one of its kind and name."""
     return (*(other for other in memos if (other.kind, other.name) != (memo.kind, memo.name)), memo)
 
 
 def derived_id(run_id: str, *parts: object) -> str:
-    """Return the id of a run that another leaves behind: always the same for the same parts.
+    """Return the id of a run that another leaves behind: the same parts always give the same id.
 
-    It begins with its parent's time, as ids do, and is a UUID of version 8 where the parent's is one.
+    It begins with its parent's time, as ids do. If the parent's id is a UUID, it is a UUID of version 8.
 
     >>> derived_id("0197f0c2a1b37c00b1f2a3c4d5e6f708", "submit", 1)
     '0197f0c2a1b38a428154f0230decdc62'

@@ -1,4 +1,4 @@
-"""What a task, a lane and a session are told to do: plain, checked values."""
+"""Policies of tasks, lanes and sessions: plain values, checked when they are made."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PRIORITIES = range(-100, 101)
 class WhenFull(StrEnum):
     """What a lane does with a submission when `max_pending` runs of it are pending."""
 
-    WAIT = "wait"  # the caller waits, up to `submit_timeout`
+    WAIT = "wait"  # the caller waits, at most `submit_timeout`
     REFUSE = "refuse"
-    DROP_OLD = "drop_old"  # the run accepted first, of those never started, is dropped for it
+    DROP_OLD = "drop_old"  # the oldest run that was never started is dropped
 
 
 class Lane(msgspec.Struct, frozen=True):
     """A named stream of runs with its own limits, which hold across all processes.
 
-    `limit` bounds the runs running at once, `per_user` those of one user, `worker_limit` those of one worker.
-    `max_pending` bounds how many may be pending when one is submitted; `when_full` says what happens then.
+    `limit` bounds the running runs, `per_user` those of one user, `worker_limit` those of one worker. `max_pending`
+    bounds the pending runs; `when_full` says what a submission does when they are as many.
 
     >>> Lane("main", limit=0)
     Traceback (most recent call last):
@@ -90,7 +90,7 @@ class WhileWaiting(StrEnum):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What belongs to a session, not to one message. What is None was not given."""
+    """The values of a session's policy that belong to the session, not to one message. None: not given."""
 
     max_concurrent: int | None = None
     cap: int | None = None
@@ -99,7 +99,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pass_on_retry: bool | None = None
 
     def over(self, other: Rule) -> Rule:
-        """Return this rule, and the other's values where this one has none.
+        """Return this rule, with the other's values where this one has none.
 
         >>> Rule(cap=3).over(Rule(cap=5, max_concurrent=2))
         Rule(max_concurrent=2, cap=3, drop=None, while_waiting=None, pass_on_retry=None)
@@ -115,7 +115,7 @@ DEFAULT_RULE = Rule(max_concurrent=1, cap=10, drop=Drop.OLD, while_waiting=While
 
 
 class SessionIntent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a message comes to its session. Durations are microseconds; `throttled` is the verdict of `load`, if any."""
+    """How a message comes to its session. Durations are microseconds; `throttled` is what `load` says, if anything."""
 
     mode: Mode = Mode.QUEUE
     debounce: int = 0
@@ -131,10 +131,10 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What a session does with a new message.
 
     `mode` (queue, collect, interrupt, reject, steer), `debounce` and `max_wait` (seconds; five times the debounce if
-    not given) hold for the message they come with. The others belong to the session; what is not given stays as it is.
-    `max_concurrent` runs are active at once (1), at most `cap` are queued (10), `drop` says which goes when more come
-    (old), `while_waiting` what a message does while the active run waits for an answer (cancel), `pass_on_retry`
-    whether the next may go ahead of a run that waits for its next attempt (False).
+    not given) hold for the message that they come with. The others belong to the session; a value that is not given
+    stays as it was. `max_concurrent` runs are active at the same time (1). At most `cap` are queued (10), and `drop`
+    says which goes when more come (old). `while_waiting` says what a message does while the active run waits for an
+    answer (cancel). `pass_on_retry` says whether the next may pass a run that waits for its next attempt (False).
 
     >>> SessionPolicy(mode="interupt")
     Traceback (most recent call last):
@@ -168,7 +168,7 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rule(self) -> Rule:
-        """What of it belongs to the session."""
+        """The part of the policy that belongs to the session."""
         return Rule(
             max_concurrent=self.max_concurrent,
             cap=self.cap,
@@ -178,7 +178,7 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def arrival(self) -> SessionIntent:
-        """Return it in the form in which a store takes it."""
+        """Return the policy in the form that stores take."""
         debounce = duration(self.debounce, "debounce")
         max_wait = 5 * debounce if self.max_wait is None else duration(self.max_wait, "max_wait")
         return SessionIntent(mode=Mode(self.mode), debounce=debounce, max_wait=max_wait, rule=self.rule)
@@ -203,7 +203,7 @@ class TaskPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_crashes: int,
         breaker: Breaker | None = None,
     ) -> TaskPolicy:
-        """Return the policy for what a user wrote at `@app.task`."""
+        """Return the policy from the options of `@app.task`."""
         length = None if timeout is None else duration(timeout, "timeout")
         if length == 0:
             raise BadSetting("timeout is 0; leave it out for none, or give the seconds an attempt may take")

@@ -10,8 +10,8 @@ from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import BadSetting
 
 KEEP = timedelta(days=7)
-# A submission that got no answer is repeated for up to half a minute. If its run were pruned by then, it would be taken
-# for a new one and executed twice.
+# A submission that got no answer is repeated for up to half a minute. If its run were pruned by then, the repeat would
+# look like a new run, and would be executed again.
 SHORTEST = 60 * SECOND
 
 Length = timedelta | float | None
@@ -19,10 +19,10 @@ Retention = Length | Mapping[str, Length]
 
 
 def kept_for(retention: Retention) -> dict[RunState, int]:
-    """Return for how many microseconds runs of each state are kept; those of a state that is absent, for ever.
+    """Return for how many microseconds runs of each state are kept. A state that is absent is kept for ever.
 
-    One length holds for all four terminal states. A mapping names some of them; the others are kept for seven days.
-    None and 0 mean for ever, the shortest is a minute.
+    One length holds for all four terminal states. A mapping names some of them; the others keep their runs for seven
+    days. None and 0 mean for ever. The shortest length is a minute.
 
     >>> {state.value: length // 1_000_000 for state, length in kept_for({"failed": 60, "dropped": None}).items()}
     {'cancelled': 604800, 'failed': 60, 'succeeded': 604800}

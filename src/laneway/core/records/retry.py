@@ -14,11 +14,11 @@ LARGEST_FACTOR = 1000
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and how long apart, a task's failures are tried again.
+    """How often a task's failed attempts are retried, and how long apart.
 
     `attempts` counts the first one: 3 means two retries. The wait before attempt n is `base * factor ** (n - 2)`
     seconds, at most `cap`, then moved by up to `jitter` (a share of it) either way. The jitter is a hash of run and
-    attempt, so every process that asks gets the same answer. `on_timeout=False` fails a timed-out run at once.
+    attempt, so every process computes the same. `on_timeout=False` fails a run at its first time-out.
 
     >>> Retry(attempts=3).delay_before(2), Retry(attempts=3).delay_before(4)
     (2000000, None)
@@ -61,7 +61,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if self.steps:
             return round(self.steps[attempt - 2] * SECOND)
-        # Exponent and factor are bounded so that a float never overflows; the cap has long since taken over there.
+        # Exponent and factor are bounded so that a float never overflows. The cap is much lower than that.
         plain = min(self.base * self.factor ** min(attempt - 2, 64), self.cap)
         shift = (2 * share(f"{run_id}/{attempt}") - 1) * self.jitter if run_id else 0.0
         return round(plain * (1 + shift) * SECOND)
@@ -72,7 +72,7 @@ def _is_number(value: object) -> bool:
 
 
 def share(text: str) -> float:
-    """Return a number in [0, 1) that depends on `text` alone: the jitter's source.
+    """Return a number in [0, 1) that depends on `text` alone, for the jitter.
 
     >>> share("a") == share("a"), 0 <= share("b") < 1
     (True, True)

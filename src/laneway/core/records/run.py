@@ -1,4 +1,4 @@
-"""The run: the record users read, the form it is submitted in, and what a worker is handed."""
+"""The run: the record that users read, the form in which it is submitted, and what a worker gets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from laneway.core.records.states import TERMINAL, RunState
 
 
 class Request(StrEnum):
-    """What can be asked of a run while it is running; its worker is told."""
+    """What can be requested of a running run; its worker is told."""
 
     CANCEL = "cancel"
     PAUSE = "pause"
-    STEER = "steer"  # messages lie in its inbox
+    STEER = "steer"  # its inbox has messages
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt did not succeed. `kind` is the glossary's word, `type` the exception's name."""
+    """Why an attempt did not succeed. `kind` is a word of the glossary, `type` the exception's name."""
 
     kind: (
         str  # error, timed_out, crashed, child_died, out_of_memory, bad_result, bad_arguments, bad_merge, refused, ...
@@ -36,10 +36,10 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One durable request to execute a task, as it stood when it was read."""
+    """One durable request to execute a task, as it was when it was read."""
 
     id: str
-    number: int  # acceptance: given by the store, in the order runs were accepted
+    number: int  # given by the store, in the order of acceptance
     task: str
     args: dict[str, Any]
     lane: str
@@ -48,22 +48,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     state: RunState = RunState.PENDING
     attempt: int = 1  # 1 + the failures so far
-    fence: int = 0  # how often it was started
+    fence: int = 0  # how many times it was started
     crashes: int = 0  # lapses in a row
     accepted_at: datetime
     due_at: datetime
-    started_at: datetime | None = None  # of the newest attempt
+    started_at: datetime | None = None  # when the newest attempt started
     ended_at: datetime | None = None
     result: Any = None
-    error: Failure | None = None  # how the newest attempt that ended failed, if it did
-    # Why it ended as it did, where the state does not say it; before that, that it is one crash short of quarantine.
+    error: Failure | None = None  # how the newest finished attempt failed, if it did
+    # Why it ended so, where the state does not say it. Before its end: that it is one crash short of quarantine.
     reason: str | None = None
     worker: str | None = None  # the incarnation that holds its lease
-    request: Request | None = None  # what was asked of it while it is running
-    retry_of: str | None = None  # the run that this one tries again
-    messages: int = 0  # how many it took beside the one it was made of
+    request: Request | None = None  # what was requested of it while it runs
+    retry_of: str | None = None  # the run that this one retries
+    messages: int = 0  # how many it took beside the one that it was made of
     ties: RunLinks | None = None
-    wait: Wait | None = None  # what it waits for, while it does
+    wait: Wait | None = None  # what it waits for now
 
     @property
     def parent(self) -> str | None:
@@ -77,12 +77,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Tell whether the run is in a terminal state."""
+        """Whether the run is in a terminal state."""
         return self.state in TERMINAL
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked submission on its way to a store. `args` is JSON text; `delay`, in microseconds, is from acceptance."""
+    """A checked submission for a store. `args` is JSON text; `delay`, in microseconds, counts from acceptance."""
 
     id: str
     task: str
@@ -93,28 +93,28 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     delay: int = 0
     due_at: int | None = None  # an instant instead of a delay
-    retry_of: str | None = None  # the id of the run that this one tries again
-    arrival: SessionIntent | None = None  # how it comes to its session; None: it waits its turn
+    retry_of: str | None = None  # the id of the run that this one retries
+    arrival: SessionIntent | None = None  # how it comes to its session; None: it queues
     key: str | None = None  # unique per task and user
-    inside: bool = False  # made by the engine: no bound, cap, debounce or merge applies to it
-    patient: bool = True  # its caller waits if the lane is full and lets callers wait
+    inside: bool = False  # made by the engine: no bound, cap, debounce or merge applies
+    patient: bool = True  # its caller is ready to wait for a full lane
     ties: RunLinks | None = None
 
     @property
     def later(self) -> bool:
-        """Tell whether it is to be due some time after its acceptance."""
+        """Whether it is due some time after its acceptance."""
         return self.delay > 0 or self.due_at is not None
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether every optional field equals its default: it is an id, a task, arguments and a lane."""
+        """Whether every optional field equals its default: it has an id, a task, arguments and a lane only."""
         return _options_of(self) == _DEFAULTS
 
 
 class UniformBatch(Sequence[NewRun]):
-    """Submissions of one task to one lane that have ids and arguments and nothing else, in columns.
+    """Submissions of one task to one lane, with ids and arguments and nothing else, in columns.
 
-    Who accepts all of them at once takes the columns: a submission is made when somebody asks for it.
+    A store that accepts all of them at once reads the columns. Reading an item makes a `NewRun`.
     """
 
     __slots__ = ("args", "ids", "lane", "task")
@@ -142,17 +142,17 @@ class UniformBatch(Sequence[NewRun]):
 
 
 class RunLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What ties a run to others; most have none.
+    """The links of a run to other runs and to a job; most runs have none.
 
-    `parent` left it behind or, if there is a `call`, waits for it under that name. `session` is one that it names
-    without taking a place in it. `trace` are texts that go along with it and all that it leaves behind. `then` and
-    `on_failure` are follow-ups, written by whoever ends it: their ids are made then. `job` is the job that started it.
+    `parent` left it behind, or, if there is a `call`, waits for it under that name. `session` is the session that it
+    names without having a place in it. `trace` are texts that go along with it and with all that it leaves behind.
+    `then` and `on_failure` are follow-ups, submitted by the step that ends it, which makes their ids. `job` started it.
     """
 
     parent: str | None = None
-    depth: int = 0  # how many parents there are above it
+    depth: int = 0  # how many parents are above it
     call: str | None = None
-    tries: int = 0  # of that call, before this one
+    tries: int = 0  # tries of that call before this one
     about: str = ""
     session: str | None = None
     trace: dict[str, str] = {}
@@ -161,7 +161,7 @@ class RunLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     job: JobTie | None = None
 
 
-# Derived from the fields, so that a field added later makes a run that sets it special everywhere.
+# Derived from the fields, so a field that is added later makes a run with it special everywhere.
 _OPTIONAL = [field for field in msgspec.structs.fields(NewRun) if not field.required]
 _DEFAULTS = tuple(field.default for field in _OPTIONAL)
 _options_of = attrgetter(*(field.name for field in _OPTIONAL))
@@ -170,13 +170,13 @@ _options_of = attrgetter(*(field.name for field in _OPTIONAL))
 class MessageKind(StrEnum):
     """What became of a message that another run took."""
 
-    ANSWERED = "answered"  # while it waited for an answer: it is the answer
-    MERGED = "merged"  # before the run was started: part of its arguments
-    STEERED = "steered"  # while it was active: lies in its inbox
+    ANSWERED = "answered"  # the run waited for an answer, and this is it
+    MERGED = "merged"  # the run had not started: part of its arguments
+    STEERED = "steered"  # the run was active: in its inbox
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A submission that another run took. `nth` counts those of one run and kind from 1; `args` is JSON text."""
+    """A submission that another run took. `nth` counts from 1 for each run and kind; `args` is JSON text."""
 
     id: str
     kind: MessageKind
@@ -190,7 +190,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Claimed(msgspec.Struct, gc=False):
-    """A run and its lease, as handed to the worker that will execute it (or, `lapsed`, settle it for the dead)."""
+    """A run and its lease, for the worker that executes it or, if `lapsed`, settles it for a dead one."""
 
     number: int
     id: str
@@ -203,18 +203,18 @@ class Claimed(msgspec.Struct, gc=False):
     user: str | None
     session: str | None
     priority: int
-    worker: str  # who executes it; for a lapsed lease, who did
+    worker: str  # the worker that executes it; of a lapsed lease, that did
     lapsed: bool = False
-    state: str | None = None  # what its last checkpoint saved, as JSON text
-    timed_out: bool = False  # of a lapsed lease: it was overdue before its worker died
-    messages: int = 0  # how many it took, merged and steered, when it was claimed
-    prepared: str | None = None  # the arguments as `before_start` left them, as JSON text, if it was called
+    state: str | None = None  # the last checkpoint, as JSON text
+    timed_out: bool = False  # of a lapsed lease: it had timed out before its worker died
+    messages: int = 0  # how many messages it had taken when it was claimed
+    prepared: str | None = None  # the arguments that `before_start` returned, as JSON text
     ties: RunLinks | None = None
-    memos: int = 0  # how many it has kept
+    memos: int = 0  # how many memos it has kept
 
 
 class Startable(Protocol):
-    """What a store knows of a run that it hands to a worker; `checkpoint` is what its last one saved."""
+    """What a store knows of a run that it gives to a worker; `checkpoint` is the last one."""
 
     number: int
     id: str
@@ -232,7 +232,7 @@ class Startable(Protocol):
 
     @property
     def ties(self) -> RunLinks | None:
-        """What ties it to other runs."""
+        """Its links to other runs."""
 
     @property
     def kept(self) -> int:
@@ -244,7 +244,7 @@ class Startable(Protocol):
 
 
 def handed(runs: Iterable[Startable], worker: str, lapsed: bool = False, timed_out: bool = False) -> list[Claimed]:
-    """Return runs as the worker that executes them is handed them, or whoever settles them for the dead."""
+    """Return runs as a worker gets them, to execute them or to settle them for a dead worker."""
     return [
         Claimed(
             run.number,
@@ -285,32 +285,32 @@ class ReceiptOutcome(StrEnum):
 class Why(StrEnum):
     """Why a submission was not accepted as it came, or a run was dropped: the reason on its receipt or record."""
 
-    LANE_UNKNOWN = "lane_unknown"  # it went to `main` instead
+    LANE_UNKNOWN = "lane_unknown"  # unknown lane: the run went to `main`
     LANE_FULL = "lane_full"
-    LANE_WAIT = "lane_wait"  # full, and the caller shall wait; callers see lane_full
+    LANE_WAIT = "lane_wait"  # full, and the caller shall wait; users see lane_full
     TASK_DISABLED = "task_disabled"
-    SESSION_WAIT = "session_wait"  # who is before it is not lined up yet: come again; callers do not see it
+    SESSION_WAIT = "session_wait"  # earlier runs are not in the queue yet: submit again; users do not see it
     SESSION_BUSY = "session_busy"
     SESSION_FULL = "session_full"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
     RESET = "reset"
     ANSWERED = "answered"  # the message is the answer to a question
-    UNANSWERED = "unanswered"  # nobody answered in time
+    UNANSWERED = "unanswered"  # there was no answer in time
     SUPERSEDED = "superseded"  # a message came instead of an answer
-    PARENT_ENDED = "parent_ended"  # whoever called it does not wait for it any more
+    PARENT_ENDED = "parent_ended"  # its caller does not wait for it any more
     KEY_CONFLICT = "key_conflict"
 
 
-COME_AGAIN = frozenset({Why.LANE_WAIT, Why.SESSION_WAIT})  # to whom nothing was said yet, so nothing is counted
+COME_AGAIN = frozenset({Why.LANE_WAIT, Why.SESSION_WAIT})  # not the final answer yet, so nothing is counted
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """The answer to a submission.
 
-    `run_id` is the run that answers it: its own, or the one that took it; of a refused one it is the id the run would
-    have had. `position` is how many runs are ahead of it, in its session if it has one, else in its lane; None if none
-    is. `reason` says why it was refused, or is a note. `state` is that of the run which an earlier submission of the
+    `run_id` is the run for it: its own, or the one that took it; of a refused one, the id that the run would have had.
+    `position` is how many runs are ahead of it, in its session if it has one, else in its lane; None if none is.
+    `reason` says why it was refused, or is a note. `state` is the state of the run that an earlier submission of the
     same key made.
     """
 
@@ -322,7 +322,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def accepted(self) -> bool:
-        """Tell whether a run answers the submission."""
+        """Whether there is a run for the submission."""
         return self.outcome not in (ReceiptOutcome.REFUSED, ReceiptOutcome.SKIPPED)
 
 
@@ -333,23 +333,23 @@ class Gate(StrEnum):
     SESSION_BUSY = "session_busy"
     LANE_FULL = "lane_full"
     USER_AT_CAP = "user_at_cap"
-    NO_WORKER = "no_worker"  # none that is alive knows the task
-    TURN = "turn"  # others are before it, or no worker has room
+    NO_WORKER = "no_worker"  # no live worker knows the task
+    TURN = "turn"  # other runs come first, or no worker has room
     PAUSED = "paused"
     BREAKER_OPEN = "breaker_open"
-    SHUT = "shut"  # the store has a part in a move
+    SHUT = "shut"  # the store takes part in a move
     MEMORY_SHORT = "memory_short"
-    LAST_CHANCE = "last_chance"  # every worker executes another run that is one crash short of quarantine
-    ANSWER = "answer"  # it has asked something, and waits
-    CALL = "call"  # it has called other runs, and waits
+    LAST_CHANCE = "last_chance"  # each worker executes another run that is one crash short of quarantine
+    ANSWER = "answer"  # it waits for an answer
+    CALL = "call"  # it waits for runs that it called
 
 
 class Reason(msgspec.Struct, frozen=True):
     """One gate that is closed for a run.
 
     `holder` names what holds it ("lane main", "user ann", "session chat-7", "task mail", "move to redis://there",
-    "run"), `runs` the first ids of the runs that do, `ahead` how many are before it, and `opens_at` when it opens, if
-    that is known.
+    "run"). `runs` has the first ids of the runs that hold it. `ahead` is how many come before it. `opens_at` is when it
+    opens, if that is known.
     """
 
     gate: Gate
@@ -360,7 +360,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; what is None does not matter."""
+    """Which runs to list; None matches all."""
 
     state: RunState | None = None
     task: str | None = None
@@ -370,7 +370,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, *, state: RunState | str | None, **others: str | None) -> RunFilter:
-        """Return the filter for what a caller wrote; raise BadSetting for a state that is none.
+        """Return the filter from a caller's values. Raises BadSetting for an unknown state.
 
         >>> RunFilter.of(state="failed", task="mail").state.value
         'failed'

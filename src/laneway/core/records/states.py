@@ -1,8 +1,8 @@
 """A run's life as one table.
 
-`MOVES` is the whole truth: what may follow what. The docs' diagram is printed from it (`diagram`), the tests run over
-it, and `after` is the only way to get from one state to the next. Why a pending run does not start is a reason, not a
-state; what an attempt ended in is an outcome, not a state.
+`MOVES` has everything that may follow something. The diagram in the docs is printed from it (`diagram`), the tests go
+through it, and `after` is the only way from one state to the next. Why a pending run does not start is a reason, not a
+state. What an attempt ended in is an outcome, not a state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from laneway.errors import BadSetting, WrongState
 
 
 class RunState(StrEnum):
-    """Where a run is in its life."""
+    """The states of a run."""
 
     PENDING = "pending"  # accepted, has a due time, waits for its turn
     RUNNING = "running"  # leased to an incarnation
@@ -27,7 +27,7 @@ class RunState(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> RunState:
-        """Return the state of that name, or say which there are.
+        """Return the state of that name. Raises BadSetting, which suggests another.
 
         >>> RunState.named("runing")
         Traceback (most recent call last):
@@ -40,7 +40,7 @@ class RunState(StrEnum):
 
 
 class Move(StrEnum):
-    """What takes a run from one state to the next."""
+    """What changes a run's state."""
 
     CLAIM = "claim"
     SUCCEED = "succeed"
@@ -86,7 +86,7 @@ TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.DROPPED})
 
 
 def after(state: RunState, move: Move) -> RunState:
-    """Return the state that follows `move`, or raise `WrongState`.
+    """Return the state that follows `move`. Raises WrongState.
 
     >>> after(RunState.PENDING, Move.CLAIM).value
     'running'
@@ -101,7 +101,7 @@ def after(state: RunState, move: Move) -> RunState:
 
 
 def diagram() -> str:
-    """Return the table as a Mermaid state diagram, the one in the docs."""
+    """Return the table as a Mermaid state diagram, as the docs show it."""
     lines = ["stateDiagram-v2", "    [*] --> pending"]
     lines += [f"    {state.value} --> {MOVES[state, move].value}: {move.value}" for state, move in MOVES]
     lines += [f"    {state.value} --> [*]" for state in RunState if state in TERMINAL]

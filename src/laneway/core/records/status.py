@@ -1,4 +1,4 @@
-"""How a scheduler at work is doing: what `app.status()` returns."""
+"""The status of a scheduler that works: what `app.status()` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class ServiceHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """One service: whether it is alive, and since when that is so; how often it crashed and was started again."""
+    """One service: whether it is alive, since when, and how often it crashed and was started again."""
 
     name: str
     alive: bool
@@ -20,7 +20,7 @@ class ServiceHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopLag(msgspec.Struct, frozen=True):
-    """How late the event loop is, in seconds: now, and at its worst in the last minute."""
+    """How late the event loop is, in seconds: now, and at most in the last minute."""
 
     now: float = 0.0
     worst: float = 0.0
@@ -30,7 +30,7 @@ NO_LAG = LoopLag()
 
 
 class StuckRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose handler was told to stop, has not, and cannot be made to: how long ago that was, and where it is."""
+    """A run whose handler was told to stop and has not: how many seconds ago that was, and its stack."""
 
     run_id: str
     task: str
@@ -39,10 +39,10 @@ class StuckRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler in this process, at this moment. `tasks` counts the handlers that are being executed, by task.
+    """A scheduler in this process, at this moment. `tasks` counts the running handlers by task.
 
-    `file_error` is what is wrong with `laneway.toml`: what it says is not heeded then.
-    `bad_jobs` are those that are due and that this process cannot fire, by name, and why.
+    `file_error` says what is wrong with `laneway.toml`: then the file is not applied. `bad_jobs` are the jobs that are
+    due and that this process cannot fire, by name, with the reason.
     """
 
     running: bool
@@ -66,7 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         file_error: str | None = None,
         bad_jobs: Mapping[str, str] | None = None,
     ) -> Status:
-        """Return the status of a scheduler that works; `executing` names the task of each handler under way.
+        """Return the status of a scheduler that works; `executing` names the task of each running handler.
 
         >>> Status.of(services=[], executing=["add", "fail", "add"]).tasks
         {'add': 2, 'fail': 1}
@@ -84,5 +84,5 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def healthy(self) -> bool:
-        """Tell whether it works, every service of it is alive, and nothing is stuck."""
+        """Whether it works, all its services are alive, and nothing is stuck."""
         return self.running and not self.stuck and all(service.alive for service in self.services)

@@ -1,11 +1,12 @@
-"""Waiting for the disk: what is committed to the write-ahead log is on the disk once the log's file is synced.
+"""Syncing the write-ahead log: what was committed to it is on the disk after that.
 
-SQLite does that inside a COMMIT with `synchronous = FULL`, and then nobody sees the transaction before it is over. Here
-it is done after a COMMIT with `NORMAL`: others see it, and may begin to work on it, while its caller waits (decision
-44). SQLite itself syncs the log's header whenever the log begins anew, and all of the log before it moves it.
+With `synchronous = FULL` SQLite syncs the log inside each COMMIT, and nobody sees the transaction before. Here that is
+done after a COMMIT with `NORMAL`: others see the transaction while its caller waits (decision 44). SQLite itself syncs
+the log's header whenever the log begins anew, and all of the log before a checkpoint moves it.
 
-The descriptor is kept for as long as the connection: the kernel tells each descriptor once that a write has failed,
-also if another process was told before. (It is of the log: closing it drops no lock of this process.)
+The descriptor is kept for as long as the connection. The kernel reports a failed write once to each descriptor that
+was open then, also if another process received the error before. (Closing a descriptor of the log drops no lock of this
+process.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 CAN_SYNC = sys.platform != "win32"
 
 
-class Log:
+class WriteAheadLog:
     """The log of one file, as it is on the disk."""
 
     def __init__(self, path: Path) -> None:
@@ -27,16 +28,15 @@ class Log:
         self._descriptor: int | None = None
 
     def sync(self) -> None:
-        """Return when all that was committed is on the disk. Raises OSError if it may never get there."""
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # whoever closed the file last has moved it all, and waited for that
+        """Wait until all that was committed is on the disk. Raises OSError if it may never get there."""
+        # Without a file: the last process to close the store has moved the log, and waited for the disk.
+        with contextlib.suppress(FileNotFoundError):
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDONLY)
             sync_file(self._descriptor)
 
     def close(self) -> None:
-        """Let go of it, as the connection does."""
+        """Close the descriptor."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)

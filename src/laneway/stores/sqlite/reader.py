@@ -1,6 +1,6 @@
 """The reader: answers questions, each from a snapshot, on a thread and a connection of its own.
 
-At worst a long one keeps the log from being moved into the file.
+It blocks no writer. At worst a long question keeps the log from being moved into the file.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from laneway.errors import StoreError, UnknownRun
 from laneway.stores.sqlite.connection import Place, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
-from laneway.stores.tables.runtime.worker_thread import Ask, Desk, Work
+from laneway.stores.tables.runtime.worker_thread import WorkerThread, WorkItem
 
 
-class SQLiteReader(Desk):
+class SQLiteReader(WorkerThread):
     """Answers questions, each from a snapshot."""
 
     def __init__(self, place: Place, now: Callable[[], int]) -> None:
@@ -23,25 +23,25 @@ class SQLiteReader(Desk):
         self._place, self._now = place, now
         self._db: SQLiteDatabase | None = None
 
-    def do(self, batch: list[Ask]) -> None:
+    def process(self, batch: list[WorkItem]) -> None:
         """Answer each question."""
-        for ask in batch:
+        for item in batch:
             try:
-                ask.value = self._answer(ask.work)
+                item.value = self._answer(item.work)
             except sqlite3.Error as error:
-                self.let_go()
-                ask.error = translated(error, self._place)
-                ask.error.__cause__ = error
+                self.close_connection()
+                item.error = translated(error, self._place)
+                item.error.__cause__ = error
             except (StoreError, UnknownRun) as error:
-                ask.error = error
+                item.error = error
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection."""
         if self._db is not None:
             self._db.raw.close()
             self._db = None
 
-    def _answer(self, question: Work[Any]) -> Any:
+    def _answer(self, question: Callable[[SQLiteDatabase], Any]) -> Any:
         db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
         try:
             db.raw.execute("BEGIN")

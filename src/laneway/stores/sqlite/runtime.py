@@ -1,4 +1,4 @@
-"""What a SQLite store has in one process: its two threads, and the sockets by which processes tell each other."""
+"""What a SQLite store has in one process: its two threads, and the sockets for wake-ups between processes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.reader import SQLiteReader
-from laneway.stores.sqlite.wake_sockets import LONGEST, WATCHERS, WORKERS, Ear, Folder
+from laneway.stores.sqlite.wake_sockets import WATCHERS, WORKERS, ListeningSocket, SocketFolder
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.lending import written
-from laneway.stores.tables.runtime.after_commit import Lender, Woken
-from laneway.stores.tables.runtime.process_runtime import Presence
+from laneway.stores.tables.runtime.after_commit import WakeUp
+from laneway.stores.tables.runtime.process_runtime import ProcessRuntime
 
 
-class SQLitePresence(Presence):
+class SQLiteRuntime(ProcessRuntime):
     """The threads, connections and sockets of a store in this process."""
 
     writer: SQLiteWriter
@@ -23,56 +22,52 @@ class SQLitePresence(Presence):
 
     def __init__(self, place: Place, now: Callable[[], int]) -> None:
         super().__init__()
-        self.writer = SQLiteWriter(place, now, self._wake_all, self._tell_everybody, self.is_there)
+        self.writer = SQLiteWriter(place, now, self._wake, self._publish)
         self.reader = SQLiteReader(place, now)
-        self._folder = Folder(place.path)
+        self._folder = SocketFolder(place.path)
         self._lock = threading.Lock()
-        self._watching: Ear | None = None
-        self._working: dict[asyncio.AbstractEventLoop, Ear | None] = {}  # by the loop of the workers
+        self._for_events: ListeningSocket | None = None
+        self._for_wake_ups: dict[asyncio.AbstractEventLoop, ListeningSocket | None] = {}  # by the workers' loop
 
-    def address(self) -> str | None:
-        """Listen for wake-ups on the running loop; return the name of the socket, if there is one."""
-        loop = asyncio.get_running_loop()
+    def listen_for_wake_ups(self) -> str | None:
+        """Listen on the running loop; return the name of the socket, if there is one."""
+        loop, sockets = asyncio.get_running_loop(), self._for_wake_ups
         with self._lock:
-            for gone in [other for other in self._working if other.is_closed()]:
-                self._close(self._working.pop(gone))
-            if loop not in self._working:
-                self._working[loop] = self._folder.listen(WORKERS, lambda message: self.hear(message.decode()), loop)
-            ear = self._working[loop]
-        return None if ear is None else ear.name
+            for gone in [other for other in sockets if other.is_closed()]:
+                _close(sockets.pop(gone))
+            if loop not in sockets:
+                sockets[loop] = self._folder.listen(WORKERS, lambda message: self.wake(message.decode()), loop)
+            socket = sockets[loop]
+        return None if socket is None else socket.name
 
-    def attend(self) -> None:
-        """Listen for news of events."""
+    def listen_for_events(self) -> None:
+        """Listen on a thread."""
         with self._lock:
-            if self._watching is None:
-                self._watching = self._folder.listen(WATCHERS, lambda _: self.tell_watchers())
+            if self._for_events is None:
+                self._for_events = self._folder.listen(WATCHERS, lambda _: self.notify_watchers())
 
-    def fall_silent(self) -> None:
+    def stop_listening(self) -> None:
         """Close the sockets."""
         with self._lock:
-            ears = [self._watching, *self._working.values()]
-            self._watching, self._working = None, {}
-        for ear in ears:
-            self._close(ear)
+            sockets = [self._for_events, *self._for_wake_ups.values()]
+            self._for_events, self._for_wake_ups = None, {}
+        for socket in sockets:
+            _close(socket)
         self._folder.close()
 
-    @staticmethod
-    def _close(ear: Ear | None) -> None:
-        if ear is not None:
-            ear.close()
+    def _wake(self, workers: list[WakeUp]) -> None:
+        for worker in workers:
+            if not self.wake(worker.incarnation) and worker.address is not None:
+                self._folder.send(worker.address, worker.incarnation.encode())
 
-    def reaches(self, lender: Lender) -> bool:
-        """Tell whether anybody listens to the worker's socket: it is gone with its process."""
-        return lender.socket is not None and self._folder.reaches(lender.socket)
-
-    def _wake_all(self, workers: list[Woken]) -> None:
-        for woken in workers:
-            if not self.wake(woken.incarnation, woken.answer) and woken.socket is not None:
-                self._folder.send(woken.socket, written(woken, LONGEST).encode())
-
-    def _tell_everybody(self) -> None:
-        self.tell_watchers()
-        own = self._watching
+    def _publish(self) -> None:
+        self.notify_watchers()
+        own = self._for_events
         for name in self._folder.watchers():
             if own is None or name != own.name:
                 self._folder.send(name, b"")
+
+
+def _close(socket: ListeningSocket | None) -> None:
+    if socket is not None:
+        socket.close()

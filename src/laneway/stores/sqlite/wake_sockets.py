@@ -1,20 +1,19 @@
 """Wake-ups between processes: datagrams on sockets in a folder of the temporary directory.
 
-**The model.** Per database there is one folder, named by a hash of its real path and the user id, readable by that user
-alone. A store that registers workers binds a socket `k-...` there; its name stands in the worker's row, and a datagram
-holds the incarnation to wake, with the answer to the step that it lent if that was done and is short. A store that
-watches binds `w-...`; whoever wrote events sends an empty datagram to each. Names are short because a socket's whole
-path must fit into about 100 bytes.
+**The model.** Each database has one folder, named by a hash of its real path and the user id, readable by that user
+alone. A store that registers workers binds a socket `k-...` there. The socket's name stands in the worker's row, and a
+datagram holds the incarnation to wake. A store that watches events binds `w-...`; a process that wrote events sends an
+empty datagram to each. Names are short because a socket's whole path must fit into about 100 bytes.
 
-**Who hears.** A worker's socket is read by the worker's own loop: a thread that hears, and then tells the loop, would
-have to be woken first, which takes a tenth of a millisecond and more on a machine at rest. A watching store may have
-watchers on many loops, and listens on a thread.
+**Who reads.** A worker's socket is read by the worker's own loop: a thread in between would have to be woken first,
+which takes a tenth of a millisecond and more on an idle machine. A watching store may have watchers on many loops, so a
+thread reads its socket.
 
-**A socket lives as long as its process**, which tells whether a worker's does. A forked child lets go of its parent's.
+**A socket lives as long as its process.** A forked child closes its parent's.
 
-**Losing one is harmless.** Sending never waits: a full socket means wake-ups are on their way already. A socket whose
-process died refuses; it is removed by whoever finds out. Without such sockets (Windows, a temporary directory of too
-long a name) nothing is sent, and resting workers find work by looking once a second.
+**Losing a wake-up is harmless.** Sending never waits: a full socket means that wake-ups are on their way already. A
+socket whose process died refuses datagrams; the process that finds out removes it. Without such sockets (Windows, a
+temporary directory of too long a name) nothing is sent, and idle workers find work by looking once a second.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from pathlib import Path
 _PATH_LIMIT = 100  # bytes
 _YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so lately may change again within its clock's tick
 WORKERS, WATCHERS = "k", "w"
-LONGEST = 32 * 1024  # bytes of a datagram
-_LET_GO_WITHIN = 1.0  # seconds in which a loop that turns lets go of its socket
+_LONGEST = 1024  # bytes of a datagram
+_CLOSE_WITHIN = 1.0  # seconds in which a running loop closes its socket
 
-Heard = Callable[[bytes], None]
+Receive = Callable[[bytes], object]
 
 
-class Folder:
+class SocketFolder:
     """The sockets of one database."""
 
     def __init__(self, database: Path) -> None:
@@ -52,10 +51,12 @@ class Folder:
         self._listed: tuple[int, list[str]] = (-1, [])
         self._out: socket.socket | None = None
 
-    def listen(self, kind: str, heard: Heard, loop: asyncio.AbstractEventLoop | None = None) -> Ear | None:
-        """Bind a new socket; None if that cannot be had.
+    def listen(
+        self, kind: str, receive: Receive, loop: asyncio.AbstractEventLoop | None = None
+    ) -> ListeningSocket | None:
+        """Bind a new socket; None if that is impossible.
 
-        `heard` is called with each datagram: on the loop, whose thread must be the one that calls this, or on a thread.
+        `receive` is called with each datagram: on the loop, which must be that of the calling thread, or on a thread.
         """
         path = self.path / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}"
         if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) > _PATH_LIMIT:
@@ -64,7 +65,7 @@ class Folder:
             try:
                 self._make()
                 self._sweep()
-                return ThreadEar(path, heard) if loop is None else LoopEar(path, heard, loop)
+                return ThreadSocket(path, receive) if loop is None else LoopSocket(path, receive, loop)
             except FileNotFoundError:
                 continue  # Race: the last to leave removes the folder
             except OSError:
@@ -81,11 +82,6 @@ class Folder:
         except OSError:
             pass  # full, or gone: see above
 
-    def reaches(self, name: str) -> bool:
-        """Tell whether a process has the socket of that name."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-            return probe.connect_ex(str(self.path / name)) == 0
-
     def watchers(self) -> list[str]:
         """Return the names of the watching sockets. The folder is read again only when it has changed."""
         try:
@@ -99,7 +95,7 @@ class Folder:
         return self._listed[1]
 
     def close(self) -> None:
-        """Let go of the sending socket, and of the folder if nobody uses it."""
+        """Close the sending socket, and remove the folder if nobody uses it."""
         if self._out is not None:
             self._out.close()
             self._out = None
@@ -131,18 +127,18 @@ class Folder:
         return self._out
 
 
-class Ear(ABC):
-    """A bound socket that somebody listens to."""
+class ListeningSocket(ABC):
+    """A bound socket, and what is called with each datagram."""
 
-    def __init__(self, path: Path, heard: Heard) -> None:
-        self._path, self._heard = path, heard
+    def __init__(self, path: Path, receive: Receive) -> None:
+        self._path, self._receive = path, receive
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._socket.bind(str(path))
         except OSError:
             self._socket.close()
             raise
-        _EARS.add(self)
+        _SOCKETS.add(self)
         # Also when the process ends without closing its store.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
 
@@ -155,23 +151,23 @@ class Ear(ABC):
     def close(self) -> None:
         """Stop listening and remove the socket. From any thread."""
 
-    def let_go(self) -> None:
+    def close_in_child(self) -> None:
         """Close the socket in a forked child, which has none of its parent's threads, nor its loop."""
         self._socket.close()
 
-    def _hear(self, message: bytes) -> None:
+    def _received(self, message: bytes) -> None:
         # A failing callback is its owner's business; the next one must still be called.
         with contextlib.suppress(Exception):
-            self._heard(message)
+            self._receive(message)
 
 
-class ThreadEar(Ear):
-    """One that a thread listens to."""
+class ThreadSocket(ListeningSocket):
+    """One that a thread reads."""
 
-    def __init__(self, path: Path, heard: Heard) -> None:
-        super().__init__(path, heard)
+    def __init__(self, path: Path, receive: Receive) -> None:
+        super().__init__(path, receive)
         self._closing = False
-        self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-ear", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="laneway-sqlite-listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -187,18 +183,18 @@ class ThreadEar(Ear):
     def _listen(self) -> None:
         while not self._closing:
             try:
-                message = self._socket.recv(LONGEST)
+                message = self._socket.recv(_LONGEST)
             except OSError:
                 return
             if not self._closing:
-                self._hear(message)
+                self._received(message)
 
 
-class LoopEar(Ear):
-    """One that a loop listens to, as long as it turns. Made on its thread."""
+class LoopSocket(ListeningSocket):
+    """One that a loop reads, as long as it runs. Made on its thread."""
 
-    def __init__(self, path: Path, heard: Heard, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(path, heard)
+    def __init__(self, path: Path, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(path, receive)
         self._loop = loop
         self._socket.setblocking(False)
         loop.add_reader(self._socket, self._read)
@@ -206,17 +202,17 @@ class LoopEar(Ear):
     def close(self) -> None:
         """Stop listening and remove the socket."""
         self._remove()
-        let_go = threading.Event()
+        closed = threading.Event()
 
         def stop() -> None:
             self._stop()
-            let_go.set()
+            closed.set()
 
-        # Race: the loop may stop turning, or be closed, at any moment; then nobody else uses what it holds.
+        # Race: the loop may stop, or be closed, at any moment; then nobody else uses what it holds.
         with contextlib.suppress(RuntimeError):
             if self._loop.is_running():
                 self._loop.call_soon_threadsafe(stop)
-                let_go.wait(_LET_GO_WITHIN)
+                closed.wait(_CLOSE_WITHIN)
         if not self._loop.is_running():
             self._stop()
 
@@ -226,22 +222,22 @@ class LoopEar(Ear):
         self._socket.close()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # it was a false alarm
-            self._hear(self._socket.recv(LONGEST))
+        with contextlib.suppress(OSError):  # there was nothing to read
+            self._received(self._socket.recv(_LONGEST))
 
 
-_EARS: weakref.WeakSet[Ear] = weakref.WeakSet()
+_SOCKETS: weakref.WeakSet[ListeningSocket] = weakref.WeakSet()
 
 
-def _let_go() -> None:
-    for ear in list(_EARS):
-        ear.let_go()
-    _EARS.clear()
+def _after_fork_in_child() -> None:
+    for each in list(_SOCKETS):
+        each.close_in_child()
+    _SOCKETS.clear()
 
 
 # Not on Windows, which cannot fork.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _remove(path: Path, owner: int) -> None:

@@ -1,12 +1,12 @@
-"""The turn to write: processes on one file take the write lock one after another, and none starves.
+"""The write lock of a file: processes take it one after another, and none starves.
 
-SQLite's own waiting is a loop of naps that grow to 100 ms, and whoever comes by in between gets the lock: beside one
-busy process another waited a second and more (measured), and could run into its time-out. So everybody who wants the
-write lock first takes a kernel lock on `<file>-lock` and keeps it *until the write lock is had*. A busy process that
-has just committed finds that lock held by the one who waits, and comes second.
+SQLite waits for its write lock in a loop of sleeps that grow to 100 ms, and any process that comes by in between gets
+the lock. Beside one busy process another waited a second and more (measured), and could run into its time-out. So
+every process that wants the write lock first takes a kernel lock on `<file>-lock`, and keeps it *until it has the write
+lock*. A busy process that has just committed finds the kernel lock held by the one that waits, and comes second.
 
-The kernel lock is gone with its process, and so is the write lock. Waiting is done in naps of at most 2 ms, because
-a kernel lock cannot be waited for with a time-out. The lock file stays: deleting it would race with its next holder.
+Both locks end with their process. The kernel lock is polled, with sleeps of at most 2 ms, because the kernel has no
+time-out for it. The lock file stays: deleting it would race with its next holder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from laneway.stores.sqlite.connection import Place
 _FIRST_NAP, _LONGEST_NAP = 0.0002, 0.002
 
 
-class Turn:
+class WriteLock:
     """The way of this process to the write lock of one file."""
 
     def __init__(self, place: Place) -> None:
@@ -31,11 +31,11 @@ class Turn:
         self._descriptor: int | None = None
 
     def begin(self, db: sqlite3.Connection) -> None:
-        """Begin a transaction that holds the write lock. Raises SQLite's error if it cannot be had in time."""
+        """Begin a transaction that holds the write lock. Raises SQLite's error if it is not free in time."""
         if self._descriptor is None:
             self._descriptor = self._open()
         naps, descriptor = self._naps(), self._descriptor
-        # Without it when it cannot be had, or the time is up: then SQLite says what is wrong.
+        # Without the kernel lock if it cannot be taken, or not in time: then SQLite says what is wrong.
         locked = descriptor is not None and self._lock(descriptor, naps)
         try:
             self._begin(db, naps)
@@ -43,20 +43,8 @@ class Turn:
             if locked and descriptor is not None:
                 _unlock(descriptor)
 
-    def begin_at_once(self, db: sqlite3.Connection) -> bool:
-        """Begin a transaction that holds the write lock, and tell whether it could be had without waiting."""
-        if self._descriptor is None or not _try_lock(self._descriptor):
-            return False
-        try:
-            db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return False  # whatever it is, who can wait for it will find it, too
-        finally:
-            _unlock(self._descriptor)
-        return True
-
     def close(self) -> None:
-        """Let go of the lock file."""
+        """Close the lock file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -71,7 +59,7 @@ class Turn:
                     raise
 
     def _open(self) -> int | None:
-        # Another user may have made it; to lock it, reading is enough.
+        # The file may belong to another user; the right to read it is enough to lock it.
         for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
             with contextlib.suppress(OSError):
                 return os.open(f"{self._place.path}-lock", flags, 0o644)

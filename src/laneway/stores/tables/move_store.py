@@ -8,12 +8,12 @@ from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.ports.moving import Moved, Transition
 from laneway.stores.tables.job_store import Jobkeeping
-from laneway.stores.tables.runtime.access import P
+from laneway.stores.tables.runtime.access import R
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.transfer import pack, phases, unpack
 
 
-class Movekeeping(Jobkeeping[P]):
+class Movekeeping(Jobkeeping[R]):
     """Goes through moves; see `MovingStore`."""
 
     async def moving(self) -> Moving | None:
@@ -22,7 +22,9 @@ class Movekeeping(Jobkeeping[P]):
 
     async def move(self, transition: Transition) -> Moved:
         """Go on with a move; see `MovingStore`."""
-        return await self._write(lambda db, effects: phases.move(db, effects, transition, db.now()), gated=False)
+        return await self._write(
+            lambda db, after_commit: phases.move(db, after_commit, transition, db.now()), gated=False
+        )
 
     async def holds(self) -> list[str]:
         """Return what there is; see `MovingStore`."""

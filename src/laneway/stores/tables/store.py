@@ -29,14 +29,14 @@ from laneway.ports.users import UserState
 from laneway.stores.tables.move_store import Movekeeping
 from laneway.stores.tables.reads import overview, runs, why
 from laneway.stores.tables.rows import memos, messages
-from laneway.stores.tables.runtime.access import P
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.access import R
+from laneway.stores.tables.runtime.commit_options import CommitOptions, Durability
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.upkeep import check, prune, trim
 from laneway.stores.tables.verbs import control, settings, steps, submissions, workers
 
 
-class TableStore(Movekeeping[P], ABC):
+class TableStore(Movekeeping[R], ABC):
     """A store over tables."""
 
     # Runs
@@ -44,8 +44,8 @@ class TableStore(Movekeeping[P], ABC):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
         return await self._write(
-            lambda db, effects: submissions.submit(db, effects, batch, db.now()),
-            Effects(swift=True, short=submissions.is_short(batch), ahead=submissions.ahead(batch)),
+            lambda db, after_commit: submissions.submit(db, after_commit, batch, db.now()),
+            CommitOptions(Durability.BEFORE_ANSWER, prefetch=submissions.prefetch(batch)),
             gated=False,
         )
 
@@ -65,7 +65,9 @@ class TableStore(Movekeeping[P], ABC):
 
     async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
         """Cancel, pause, resume or answer the run; see `ControlStore`."""
-        found = await self._write(lambda db, effects: control.change(db, effects, call, run_id, change, db.now()))
+        found = await self._write(
+            lambda db, after_commit: control.change(db, after_commit, call, run_id, change, db.now())
+        )
         return _or_raise(found)
 
     async def cancel_where(
@@ -73,7 +75,7 @@ class TableStore(Movekeeping[P], ABC):
     ) -> Swept:
         """Cancel the runs that fit; see `ControlStore`."""
         return await self._write(
-            lambda db, effects: control.cancel_where(db, effects, call, wanted, after, until, limit, db.now())
+            lambda db, after_commit: control.cancel_where(db, after_commit, call, wanted, after, until, limit, db.now())
         )
 
     async def recall(self, run_id: str) -> Recall:
@@ -82,17 +84,17 @@ class TableStore(Movekeeping[P], ABC):
 
     async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
         """Stop what goes on in the session; see `SessionStore`."""
-        return await self._write(lambda db, effects: control.stop(db, effects, call, name, extent, db.now()))
+        return await self._write(lambda db, after_commit: control.stop(db, after_commit, call, name, extent, db.now()))
 
     # Lanes, users, gates
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._write(lambda db, effects: settings.declare_lanes(db, effects, lanes, db.now()))
+        await self._write(lambda db, after_commit: settings.declare_lanes(db, after_commit, lanes, db.now()))
 
     async def set(self, setting: Setting) -> None:
         """Set what an operator sets; see `SettingStore`."""
-        await self._write(lambda db, effects: settings.put(db, effects, setting, db.now()))
+        await self._write(lambda db, after_commit: settings.put(db, after_commit, setting, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
@@ -132,26 +134,27 @@ class TableStore(Movekeeping[P], ABC):
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after events were written; see `EventStore`."""
-        return self._here.watch(changed)
+        return self._runtime.watch(changed)
 
     # Workers
 
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
-        socket = self._here.welcome(incarnation.id, wake)
-        await self._here.settle()
-        await self._write(lambda db, _: workers.register(db, incarnation, socket, db.now()), gated=False)
+        runtime = self._runtime
+        address = runtime.add_worker(incarnation.id, wake)
+        await runtime.wait_until_listening()
+        await self._write(lambda db, _: workers.register(db, incarnation, address, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
+        cache = self._runtime.writer.step_cache
+        # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+        lasts = step.results or step.emitted or step.saved or step.overdue
         try:
-            # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
             return await self._write(
-                lambda db, effects: steps.take_step(db, effects, step, db.now()),
-                Effects(
-                    durable=bool(step.results or step.emitted or step.saved or step.overdue),
-                    remembers=True,
-                    ahead=steps.ahead(step),
+                lambda db, after_commit: steps.take_step(db, after_commit, step, db.now(), cache),
+                CommitOptions(
+                    Durability.AT_COMMIT if lasts else Durability.LATER, keeps_cache=True, prefetch=steps.prefetch(step)
                 ),
                 gated=False,
             )
@@ -162,21 +165,20 @@ class TableStore(Movekeeping[P], ABC):
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
-        renewed = self._here.writer.write_later(
-            lambda db, _: workers.renew(db, incarnation, db.now()), Effects(durable=False, remembers=True)
-        )
-        return renewed.result()
+        return self._runtime.writer.submit(
+            lambda db, _: workers.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER, keeps_cache=True)
+        ).result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
         return await self._write(
-            lambda db, effects: workers.reclaim(db, effects, incarnation, gone, limit, db.now()), gated=False
+            lambda db, after_commit: workers.reclaim(db, after_commit, incarnation, gone, limit, db.now()), gated=False
         )
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._write(lambda db, effects: workers.leave(db, effects, incarnation, db.now()), gated=False)
-        self._here.forget(incarnation)
+        await self._write(lambda db, after_commit: workers.leave(db, after_commit, incarnation, db.now()), gated=False)
+        self._runtime.remove_worker(incarnation)
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
@@ -184,21 +186,23 @@ class TableStore(Movekeeping[P], ABC):
 
     def look(self) -> bool:
         """Tell whether another process has committed since; see `WorkerStore`."""
-        here = self._here
-        return here.opened and here.writer.look()
+        runtime = self._runtime
+        return runtime.opened and runtime.writer.look()
 
     # Upkeep
 
     async def prune(self, old: Old, *, limit: int = 500) -> int:
         """Delete what is old; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
-        return await self._write(lambda db, _: _prune(db, old, limit, db.now()), Effects(durable=False), gated=False)
+        return await self._write(
+            lambda db, _: _prune(db, old, limit, db.now()), CommitOptions(Durability.LATER), gated=False
+        )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Find what does not agree, and set it right; see `UpkeepStore`."""
         if not repair:
             return await self._read(check.look)
-        return await self._write(lambda db, effects: check.repair(db, effects, db.now()))
+        return await self._write(lambda db, after_commit: check.repair(db, after_commit, db.now()))
 
 
 def _prune(db: Database, old: Old, limit: int, now: int) -> int:

@@ -19,7 +19,7 @@ from laneway.stores.postgres.server.connection import Link, connect, connect_bar
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import write_connection
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.database import Database
 from laneway.testing import Hand, new_run, new_runs
 from laneway.testing.servers import PostgresServer, postgres_server
@@ -98,13 +98,13 @@ async def test_a_transaction_that_is_cut_has_not_happened_and_its_callers_hear_o
 ) -> None:
     async with opened(url) as store:
 
-        def cut_off(db: Database, _: Effects) -> None:
+        def cut_off(db: Database, _: AfterCommit) -> None:
             assert cut(own, "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')") == 1
 
-        writing, asked = store._here.writer, threading.Event()
+        writing, asked = store._runtime.writer, threading.Event()
         await store.submit([new_run("before")])
-        first = writing.write(lambda *_: asked.wait())
-        calls = [store.submit([new_run("a")]), writing.write(cut_off), store.submit([new_run("b")])]
+        first = writing.call(lambda *_: asked.wait())
+        calls = [store.submit([new_run("a")]), writing.call(cut_off), store.submit([new_run("b")])]
         batch = asyncio.gather(first, *calls, return_exceptions=True)
         await asyncio.sleep(0)
         asked.set()
@@ -163,13 +163,13 @@ async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(
 
 async def test_a_statement_that_takes_too_long_is_given_up_by_the_server(url: str) -> None:
     async with opened(url, "timeout=0.3") as store:
-        writing, reading = store._here.writer, store._here.reader
+        writing, reading = store._runtime.writer, store._runtime.reader
 
         began = time.monotonic()
         with pytest.raises(StoreUnavailable, match="could not finish a call in time"):
-            await writing.write(lambda db, _: _slow(db))
+            await writing.call(lambda db, _: _slow(db))
         with pytest.raises(StoreUnavailable, match="could not finish a call in time"):
-            await reading.ask(_slow)
+            await reading.call(_slow)
         assert time.monotonic() - began < 5
         assert await store.submit([new_run("a")])
 
@@ -198,9 +198,9 @@ from laneway.testing import new_run
 async def main():
     store = PostgresStore(sys.argv[1])
     await store.open()
-    write, tried = store._here.writer.write, []
+    write, tried = store._runtime.writer.call, []
 
-    def work(db, effects):
+    def work(db, after_commit):
         tried.append(1)
         db.execute("check.tidy_turns").rowcount
         if sys.argv[2] == "pipeline":

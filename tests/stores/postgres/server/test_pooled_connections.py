@@ -35,7 +35,7 @@ async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for
     primary: PostgresServer, standby: PostgresStandby
 ) -> None:
     async with opened(primary.url, "pooled=yes") as store:
-        writer = store._here.writer
+        writer = store._runtime.writer
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
         await store.set(Hold(Held.TASK, "work", held=True))
@@ -46,7 +46,7 @@ async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for
         # A standby's sequence is ahead by what its primary takes at once; here both give the same number next.
         [[ahead]] = standby.execute("SELECT last_value FROM laneway.writes")
         await store.set(Hold(Held.TASK, "work", held=False))
-        while writer.cache.number < ahead:
+        while writer._number < ahead:
             await hand.step()
         standby.promote()
         assert writer.connection.link is not None
@@ -54,7 +54,7 @@ async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for
         writer.connection.link = connect_bare(Address.parse(with_parameter(standby.url, "pooled=yes")))
 
         assert await hand.claim() == []
-        assert writer.cache.number == ahead + 1
+        assert writer._number == ahead + 1
         assert await store.check() == []
 
 
@@ -63,7 +63,7 @@ async def test_who_is_behind_a_pooler_and_does_not_say_so_is_told_what_to_say(
     postgres_url: str, by_another: str
 ) -> None:
     async with opened(postgres_url) as store:
-        writer = store._here.writer
+        writer = store._runtime.writer
         assert writer.connection.link is not None
         if "{}" in by_another:
             # Another client was lent the connection, and calls what it prepares as we will.

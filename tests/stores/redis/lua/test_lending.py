@@ -16,7 +16,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.stores.redis.verbs.workers import lent_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
-from tests.stores.tables.test_claim_ahead import Told, lending
+from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
 
 
 class Two(NamedTuple):

@@ -109,7 +109,7 @@ class RecordControl:
             self._end(run, before, now)
         elif before is RunState.WAITING:
             if change.state is not RunState.WAITING:  # else only what was requested of it is taken back
-                self._flow.hear(run)
+                self._flow.stop_asking(run)
                 run.due_at = now
             if change.state is RunState.PENDING:
                 self._put_back(run, now)

@@ -18,7 +18,7 @@ from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
 from laneway.stores.tables.rows.leased_run import Leased, logged
 from laneway.stores.tables.rows.run_row import encode_ties, row_of
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
@@ -34,7 +34,7 @@ _new_run = msgspec.json.Decoder(NewRun).decode
 log = logging.getLogger("laneway.postgres")
 
 
-def take_in(db: Database, effects: Effects, now: int) -> None:
+def take_in(db: Database, after_commit: AfterCommit, now: int) -> None:
     """Accept what has come, in the order in which it was posted."""
     batch, unread = list[NewRun](), list[str]()
     for letter, at, body in db.execute(_SQL["posted"], (MOST,)).fetchall():
@@ -46,13 +46,13 @@ def take_in(db: Database, effects: Effects, now: int) -> None:
     if unread:
         db.execute(_SQL["set_aside"], (as_json(unread),))
     if batch:
-        receipts = submit(db, effects, batch, now, posted=True)
+        receipts = submit(db, after_commit, batch, now, posted=True)
         # Those whose session is not lined up yet stay where they are: the next look finds them again, in their order.
         judged = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if receipt.reason != _NOT_YET]
         for new, receipt in judged:
             if not _stands(new, receipt):
                 _drop(db, new, receipt, now)
-                effects.events = True
+                after_commit.events = True
         db.execute(_SQL["taken"], (as_json(new.id for new, _ in judged),))
 
 

@@ -22,7 +22,7 @@ from laneway.errors import LanewayError
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect_bare
 from laneway.stores.postgres.server.settings import NOW, lend_nothing, set_up
-from laneway.stores.tables.runtime.fork_safety import Holder
+from laneway.stores.tables.runtime.fork_safety import ConnectionHolder
 
 LOOK = 1.0  # seconds between two looks
 STAY = 60  # seconds for which a watcher's word holds
@@ -37,7 +37,7 @@ _LEAVE = "DELETE FROM {0}.watcher WHERE id = '%s'"
 log = logging.getLogger("laneway.postgres")
 
 
-class Listener(Holder):
+class Listener(ConnectionHolder):
     """Listens on the process's own channel, and on that of news once somebody attends to it."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Listener(Holder):
         for end in self._ends:
             end.close()
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection; it is opened again."""
         self.hears = False
         link, self._link = self._link, None
@@ -121,13 +121,13 @@ class Listener(Holder):
             except (psycopg.Error, LanewayError) as error:
                 log.debug("not listening: %s", error)
                 with self.busy:
-                    self.let_go()
+                    self.close_connection()
                 self._missed()
                 self._stopped.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
         with self.busy:
             self._take_leave()
-            self.let_go()
+            self.close_connection()
 
     def _connect(self) -> Link:
         link = self._link = connect_bare(self._address)

@@ -1,20 +1,23 @@
-"""What a PostgreSQL store has in one process: its two threads, and a third that hears what other processes say."""
+"""What a PostgreSQL store has in one process: its two threads, and a third that reads notifications."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from uuid import uuid4
 
+from laneway.ports.workers import Standby
 from laneway.stores.postgres.server.address import Address
+from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, read
 from laneway.stores.postgres.transactions.listener import Listener
 from laneway.stores.postgres.transactions.reader import PostgresReader
 from laneway.stores.postgres.transactions.writer import PostgresWriter
-from laneway.stores.tables.runtime.after_commit import Lender, Woken
-from laneway.stores.tables.runtime.process_runtime import Presence
+from laneway.stores.tables.runtime.after_commit import IdleWorker, WakeUp
+from laneway.stores.tables.runtime.process_runtime import ProcessRuntime
 
 
-class PostgresRuntime(Presence):
+class PostgresRuntime(ProcessRuntime):
     """The threads and connections of a store in this process. `now` is None where the server's clock is right."""
 
     writer: PostgresWriter
@@ -23,9 +26,16 @@ class PostgresRuntime(Presence):
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__()
         self._pooled, channel = address.pooled, f"laneway_{uuid4().hex}"
-        self._listener = Listener(address, channel, self.hear, self.tell_watchers, self._missed)
+        self._listener = Listener(address, channel, self._notified, self.notify_watchers, self._missed)
         self.writer = PostgresWriter(
-            address, now, self._wake_here, self.tell_watchers, self.is_there, self._far, channel
+            address,
+            now,
+            wake=self._wake_here,
+            publish=self.notify_watchers,
+            reply=self._reply,
+            is_far=self._is_far,
+            is_alive=self._is_alive,
+            channel=channel,
         )
         self.reader = PostgresReader(address, now)
 
@@ -34,43 +44,60 @@ class PostgresRuntime(Presence):
         """Tell whether wake-ups reach this process."""
         return self._listener.hears
 
-    def address(self) -> str | None:
+    def listen_for_wake_ups(self) -> str | None:
         """Listen for wake-ups; return the channel."""
         self._listener.start()
         return self._listener.channel
 
-    async def settle(self) -> None:
+    async def wait_until_listening(self) -> None:
         """Wait until wake-ups reach this process: before that, nobody may count on one."""
         await asyncio.to_thread(self._listener.wait)
 
-    def attend(self) -> None:
-        """Listen for news of events."""
+    def listen_for_events(self) -> None:
+        """Listen for other processes' notice that they wrote events."""
         self._listener.attend()
 
-    def fall_silent(self) -> None:
-        """Listen no more."""
+    def stop_listening(self) -> None:
+        """Stop listening."""
         self._listener.stop()
 
-    def is_there(self, lender: Lender) -> bool:
-        """Tell whether a worker is seen to live, and what it lends is known to be so.
+    def _is_alive(self, worker: IdleWorker) -> bool:
+        """Tell whether a claim may be made for a worker.
 
-        A pooler keeps a connection through the end of the server behind it, so that nobody would take back what a lost
-        step had lent (`session.LEND_NOTHING`).
+        One of this process must be there, and the process of another must listen: then it has a lock
+        (`sql/waking.sql`). Behind a pooler none may: a pooler keeps a connection through the end of the server behind
+        it, so that nobody would take back what a lost step had offered (`settings.LEND_NOTHING`).
         """
-        return not self._pooled and super().is_there(lender)
+        wake = self._workers.get(worker.id)
+        if self._pooled or wake is None:
+            return worker.has_listener and not self._pooled
+        return wake.is_there if isinstance(wake, Standby) else True
 
-    def reaches(self, lender: Lender) -> bool:
-        """Tell whether the worker's process listens: then it has a lock (`sql/waking.sql`)."""
-        return lender.is_heard
+    def _is_far(self, wake_up: WakeUp) -> bool:
+        return wake_up.address is not None and wake_up.incarnation not in self._workers
 
-    def _wake_here(self, workers: list[Woken]) -> None:
-        for woken in workers:
-            self.wake(woken.incarnation, woken.answer)
+    def _wake_here(self, workers: list[WakeUp]) -> None:
+        for worker in workers:
+            self.wake(worker.incarnation)
 
-    def _far(self, woken: Woken) -> bool:
-        return woken.socket is not None and woken.incarnation not in self._wakes
+    def _reply(self, replies: list[ReplyAhead]) -> None:
+        for each in replies:
+            wake = self._workers.get(each.wake_up.incarnation)
+            # A callback whose loop is closed must not disturb its neighbours.
+            with contextlib.suppress(Exception):
+                if isinstance(wake, Standby):
+                    wake.answer(each.reply)
+                elif wake is not None:
+                    wake()
+
+    def _notified(self, text: str) -> None:
+        incarnation, reply = read(text)
+        if reply is None:
+            self.wake(incarnation)
+        else:
+            self._reply([ReplyAhead(WakeUp(incarnation, None), reply)])
 
     def _missed(self) -> None:
         self.writer.missed = True
-        self.wake_all_here()
-        self.tell_watchers()
+        self.wake_all()
+        self.notify_watchers()

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import psycopg
 
@@ -26,18 +25,17 @@ from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import explained
 from laneway.stores.postgres.server.errors import AGAIN, is_answer, meant, was_cut
 from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, chosen, claim_ahead
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.postgres.transactions.step_cache import StepCache
 from laneway.stores.postgres.transactions.write_connection import LockTimeout, WriteConnection
-from laneway.stores.tables.lending import lend, only_wake, written
-from laneway.stores.tables.runtime.after_commit import Effects, Lender, Woken
-from laneway.stores.tables.runtime.step_cache import Memory
-from laneway.stores.tables.runtime.worker_thread import Ask
+from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
+from laneway.stores.tables.runtime.commit_options import Durability
+from laneway.stores.tables.runtime.wakeups import wake_idle
+from laneway.stores.tables.runtime.worker_thread import WorkItem
 from laneway.stores.tables.runtime.writer import Writer
 
 _TRIES = 5  # of a transaction that met others' locks, or whose connection was cut before it
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
-_LONGEST = 7999  # bytes of a notification
 log = logging.getLogger("laneway.postgres")
 
 
@@ -49,52 +47,58 @@ class _Undone(Exception):
         self.error, self.maybe_done = error, maybe_done
 
 
-class _NotLent(Exception):
-    """A transaction that failed because of a step that was lent; without that it may succeed."""
+class _NotAhead(Exception):
+    """A transaction that failed because of a claim that was made ahead; without that it may succeed."""
 
 
 class _Commit:
     """One try to commit a batch."""
 
-    def __init__(self, batch: list[Ask]) -> None:
+    def __init__(self, batch: list[WorkItem]) -> None:
         self.batch = batch
-        self.lent = Effects(durable=False, remembers=True)  # of steps that resting workers have lent
-        self.taken: Effects | None = None  # of submissions that were taken in from others' transactions
+        self.extra = AfterCommit()  # what follows from claims ahead, and from submissions of others' transactions
+        self.replies: list[ReplyAhead] = []  # to the steps that were made for idle workers
+        self.posted = False  # submissions of others' transactions were taken in
         self.sent = False  # the COMMIT is on its way
 
     @property
-    def own(self) -> list[Effects]:
-        """What follows of the commit that no caller asked for."""
-        return [self.lent] if self.taken is None else [self.lent, self.taken]
-
-    @property
-    def effects(self) -> list[Effects]:
-        """All that follows the commit."""
-        return [*self.own, *(ask.note for ask in self.batch)]
+    def after_commits(self) -> list[AfterCommit]:
+        """All that is to be done after the commit."""
+        return [self.extra, *(item.after_commit for item in self.batch)]
 
     @property
     def is_durable(self) -> bool:
         """Whether it must survive a crash of the server. A claim's events make it so: the claimed run goes on then."""
-        return any(each.durable or each.events for each in self.effects)
+        return (
+            self.posted
+            or any(item.options.durability is not Durability.LATER for item in self.batch)
+            or any(each.events for each in self.after_commits)
+        )
 
 
 class PostgresWriter(Writer):
-    """Does work inside transactions. `channel` is that of this process; `far` tells which workers are elsewhere."""
+    """Does work inside transactions. `channel` is that of this process.
+
+    `reply` hands replies to workers of this process; `is_far` tells whether a worker is in another process, `is_alive`
+    whether a claim may be made for it.
+    """
 
     def __init__(
         self,
         address: Address,
         now: Callable[[], int] | None,
-        wake: Callable[[list[Woken]], None],
-        tell: Callable[[], None],
-        is_there: Callable[[Lender], bool],
-        far: Callable[[Woken], bool],
+        wake: Callable[[list[WakeUp]], None],
+        publish: Callable[[], None],
+        reply: Callable[[list[ReplyAhead]], None],
+        is_far: Callable[[WakeUp], bool],
+        is_alive: Callable[[IdleWorker], bool],
         channel: str,
     ) -> None:
-        super().__init__("laneway-postgres-writer", wake, tell, is_there)
-        self._address, self._now, self._far, self._channel = address, now, far, channel
+        super().__init__("laneway-postgres-writer", wake, publish)
+        self._address, self._now, self._channel = address, now, channel
+        self._reply, self._is_far, self._is_alive = reply, is_far, is_alive
         self.connection = WriteConnection(address, channel)
-        self.cache = StepCache(pooled=address.pooled)
+        self._number = 0  # of the transaction that the step cache is of: everybody's are counted
         self.missed = False  # wake-ups may have been missed
 
     def look(self) -> bool:
@@ -102,14 +106,14 @@ class PostgresWriter(Writer):
         missed, self.missed = self.missed, False
         return missed
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection."""
-        self.cache.clear()
+        self.step_cache.clear()
         self.connection.close()
 
     # From a batch to its transactions
 
-    def transact(self, batch: list[Ask]) -> None:
+    def commit(self, batch: list[WorkItem]) -> None:
         """Do the batch in one transaction, or each in one of its own if one of them fails."""
         if len(batch) == 1:
             self._alone(batch[0])
@@ -124,26 +128,26 @@ class PostgresWriter(Writer):
         except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
             self._one_by_one(batch)
 
-    def _one_by_one(self, batch: list[Ask]) -> None:
-        for ask in batch:
-            self._alone(ask)
+    def _one_by_one(self, batch: list[WorkItem]) -> None:
+        for item in batch:
+            self._alone(item)
 
-    def _alone(self, ask: Ask) -> None:
+    def _alone(self, item: WorkItem) -> None:
         try:
-            self._repeated([ask])
+            self._repeated([item])
         except Exception as error:  # noqa: BLE001 - it goes to its caller
-            ask.error = error
+            item.error = error
 
-    def _repeated(self, batch: list[Ask]) -> None:
+    def _repeated(self, batch: list[WorkItem]) -> None:
         """Do the batch in a transaction that is repeated where that may help."""
-        cuts, maybe_done, lends = 0, False, True
+        cuts, maybe_done, ahead = 0, False, True
         for left in reversed(range(_TRIES)):
             try:
-                self._commit(_Commit(batch), lends=lends)
+                self._commit(_Commit(batch), ahead=ahead)
                 return
-            except _NotLent:
-                log.exception("a step that was lent could not be done")
-                lends = False
+            except _NotAhead:
+                log.exception("a claim could not be made ahead")
+                ahead = False
             except _Undone as undone:
                 cuts, maybe_done = cuts + was_cut(undone.error), maybe_done or undone.maybe_done
                 if not left or cuts > 1:
@@ -154,69 +158,80 @@ class PostgresWriter(Writer):
 
     # One transaction
 
-    def _commit(self, commit: _Commit, *, lends: bool) -> None:
+    def _commit(self, commit: _Commit, *, ahead: bool) -> None:
         """Do the transaction, and what follows it. Raises _Undone where a repeat may help."""
         try:
-            memory = self._transaction(commit, lends=lends)
+            self._transaction(commit, ahead=ahead)
         except LockTimeout as timeout:
             raise self._locked_out(timeout.error) from timeout.error
         except psycopg.Error as error:
             raise self._broken(commit, error) from error
         except Exception:
             # The work's own: nothing of it is to stay.
+            self.step_cache.clear()
             self.connection.roll_back()
             raise
         self.connection.committed()
-        self.cache.keep(memory)
-        self.tell_of(commit.own)
+        self.follow_up([commit.extra])
+        self._reply(commit.replies)
 
-    def _transaction(self, commit: _Commit, *, lends: bool) -> Memory | None:
-        """Begin, do all the work, and commit; return what is known after it."""
-        link, first = self.connection.opened(), commit.batch[0].note
+    def _transaction(self, commit: _Commit, *, ahead: bool) -> None:
+        """Begin, do all the work, and commit."""
+        link, cache = self.connection.opened(), self.step_cache
+        if self._address.pooled:
+            # The next transaction may be on another server, which lacks what this one has and numbers on from there.
+            cache.clear()
         # Nothing in here may swallow an error: the pipe would go on without its transaction.
         with Pipe(link) as pipe:
             db = PostgresDatabase(pipe)
-            # What is remembered is not asked. If others have written meanwhile, it is asked once that is known.
-            header = self.connection.begin(db, first.ahead(self.cache.memory, self.cache.lanes))
+            # What is in the cache is not read. If others have written meanwhile, it is read once that is known.
+            header = self.connection.begin(db, commit.batch[0].options.prefetch(cache))
             db.now = self._now or (lambda: header.now)
-            memory = self.cache.begin(header.number)
+            if header.number != self._number + 1:
+                cache.clear()
+            self._number = header.number
             if header.posted:
-                memory, commit.taken = None, self.known_to(Effects())
-                take_in(db, commit.taken, db.now())
-            for ask in commit.batch:
-                db.expect(*ask.note.ahead(memory, self.cache.lanes))  # unless it was asked above, and is still true
-                memory = _done(ask, db, memory)
-            memory = self._lend(db, commit, memory, lends=lends)
-            self._notify(db, commit.effects, watched=header.watched)
+                commit.posted = True
+                cache.clear()
+                take_in(db, commit.extra, db.now())
+            for item in commit.batch:
+                db.expect(*item.options.prefetch(cache))  # unless it was read above, and is still true
+                self._do(item, db)
+            self._claim_ahead(db, commit, ahead=ahead)
+            self._notify(db, commit, watched=header.watched)
             if not commit.is_durable:
                 db.say("SET LOCAL synchronous_commit TO off")
             db.say("COMMIT")
             commit.sent = True
-        return memory
 
-    def _lend(self, db: PostgresDatabase, commit: _Commit, memory: Memory | None, *, lends: bool) -> Memory | None:
-        """Do the steps that were lent, or else only have their workers woken; return what is known after it."""
-        lent, effects = self.known_to(commit.lent), commit.effects
-        if not any(each.lender for each in effects):
-            return memory
-        if not lends:
-            only_wake(db, lent, effects)
-            return None
-        lent.memory = memory
-        try:
-            lend(db, lent, effects, self.cache.lanes)
-        except psycopg.Error:
-            raise
-        except Exception as error:
-            raise _NotLent from error
-        memory, lent.memory = lent.memory, None
-        return memory
+    def _do(self, item: WorkItem, db: PostgresDatabase) -> None:
+        """Do one piece of work."""
+        item.reset()  # it may have been tried before
+        if not item.options.keeps_cache:
+            self.step_cache.clear()
+        item.value = item.work(db, item.after_commit)
 
-    def _notify(self, db: PostgresDatabase, effects: list[Effects], *, watched: bool) -> None:
-        for woken in (worker for each in effects for worker in each.wake):
-            if self._far(woken):
-                db.say(_NOTIFY, woken.socket or "", written(woken, _LONGEST))
-        if watched and any(each.events for each in effects):
+    def _claim_ahead(self, db: PostgresDatabase, commit: _Commit, *, ahead: bool) -> None:
+        """Make the steps of idle workers that were chosen, or only wake them."""
+        workers = chosen(commit.after_commits)
+        if not ahead:
+            wake_idle(db, commit.extra, workers)
+        elif workers:
+            try:
+                commit.replies = claim_ahead(db, commit.extra, workers[0], self.step_cache, self._is_alive)
+            except psycopg.Error:
+                raise
+            except Exception as error:
+                raise _NotAhead from error
+
+    def _notify(self, db: PostgresDatabase, commit: _Commit, *, watched: bool) -> None:
+        after_commits = commit.after_commits
+        sent = [(wake_up, wake_up.incarnation) for each in after_commits for wake_up in each.wake_ups]
+        sent += [(reply.wake_up, reply.text) for reply in commit.replies]
+        for wake_up, text in sent:
+            if self._is_far(wake_up):
+                db.say(_NOTIFY, wake_up.address or "", text)
+        if watched and any(each.events for each in after_commits):
             db.say(_NOTIFY, self._address.news, self._channel)
 
     # What broke
@@ -224,31 +239,17 @@ class PostgresWriter(Writer):
     def _locked_out(self, error: psycopg.Error) -> Exception:
         if self.connection.cut_off_frozen():
             return _Undone(error)
-        self.let_go()
+        self.close_connection()
         return meant(error, self._address)
 
     def _broken(self, commit: _Commit, error: psycopg.Error) -> Exception:
-        self.let_go()
+        self.close_connection()
         if commit.sent:
-            # If it was committed, a repeat finds nobody to wake, and workers that rest here were not notified.
-            self.tell_of([_without_answers(each) for each in commit.effects])
+            # If it was committed, a repeat finds nobody to wake, and idle workers of this process were not notified.
+            # Those for whom a claim was made ask for the reply.
+            self.follow_up(commit.after_commits)
+            self._wake([reply.wake_up for reply in commit.replies])
         cut = was_cut(error)
         if cut or isinstance(error, AGAIN):
             return _Undone(error, maybe_done=commit.sent and cut)
         return explained(error, self._address, maybe_done=commit.sent and not is_answer(error))
-
-
-def _done(ask: Ask, db: PostgresDatabase, memory: Memory | None) -> Memory | None:
-    """Do one piece of work; return what is known after it."""
-    effects: Effects = ask.note
-    effects.wake, effects.events, effects.lender = [], False, None  # it may have been tried before
-    effects.memory = memory if effects.remembers else None
-    value: Any = ask.work(db)
-    ask.value, known, effects.memory = value, effects.memory, None
-    return known
-
-
-def _without_answers(effects: Effects) -> Effects:
-    """Return what follows a COMMIT that may have failed: a worker that was given something asks for it."""
-    effects.wake = [woken._replace(answer=None) for woken in effects.wake]
-    return effects

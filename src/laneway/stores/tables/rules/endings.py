@@ -18,7 +18,7 @@ from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import memos
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rows.leased_run import Leased
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.state.transaction import Transaction
 
 
@@ -41,8 +41,8 @@ class Beside(Protocol):
 class Endings:
     """Cancels what an ended run has called, and tells the run that called it and the job that made it."""
 
-    def __init__(self, transaction: Transaction, effects: Effects, beside: Beside) -> None:
-        self._transaction, self._effects, self._beside = transaction, effects, beside
+    def __init__(self, transaction: Transaction, after_commit: AfterCommit, beside: Beside) -> None:
+        self._transaction, self._after_commit, self._beside = transaction, after_commit, beside
 
     def close(
         self,
@@ -60,7 +60,7 @@ class Endings:
                     self._beside.cancel_called(child)
         if run.tied is not None:
             self._tell_parent(run, state, result, reason, failure)
-            self._transaction.jobs.hear(self._effects, run, state, failure)
+            self._transaction.jobs.hear(self._after_commit, run, state, failure)
 
     def _tell_parent(
         self, run: Leased, state: RunState, result: str | None, reason: str | None, failure: Failure | None

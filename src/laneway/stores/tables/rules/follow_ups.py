@@ -20,7 +20,7 @@ from laneway.stores.tables.rows import memos, waits
 from laneway.stores.tables.rows.leased_run import Leased
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.run_control import Steering
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
@@ -38,9 +38,9 @@ def leaves_more(run: Leased, settlement: Settlement) -> bool:
 class Leaving:
     """Does what settlements bring with them. `behind`: runs that are due wait to be moved, see `Intake.is_behind`."""
 
-    def __init__(self, transaction: Transaction, effects: Effects, *, behind: bool) -> None:
+    def __init__(self, transaction: Transaction, after_commit: AfterCommit, *, behind: bool) -> None:
         self._transaction, self._db, self._behind = transaction, transaction.db, behind
-        self._steering = Steering(transaction, effects)
+        self._steering = Steering(transaction, after_commit)
 
     def end(self, run: Leased, state: RunState, settlement: Settlement) -> None:
         """Hear that the run has ended so. Its record says that already, and it still has its session's place."""

@@ -6,30 +6,32 @@ from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rules.run_control import Steering
-from laneway.stores.tables.runtime.after_commit import Effects
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.transaction import Transaction
 
 
 def begin(
-    db: Database, effects: Effects, now: int, asker: str | None = None, memory: Memory | None = None
+    db: Database, after_commit: AfterCommit, now: int, asker: str | None = None, cache: StepCache | None = None
 ) -> Transaction:
     """Return what a verb works with, once a bounded number of runs has ended whose questions nobody answered in time.
 
     That is written before the verb begins: what it does, and undoes, is its own.
     """
-    transaction = Transaction(db, now, asker, memory)
+    transaction = Transaction(db, now, asker, cache)
     if not is_late(transaction):
         return transaction
-    steering = Steering(transaction, effects)
+    steering = Steering(transaction, after_commit)
     for found in steering.read(waits.late(db, now, MOST_MOVES)):
         # The end of one before it may have ended it, or let it go on.
         run = steering.fresh(found)
         if run.stands is RunState.WAITING:
             steering.expire(run)
     transaction.write()
-    return Transaction(db, now, asker, None if memory is None else Memory())
+    if cache is not None:
+        cache.clear()
+    return Transaction(db, now, asker, cache)
 
 
 def is_late(transaction: Transaction) -> bool:

@@ -45,7 +45,7 @@ class Placing:
             waits.take_back(self._db, run.number)
         else:
             self._wait_no_more(run)
-            self._transaction.flow.hear(run)
+            self._transaction.flow.stop_asking(run)
             run.due_at = self._now
             if state is RunState.PENDING:
                 self._put_back(run)

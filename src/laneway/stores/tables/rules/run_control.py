@@ -28,7 +28,7 @@ from laneway.stores.tables.rows.leased_run import append, log_on, logged
 from laneway.stores.tables.rules.endings import Endings
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.placement import Placing
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
@@ -49,13 +49,13 @@ class Steering:
     """
 
     def __init__(
-        self, transaction: Transaction, effects: Effects, call: str = "", flush: Callable[[], None] = _at_once
+        self, transaction: Transaction, after_commit: AfterCommit, call: str = "", flush: Callable[[], None] = _at_once
     ) -> None:
-        self._transaction, self._effects, self._call, self._flush = transaction, effects, call, flush
+        self._transaction, self._after_commit, self._call, self._flush = transaction, after_commit, call, flush
         self._db, self._now = transaction.db, transaction.now
         self._beside: set[int] = set()  # the numbers of runs that were changed because another was
         self._abandons = False  # what is called by whom a call abandons, is abandoned
-        self._placing, self.endings = Placing(transaction), Endings(transaction, effects, self)
+        self._placing, self.endings = Placing(transaction), Endings(transaction, after_commit, self)
 
     # What a session's policy may see and do
 
@@ -173,12 +173,12 @@ class Steering:
                 self._settle(run, change, run.due_at)
         self._remember(run)
         self._transaction.write_shelves()
-        self._effects.events = self._effects.on_others = True
+        self._after_commit.events = self._after_commit.changed_others = True
 
     def take(self, run: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message."""
         Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
-        self._effects.events = self._effects.on_others = True
+        self._after_commit.events = self._after_commit.changed_others = True
         if kind is MessageKind.STEERED:
             self._tell(run)
 
@@ -186,7 +186,7 @@ class Steering:
         """Wake the worker that executes the run: something stands requested of it."""
         # Of a lapsed lease, whoever executed it is not there any more.
         if run.died is None and run.holder is not None:
-            wake_holder(self._db, self._effects, run.holder)
+            wake_holder(self._db, self._after_commit, run.holder)
 
     def _request(self, run: Steered, request: Request | None) -> None:
         self._db.execute(_SQL["request"], (request, run.events, run.number))

@@ -28,7 +28,7 @@ from laneway.stores.tables.rows import memos
 from laneway.stores.tables.rows.leased_run import NO_EVENTS, Leased, appended, logged
 from laneway.stores.tables.rules.follow_ups import Leaving, leaves_more
 from laneway.stores.tables.rules.inboxes import Inboxes
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
@@ -42,8 +42,8 @@ _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 class Settling:
     """What one step settles. The flow hears of it at once, the tables in `write`."""
 
-    def __init__(self, transaction: Transaction, effects: Effects, step: Step, *, behind: bool) -> None:
-        self._transaction, self._effects, self._step, self._behind = transaction, effects, step, behind
+    def __init__(self, transaction: Transaction, after_commit: AfterCommit, step: Step, *, behind: bool) -> None:
+        self._transaction, self._after_commit, self._step, self._behind = transaction, after_commit, step, behind
         self._leases = self._read(step)
         self._guarded = transaction.circuits.tasks  # a circuit that this very step opens waits for no probe yet
         self._inboxes = Inboxes(transaction)
@@ -80,7 +80,7 @@ class Settling:
                 self.refused.append((number, result.fence))
                 continue
             del self._leases[number]
-            self._transaction.memory.leases.pop(number, None)
+            self._transaction.cache.leases.pop(number, None)
             self._end_attempt(run, result)
 
     def _save(self, saved: Saved) -> None:
@@ -112,14 +112,14 @@ class Settling:
         self._chunks, self._outcomes, self._successes, self._noted, self._overdue = [], [], [], [], []
         self._saved, self._prepared, self._memos, self._streaming = {}, {}, [], set()
         if self._tied:
-            self._transaction.jobs.hear_all(self._effects, self._tied)
+            self._transaction.jobs.hear_all(self._after_commit, self._tied)
             self._tied = []
 
     def _read(self, step: Step) -> dict[int, Leased]:
         numbers = _named(step)
         if not numbers:
             return {}
-        known, worker = self._transaction.memory.leases, step.incarnation
+        known, worker = self._transaction.cache.leases, step.incarnation
         leases = {n: run for n in numbers if (run := known.get(n)) is not None and run.worker == worker}
         read: list[Leased] = []
         if len(leases) < len(numbers):
@@ -255,7 +255,7 @@ class Settling:
     @cached_property
     def _leaving(self) -> Leaving:
         # Most steps need none.
-        return Leaving(self._transaction, self._effects, behind=self._behind)
+        return Leaving(self._transaction, self._after_commit, behind=self._behind)
 
     def _flush(self) -> None:
         """Let the tables say how everything stands: what follows concerns other runs, maybe of this very step."""

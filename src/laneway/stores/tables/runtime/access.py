@@ -7,64 +7,68 @@ import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.commit_options import DEFAULT, CommitOptions
 from laneway.stores.tables.runtime.move_state import refuse
-from laneway.stores.tables.runtime.process_runtime import Presence
+from laneway.stores.tables.runtime.process_runtime import ProcessRuntime
 from laneway.stores.tables.sql.database import Database
 
 T = TypeVar("T")
-P = TypeVar("P", bound=Presence)
+R = TypeVar("R", bound=ProcessRuntime)
 
 
-class Asking(Generic[P]):
-    """What the store has in this process to reach its tables. `settle` makes it, anew in each process."""
+class StoreAccess(Generic[R]):
+    """Opens and closes the runtime of a store, and sends work to its threads.
 
-    def __init__(self, settle: Callable[[], P]) -> None:
-        self._settle = settle
-        self._presence = settle()
+    `make_runtime` makes the runtime: once in each process that uses the store, and again after `close`.
+    """
+
+    def __init__(self, make_runtime: Callable[[], R]) -> None:
+        self._make_runtime = make_runtime
+        self._made = make_runtime()
 
     async def open(self) -> None:
         """Create or migrate the tables; see `Store`."""
-        if self._here.closed:
-            self._presence = self._settle()
+        if self._runtime.closed:
+            self._made = self._make_runtime()
         await self._open()
 
     async def close(self) -> None:
-        """Let go of connections and threads; see `Store`."""
-        await asyncio.get_running_loop().run_in_executor(None, self._here.close)
+        """Close connections and end threads; see `Store`."""
+        await asyncio.get_running_loop().run_in_executor(None, self._runtime.close)
 
     @property
-    def _here(self) -> P:
-        # Fork: the parent's threads are not here.
-        if self._presence.pid != os.getpid():
-            self._presence = self._settle()
-        return self._presence
+    def _runtime(self) -> R:
+        # Fork: the parent's threads are not in this process.
+        if self._made.pid != os.getpid():
+            self._made = self._make_runtime()
+        return self._made
 
     async def _open(self) -> None:
-        here = self._here
-        await here.writer.write(lambda _, __: None)
-        here.opened = True
+        runtime = self._runtime
+        await runtime.writer.call(lambda _, __: None)
+        runtime.opened = True
 
     async def _write(
-        self, work: Callable[[Database, Effects], T], effects: Effects | None = None, *, gated: bool = True
+        self, work: Callable[[Database, AfterCommit], T], options: CommitOptions = DEFAULT, *, gated: bool = True
     ) -> T:
-        """Do the work; if it is `gated`, not while a move lets nothing change."""
-        here = self._here
-        answer = await here.writer.write(_gated(work) if gated else work, effects)
-        here.opened = True
+        """Do the work in a transaction; `gated` work is refused while a move lets nothing change."""
+        runtime = self._runtime
+        answer = await runtime.writer.call(_gated(work) if gated else work, options)
+        runtime.opened = True
         return answer
 
     async def _read(self, question: Callable[[Database], T]) -> T:
-        here = self._here
+        runtime = self._runtime
         # The reader creates nothing: a question to a store that was not opened opens it first.
-        if not here.opened:
+        if not runtime.opened:
             await self._open()
-        return await here.reader.ask(question)
+        return await runtime.reader.call(question)
 
 
-def _gated(work: Callable[[Database, Effects], T]) -> Callable[[Database, Effects], T]:
-    def gated(db: Database, effects: Effects) -> T:
+def _gated(work: Callable[[Database, AfterCommit], T]) -> Callable[[Database, AfterCommit], T]:
+    def gated(db: Database, after_commit: AfterCommit) -> T:
         refuse(db, new=False)
-        return work(db, effects)
+        return work(db, after_commit)
 
     return gated

@@ -1,4 +1,4 @@
-"""How the store stands in a move, and what it refuses meanwhile (`core.transfer.move_state`)."""
+"""The store's part in a move, and what it refuses because of it. The rules are in `core.transfer.move_state`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _mark = msgspec.json.Decoder(Mark).decode
 
 
 def standing(db: Database) -> Moving | None:
-    """Return how the store stands; see `MovingStore.moving`."""
+    """Return the store's part in a move, None if it has none; see `MovingStore.moving`."""
     row = db.execute(_STANDING).fetchone()
     if row is None:
         return None
@@ -24,7 +24,7 @@ def standing(db: Database) -> Moving | None:
 
 
 def refuse(db: Database, *, new: bool) -> None:
-    """Refuse what changes anything, or only brings something new, if the store's part in a move says so."""
+    """Raise if the store's part in a move forbids any change or, with `new`, forbids new runs."""
     (core.refuse_new if new else core.refuse_change)(standing(db))
 
 

@@ -32,6 +32,7 @@ V = TypeVar("V")
 _args: Callable[[Line], str] = attrgetter("args")
 
 MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
+_RECENT = 4  # lanes
 
 
 class Known(Generic[K, V]):
@@ -44,13 +45,33 @@ class Known(Generic[K, V]):
         self.rows: dict[K, Row] = {}
 
 
-class Memory:
-    """Books, leases and the fronts of shelves, as they stand when a transaction begins."""
+class StepCache:
+    """Books, leases and the fronts of shelves, as the tables have them."""
 
-    __slots__ = ("held", "lanes", "leases", "parked", "rows", "seats", "sessions", "turns", "unopened", "workers")
+    __slots__ = (
+        "held",
+        "lanes",
+        "leases",
+        "parked",
+        "recent_lanes",
+        "rows",
+        "seats",
+        "sessions",
+        "turns",
+        "unopened",
+        "workers",
+    )
 
     def __init__(self) -> None:
+        self.recent_lanes: list[str] = []  # that the last step used: a hint of what to prefetch, which may be wrong
         self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.recent_lanes = list(self.lanes)[:_RECENT] or self.recent_lanes
+        # Anew: a transaction that has begun goes on with what it has.
+        self.lanes = {}
         self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
         self.seats: dict[str, Known[str, Seat]] = {}  # by lane
         self.sessions: Known[str, SessionBook] = Known()
@@ -63,7 +84,7 @@ class Memory:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it is time to forget."""
+        """Tell whether it is time to clear it."""
         return self.rows > MOST
 
     def count(self, runs: list[Line]) -> None:

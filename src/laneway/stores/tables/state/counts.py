@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
-from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneBooks
 from laneway.stores.tables.state.session_counts import SessionBooks
@@ -15,10 +15,12 @@ from laneway.stores.tables.state.session_counts import SessionBooks
 class Books:
     """All counts of one transaction."""
 
-    def __init__(self, db: Database, memory: Memory | None = None, *, capped: bool = True, ruled: bool = True) -> None:
-        memory = memory or Memory()
-        self.lanes = LaneBooks(db, memory, capped=capped)
-        self.sessions = SessionBooks(db, memory, ruled=ruled)
+    def __init__(
+        self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
+    ) -> None:
+        cache = cache or StepCache()
+        self.lanes = LaneBooks(db, cache, capped=capped)
+        self.sessions = SessionBooks(db, cache, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""

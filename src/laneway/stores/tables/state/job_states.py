@@ -14,7 +14,7 @@ from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import jobs
 from laneway.stores.tables.rows.leased_run import Leased
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
@@ -45,13 +45,13 @@ class JobBook:
         self.fetch((job_id,))
         return self._known[job_id]
 
-    def put(self, effects: Effects, job: JobRecord) -> None:
+    def put(self, after_commit: AfterCommit, job: JobRecord) -> None:
         """Move a job that is there: its spec is what it was."""
         self._note(job.id, job)
-        if wake_for_fire(self._db, effects, job.state.fire_at, self._soonest):
+        if wake_for_fire(self._db, after_commit, job.state.fire_at, self._soonest):
             self._soonest = job.state.fire_at
 
-    def hear(self, effects: Effects, run: Leased, state: RunState, failure: Failure | None) -> None:
+    def hear(self, after_commit: AfterCommit, run: Leased, state: RunState, failure: Failure | None) -> None:
         """Hear that a run has ended so, which may be one that a job made."""
         tie = _job_of(run)
         job = None if tie is None else self.get(tie.id)
@@ -62,12 +62,12 @@ class JobBook:
         if after is None:
             self._note(job.id, None)
             return
-        self.put(effects, after)
+        self.put(after_commit, after)
         told = alarm(job, after, error, self._now)
         if told is not None:
             jobs.put_fires(self._db, {(job.id, told.nth): told})
 
-    def hear_all(self, effects: Effects, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
+    def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
         """Hear that these runs have ended so, in this order; their ids may not have been read."""
         fires = [(run, job.id, state, failure) for run, state, failure in ends if (job := _job_of(run)) is not None]
         if fires:
@@ -76,7 +76,7 @@ class JobBook:
             ids: dict[int, str] = dict(self._db.execute(_SQL["run_ids"], (numbers,)).fetchall())
             for run, _, state, failure in fires:
                 run.id = ids[run.number]
-                self.hear(effects, run, state, failure)
+                self.hear(after_commit, run, state, failure)
 
     def write(self) -> None:
         """Write the jobs that were moved."""

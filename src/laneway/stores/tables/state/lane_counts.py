@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from laneway.core.queue.turns import LaneBook, VirtualTime
 from laneway.core.records.policy import Lane
-from laneway.stores.tables.runtime.step_cache import Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, sql_names
 from laneway.stores.tables.state.user_counts import SeatBook, TurnBook, turns_of
@@ -21,9 +21,9 @@ lane_of = lru_cache(maxsize=256)(Lane)
 class LaneBooks(dict[str, LaneBook]):
     """The books of the lanes that were asked for. `capped`: some users have caps of their own, or are paused."""
 
-    def __init__(self, db: Database, memory: Memory, *, capped: bool = True) -> None:
+    def __init__(self, db: Database, cache: StepCache, *, capped: bool = True) -> None:
         super().__init__()
-        self._db, self._memory, self._capped = db, memory, capped
+        self._db, self._cache, self._capped = db, cache, capped
         self._was: dict[str, tuple[Row, dict[int, Row]]] = {}
         self._unknown: set[str] = set()
         self._turns: dict[str, TurnBook] = {}
@@ -31,8 +31,8 @@ class LaneBooks(dict[str, LaneBook]):
 
     def __missing__(self, name: str) -> LaneBook:
         turns, seats = self._turns_of(name), self._seats_of(name)
-        if name in self._memory.lanes:
-            book, self._was[name] = self._memory.lanes[name]
+        if name in self._cache.lanes:
+            book, self._was[name] = self._cache.lanes[name]
             book.turns, book.seats = turns, seats
             self[name] = book
             return book
@@ -82,13 +82,13 @@ class LaneBooks(dict[str, LaneBook]):
 
     def with_ready(self) -> set[str]:
         """Return the lanes that have startable runs, as they stand now in this transaction."""
-        memory = self._memory
-        if memory.unopened is None:
+        cache = self._cache
+        if cache.unopened is None:
             ready = {name for (name,) in self._db.execute(_SQL["ready_lanes"])}
-            memory.unopened = ready - self.keys() - memory.lanes.keys()
-        memory.unopened.difference_update(self, memory.lanes)  # a claim may have opened them, and left nothing there
-        closed = {name for name, (book, _) in memory.lanes.items() if name not in self and book.ready()}
-        return memory.unopened | closed | {name for name, book in self.items() if book.ready()}
+            cache.unopened = ready - self.keys() - cache.lanes.keys()
+        cache.unopened.difference_update(self, cache.lanes)  # a claim may have opened them, and left nothing there
+        closed = {name for name, (book, _) in cache.lanes.items() if name not in self and book.ready()}
+        return cache.unopened | closed | {name for name, book in self.items() if book.ready()}
 
     def had_ready(self, name: str) -> bool:
         """Tell whether a lane had startable runs when the transaction began."""
@@ -125,25 +125,25 @@ class LaneBooks(dict[str, LaneBook]):
             for priority, pace in now_paces.items():
                 if was_paces.get(priority) != pace:
                     paces.append((name, priority, *pace))
-            self._memory.lanes[name] = book, (now_runs, now_paces)
+            self._cache.lanes[name] = book, (now_runs, now_paces)
         return runs, paces
 
     def _open(self, name: str) -> None:
         self[name]
 
     def _is_open(self, name: str) -> bool:
-        return name in self or name in self._memory.lanes
+        return name in self or name in self._cache.lanes
 
     def _turns_of(self, lane: str) -> TurnBook:
         if lane not in self._turns:
-            self._turns[lane] = TurnBook(self._db, self._memory, lane)
+            self._turns[lane] = TurnBook(self._db, self._cache, lane)
         return self._turns[lane]
 
     def _seats_of(self, lane: str) -> SeatBook:
         if lane not in self._seats:
-            known = self._memory.lanes.get(lane)
+            known = self._cache.lanes.get(lane)
             caps = {} if known is None else known[0].caps
-            self._seats[lane] = SeatBook(self._db, self._memory, lane, caps, capped=self._capped)
+            self._seats[lane] = SeatBook(self._db, self._cache, lane, caps, capped=self._capped)
         return self._seats[lane]
 
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from laneway.core.queue.turns import AGAIN, BACK
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.rows.shelf import Key, Reader, Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -32,13 +32,13 @@ class Fronts(Reader):
     """
 
     def __init__(
-        self, db: Database, books: Books, memory: Memory, sets: BrokenSets, *, resumed: bool, counted: bool
+        self, db: Database, books: Books, cache: StepCache, sets: BrokenSets, *, resumed: bool, counted: bool
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory, sets
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
         self._resumed, self._counted = resumed, counted
         self.page = 8  # how many ready runs to read at once
         self.ready: dict[str, Shelf] = {}
-        self.parked, self.held = memory.parked, memory.held
+        self.parked, self.held = cache.parked, cache.held
 
     def ready_of(self, lane: str) -> Shelf:
         """Return the ready order of a lane."""
@@ -156,7 +156,7 @@ class Fronts(Reader):
     def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
         """Hand each shelf its first runs."""
         runs = self.complete([run for found in firsts.values() for run in found])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(runs)
         for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
@@ -180,7 +180,7 @@ class Fronts(Reader):
         else:
             rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
         runs = self.complete([Line(*row) for row in rows])
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._sets.expect(runs)
         return runs, more
 

@@ -8,7 +8,7 @@ from laneway.core.queue.sessions import SessionBook
 from laneway.core.records.policy import NO_RULE, Rule
 from laneway.stores.tables.rows import session_row
 from laneway.stores.tables.rows.settings import ruled_sessions
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger
@@ -19,9 +19,9 @@ _SQL = sql_names("counts")
 class SessionBooks(StoredLedger[str, SessionBook]):
     """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
 
-    def __init__(self, db: Database, memory: Memory | None = None, *, ruled: bool = True) -> None:
-        self._memory = memory or Memory()
-        super().__init__(SessionBook, self._memory.sessions)
+    def __init__(self, db: Database, cache: StepCache | None = None, *, ruled: bool = True) -> None:
+        self._cache = cache or StepCache()
+        super().__init__(SessionBook, self._cache.sessions)
         self._db, self._ask = db, ruled
         self._ruled: dict[str, tuple[Rule, bool]] = {}
 
@@ -65,7 +65,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])
 
     def _read(self, names: set[str]) -> Callable[[], Iterator[tuple[str, SessionBook, Row]]]:
-        self._memory.rows += len(names)
+        self._cache.rows += len(names)
         sessions = self._db.execute(_SQL["sessions"], (as_json(names),))
 
         def rows() -> Iterator[tuple[str, SessionBook, Row]]:

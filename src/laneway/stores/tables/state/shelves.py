@@ -18,7 +18,7 @@ from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.rows.shelf import Shelf
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -43,15 +43,15 @@ class Shelves:
         self,
         db: Database,
         books: Books,
-        memory: Memory | None,
+        cache: StepCache,
         sets: BrokenSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._books, self._memory, self._sets = db, books, memory or Memory(), sets
-        self.fronts = Fronts(db, books, self._memory, sets, resumed=resumed, counted=counted)
+        self._db, self._books, self._cache, self._sets = db, books, cache, sets
+        self.fronts = Fronts(db, books, self._cache, sets, resumed=resumed, counted=counted)
         # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
         self._less_parked: list[Shelf] = []
         self._less_held: list[Shelf] = []
@@ -163,7 +163,7 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._memory.count(runs)
+        self._cache.count(runs)
         self._books.fetch(self.fronts.complete(runs))
         return runs, more
 

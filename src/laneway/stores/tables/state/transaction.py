@@ -1,6 +1,6 @@
 """What every writing verb works with: the core's flow over this file's tables, for as long as the write lock is held.
 
-A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb but its `Memory`.
+A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb but its `StepCache`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.turns import AGAIN
 from laneway.core.records.policy import SessionIntent
 from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -68,26 +68,24 @@ class Transaction:
 
     `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages,
     `requested` whether something may be requested of what the asker executes, and `rescheduled` whether the next due
-    time, or the last instant for an answer, may be another than it was. What is in `memory` is not read again; a verb
+    time, or the last instant for an answer, may be another than it was. What is in `cache` is not read again; a verb
     that writes books, shelves or leases by itself must not be given one. It `forgot` once others have to look, too.
     """
 
-    def __init__(self, db: Database, now: int, asker: str | None = None, memory: Memory | None = None) -> None:
-        self.db, self.now, self.memory = db, now, memory or Memory()
+    def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
+        self.db, self.now, self.cache = db, now, cache or StepCache()
         self.glance = _glanced(db, asker)
         self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
         self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
-        self.books = Books(db, memory, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
+        self.books = Books(db, self.cache, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
         self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
-        self.shelves = self._shelves(
-            memory, aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True
-        )
+        self.shelves = self._shelves(aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True)
         self.jobs = JobBook(db, now, self.glance.fire_at)
         self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
 
-    def _shelves(self, memory: Memory | None, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
+    def _shelves(self, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
-        return Shelves(self.db, self.books, memory, broken, aside=aside, resumed=resumed, counted=counted)
+        return Shelves(self.db, self.books, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -121,8 +119,8 @@ class Transaction:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
-        self.shelves = self._shelves(None, aside=True, resumed=True, counted=False)
-        self.memory, self.forgot = Memory(), True
+        self.cache, self.forgot = StepCache(), True
+        self.shelves = self._shelves(aside=True, resumed=True, counted=False)
         self.flow.shelves = self.shelves
 
     def next_due(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from laneway.core.queue.turns import Seat, Turn
-from laneway.stores.tables.runtime.step_cache import Known, Memory, TurnKey
+from laneway.stores.tables.runtime.step_cache import Known, StepCache, TurnKey
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger
@@ -16,9 +16,9 @@ _SQL = sql_names("counts")
 class TurnBook(StoredLedger[TurnKey, Turn]):
     """The turns of a lane."""
 
-    def __init__(self, db: Database, memory: Memory, lane: str) -> None:
-        super().__init__(Turn, memory.turns.setdefault(lane, Known()))
-        self._db, self._memory, self._lane = db, memory, lane
+    def __init__(self, db: Database, cache: StepCache, lane: str) -> None:
+        super().__init__(Turn, cache.turns.setdefault(lane, Known()))
+        self._db, self._cache, self._lane = db, cache, lane
 
     def changes(self) -> tuple[list[Row], list[Row], list[TurnKey]]:
         """Return what must be written. Who asks for a turn changes it, so none is compared with what it was."""
@@ -51,7 +51,7 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
             db.each(_SQL["rest_turn"], [(lane, priority) for user, priority in gone if user is None])
 
     def _read(self, keys: set[TurnKey]) -> Callable[[], Iterator[tuple[TurnKey, Turn, Row]]]:
-        self._memory.rows += len(keys)
+        self._cache.rows += len(keys)
         lane, asked = self._lane, turns_of(self._lane, {user or "" for user, _ in keys})
         turns = self._db.execute(asked.name, asked.values)
 
@@ -65,9 +65,9 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
 class SeatBook(StoredLedger[str, Seat]):
     """The seats of a lane. `caps` is where to keep those of its users; `capped`: some have one of their own."""
 
-    def __init__(self, db: Database, memory: Memory, lane: str, caps: dict[str, int], *, capped: bool) -> None:
-        super().__init__(Seat, memory.seats.setdefault(lane, Known()))
-        self._db, self._memory, self._lane, self.caps, self._capped = db, memory, lane, caps, capped
+    def __init__(self, db: Database, cache: StepCache, lane: str, caps: dict[str, int], *, capped: bool) -> None:
+        super().__init__(Seat, cache.seats.setdefault(lane, Known()))
+        self._db, self._cache, self._lane, self.caps, self._capped = db, cache, lane, caps, capped
 
     def changes(self) -> tuple[list[Row], list[Row], list[str]]:
         """Return what must be written: of a user who is at the cap all the time, little changes."""
@@ -96,7 +96,7 @@ class SeatBook(StoredLedger[str, Seat]):
 
     def _read(self, users: set[str]) -> Callable[[], Iterator[tuple[str, Seat, Row]]]:
         lane, wanted = self._lane, (self._lane, as_json(users))
-        self._memory.rows += len(users)
+        self._cache.rows += len(users)
         # Nobody is asked about whose seat was not read.
         caps = self._db.execute(_SQL["caps"], wanted) if self._capped else ()
         seats = self._db.execute(_SQL["seats"], wanted)

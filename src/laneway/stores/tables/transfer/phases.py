@@ -9,7 +9,7 @@ from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
 from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.runtime.wakeups import wake_everybody
 from laneway.stores.tables.sql.database import Database
@@ -27,26 +27,26 @@ TABLES = (
 )
 
 
-def move(db: Database, effects: Effects, transition: Transition, now: int) -> Moved:
+def move(db: Database, after_commit: AfterCommit, transition: Transition, now: int) -> Moved:
     """Make a transition; see `MovingStore.move`."""
     match transition:
         case Shut(move, place):
-            return _shut(db, effects, move, place)
+            return _shut(db, after_commit, move, place)
         case Freeze(move):
             return _freeze(db, move)
         case Reopen(move):
-            return _reopen(db, effects, move, now)
+            return _reopen(db, after_commit, move, now)
         case Arrive(move, place):
             return _arrive(db, move, place)
         case OpenUp(move):
             return _open_up(db, move)
 
 
-def _shut(db: Database, effects: Effects, move: str, place: str) -> Moved:
+def _shut(db: Database, after_commit: AfterCommit, move: str, place: str) -> Moved:
     found = standing(db)
     if found is None or found.phase is MovePhase.ARRIVED:
         db.execute(_SQL["stand"], (MovePhase.SHUT.value, move, place))
-        wake_everybody(db, effects)
+        wake_everybody(db, after_commit)
         found = Moving(phase=MovePhase.SHUT, move=move, place=place)
     return Moved(found.move == move, found)
 
@@ -61,15 +61,15 @@ def _freeze(db: Database, move: str) -> Moved:
     return Moved(not busy, leases=int(busy))
 
 
-def _reopen(db: Database, effects: Effects, move: str, now: int) -> Moved:
+def _reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> Moved:
     found = standing(db)
     if found is None or found.move != move or found.phase is MovePhase.ARRIVED:
         return Moved(done=False)
     if found.phase is MovePhase.ARRIVING:
         _clear(db)
-        settings.declare_lanes(db, effects, DEFAULT_LANES, now)
+        settings.declare_lanes(db, after_commit, DEFAULT_LANES, now)
     db.execute(_SQL["forget"])
-    wake_everybody(db, effects)
+    wake_everybody(db, after_commit)
     return Moved(done=True)
 
 

@@ -28,7 +28,7 @@ from laneway.core.queue.audit import (
     recount,
 )
 from laneway.core.queue.sessions import SessionBook
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
@@ -83,7 +83,7 @@ def look(db: Database) -> list[Finding]:
     return findings + [miscounted(*difference) for difference in _miscounts(db, books)]
 
 
-def repair(db: Database, effects: Effects, now: int) -> list[Finding]:
+def repair(db: Database, after_commit: AfterCommit, now: int) -> list[Finding]:
     """Return what did not agree, and set it right; see `UpkeepStore.check`."""
     findings = look(db)
     if findings:
@@ -91,7 +91,7 @@ def repair(db: Database, effects: Effects, now: int) -> list[Finding]:
             _mend(db, rule)
         _mend_counts(db)
         _let_go_on(db, now)
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
     return findings
 
 

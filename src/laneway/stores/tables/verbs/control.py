@@ -18,7 +18,7 @@ from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.controlled_run import Steered
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
@@ -29,18 +29,20 @@ _LAST = 2**62  # behind every acceptance number
 
 
 def change(
-    db: Database, effects: Effects, call: str, run_id: str, change: RunChange, now: int
+    db: Database, after_commit: AfterCommit, call: str, run_id: str, change: RunChange, now: int
 ) -> Run | WrongState | NotWaiting:
     """Change the run; see `ControlStore.change_run`. An error is returned if what was done before it must stand."""
     match change:
         case Cancel(abandon):
-            return _steer(db, effects, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon))
+            return _steer(
+                db, after_commit, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon)
+            )
         case Pause():
-            return _steer(db, effects, call, run_id, now, _pause)
+            return _steer(db, after_commit, call, run_id, now, _pause)
         case Resume():
-            return _resumed(db, effects, call, run_id, now)
+            return _resumed(db, after_commit, call, run_id, now)
         case Answer(text, name):
-            return _answered(db, effects, call, run_id, text, name, now)
+            return _answered(db, after_commit, call, run_id, text, name, now)
 
 
 def _pause(steering: Steering, run: Steered) -> None:
@@ -49,27 +51,27 @@ def _pause(steering: Steering, run: Steered) -> None:
         steering.apply(run, paused)
 
 
-def _resumed(db: Database, effects: Effects, call: str, run_id: str, now: int) -> Run | WrongState:
+def _resumed(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int) -> Run | WrongState:
     [run] = controlled_run.read(db, [_number(db, run_id)])
     if run.call == call:
         return runs.get(db, run_id)
     if run.stands is not RunState.PAUSED:
-        return _steer(db, effects, call, run_id, now, _resume)
+        return _steer(db, after_commit, call, run_id, now, _resume)
     # Those of its session that are due by now are before it.
-    transaction = begin(db, effects, now)
+    transaction = begin(db, after_commit, now)
     transaction.make_due()
     transaction.write_shelves()
-    steering = Steering(transaction, effects, call)
+    steering = Steering(transaction, after_commit, call)
     [run] = steering.read([run.number])
     gone = run.ended_at is not None
     if not gone:
         _resume(steering, run)
-    _write(transaction, effects)
+    _write(transaction, after_commit)
     return WrongState(run.state, Move.RESUME) if gone else runs.get(db, run_id)
 
 
 def _answered(
-    db: Database, effects: Effects, call: str, run_id: str, text: str, name: str | None, now: int
+    db: Database, after_commit: AfterCommit, call: str, run_id: str, text: str, name: str | None, now: int
 ) -> Run | NotWaiting:
     late = []
 
@@ -82,13 +84,13 @@ def _answered(
         else:
             steering.answer(run, text, question)
 
-    found = _steer(db, effects, call, run_id, now, steer)
+    found = _steer(db, after_commit, call, run_id, now, steer)
     return NotWaiting(run_id, found.state.value) if late else found
 
 
 def cancel_where(
     db: Database,
-    effects: Effects,
+    after_commit: AfterCommit,
     call: str,
     wanted: RunFilter,
     after: int,
@@ -101,7 +103,7 @@ def cancel_where(
     [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
     if not changed:
         transaction = Transaction(db, now)
-        steering = Steering(transaction, effects, call)
+        steering = Steering(transaction, after_commit, call)
         while changed < limit and (found := _unended(db, wanted, after, until, limit - changed)):
             after = found[-1]
             for run in map(steering.fresh, steering.read(found)):
@@ -109,7 +111,7 @@ def cancel_where(
                 fits = run.ended_at is None and wanted.state in (None, run.stands)
                 if changed < limit and fits and steering.cancel(run):
                     changed, last = changed + 1, run.number
-        _write(transaction, effects)
+        _write(transaction, after_commit)
     return Swept(changed, last if changed and changed == limit else None)
 
 
@@ -118,17 +120,17 @@ def _unended(db: Database, wanted: RunFilter, after: int, until: int, limit: int
     return [number for (number,) in db.execute(_SQL["unended"], asked)]
 
 
-def stop(db: Database, effects: Effects, call: str, name: str, extent: Extent, now: int) -> Stopped:
+def stop(db: Database, after_commit: AfterCommit, call: str, name: str, extent: Extent, now: int) -> Stopped:
     """Stop what goes on in the session; see `SessionStore.stop`."""
     if extent is Extent.OLDEST:
-        return _stop(db, effects, call, now, lambda steering: (arrivals.stop(steering, name), []))
+        return _stop(db, after_commit, call, now, lambda steering: (arrivals.stop(steering, name), []))
     abandon = extent is Extent.ABANDON
-    return _stop(db, effects, call, now, lambda steering: arrivals.stop_all(steering, name, abandon=abandon))
+    return _stop(db, after_commit, call, now, lambda steering: arrivals.stop_all(steering, name, abandon=abandon))
 
 
 def _steer(
     db: Database,
-    effects: Effects,
+    after_commit: AfterCommit,
     call: str,
     run_id: str,
     now: int,
@@ -136,11 +138,11 @@ def _steer(
 ) -> Run:
     number = _number(db, run_id)
     transaction = Transaction(db, now)
-    steering = Steering(transaction, effects, call)
+    steering = Steering(transaction, after_commit, call)
     [run] = steering.read([number])
     if run.call != call:
         steer(steering, run)
-        _write(transaction, effects)
+        _write(transaction, after_commit)
     return runs.get(db, run_id)
 
 
@@ -157,7 +159,7 @@ def _number(db: Database, run_id: str) -> int:
 
 def _stop(
     db: Database,
-    effects: Effects,
+    after_commit: AfterCommit,
     call: str,
     now: int,
     stop: Callable[[Steering], tuple[list[Steered], list[Steered]]],
@@ -168,8 +170,8 @@ def _stop(
         cancelled = tuple(run_id for run_id, _ in before if run_id not in dropped)
         return Stopped(cancelled, tuple(run_id for run_id, _ in before if run_id in dropped))
     transaction = Transaction(db, now)
-    cancels, drops = stop(Steering(transaction, effects, call))
-    _write(transaction, effects)
+    cancels, drops = stop(Steering(transaction, after_commit, call))
+    _write(transaction, after_commit)
     return Stopped(_ids(cancels), _ids(drops))
 
 
@@ -177,8 +179,8 @@ def _ids(runs: list[Steered]) -> tuple[str, ...]:
     return tuple(run.id for run in sorted(runs, key=lambda run: run.number))
 
 
-def _write(transaction: Transaction, effects: Effects) -> None:
+def _write(transaction: Transaction, after_commit: AfterCommit) -> None:
     """Write the counts, and wake whoever can start what goes on."""
     transaction.write()
     if transaction.glance.resting:
-        wake_for_work(transaction.db, effects, transaction.now)
+        wake_for_work(transaction.db, after_commit, transaction.now)

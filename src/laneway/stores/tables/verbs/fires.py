@@ -17,7 +17,7 @@ from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
 from laneway.stores.tables.rows.jobs import decode_fire, put_fires
 from laneway.stores.tables.rules.acceptance import known
 from laneway.stores.tables.rules.late_questions import begin
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import refuse
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
@@ -28,27 +28,27 @@ from laneway.stores.tables.verbs.submissions import Batch
 _SQL = sql_names("jobs")
 
 
-def fire(db: Database, effects: Effects, firings: Sequence[Firing], now: int) -> list[Fired]:
+def fire(db: Database, after_commit: AfterCommit, firings: Sequence[Firing], now: int) -> list[Fired]:
     """Write these firings; see `JobStore.fire`."""
-    transaction = begin(db, effects, now)
+    transaction = begin(db, after_commit, now)
     if transaction.glance.moving:
         refuse(db, new=True)
-    fired = _Firings(transaction, effects, firings).fire()
+    fired = _Firings(transaction, after_commit, firings).fire()
     if transaction.glance.resting:
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
     return fired
 
 
 class _Firings:
     """Firings on their way in, one after the other: the runs of one may end runs of another's job."""
 
-    def __init__(self, transaction: Transaction, effects: Effects, firings: Sequence[Firing]) -> None:
-        self._transaction, self._effects, self._firings = transaction, effects, firings
+    def __init__(self, transaction: Transaction, after_commit: AfterCommit, firings: Sequence[Firing]) -> None:
+        self._transaction, self._after_commit, self._firings = transaction, after_commit, firings
         self._db, self._jobs = transaction.db, transaction.jobs
         runs = [run for firing in firings for run in firing.runs]
         seen = known(self._db, runs)
         self._known = set(seen)  # ids of runs
-        self._batch = Batch(transaction, effects, runs, seen)
+        self._batch = Batch(transaction, after_commit, runs, seen)
         ids = {firing.job_id for firing in firings}
         self._jobs.fetch(ids)
         self._newest = {job: decode_fire(text) for job, text in self._db.execute(_SQL["newest_fires"], (as_json(ids),))}
@@ -82,7 +82,7 @@ class _Firings:
 
     def _apply(self, job: JobRecord, firing: Firing, receipts: tuple[Receipt | None, ...]) -> None:
         after, records = applied(job, firing, receipts, self._transaction.now, self._newest.get(job.id))
-        self._jobs.put(self._effects, after)
+        self._jobs.put(self._after_commit, after)
         for record in records:
             self._records[job.id, record.nth] = self._newest[job.id] = record
             self._fired.add((job.id, record.run_id))

@@ -12,7 +12,7 @@ from laneway.core.jobs.record import JobRecord
 from laneway.errors import JobExists
 from laneway.ports.jobs import AddJob, EditJob, JobChange, RemoveJob
 from laneway.stores.tables.rows.jobs import as_text, find, remove, soonest
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
@@ -20,33 +20,33 @@ from laneway.stores.tables.sql.statements import sql_names
 _SQL = sql_names("jobs")
 
 
-def change(db: Database, effects: Effects, change: JobChange, now: int) -> JobRecord | None:
+def change(db: Database, after_commit: AfterCommit, change: JobChange, now: int) -> JobRecord | None:
     """Add, edit or remove a job; see `JobStore.change_job`."""
     match change:
         case AddJob(job):
-            return _add(db, effects, job, now)
+            return _add(db, after_commit, job, now)
         case EditJob(job):
-            return _edit(db, effects, job, now)
+            return _edit(db, after_commit, job, now)
         case RemoveJob(job_id):
             return _remove(db, job_id)
 
 
-def _add(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord:
+def _add(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord:
     known = find(db, job.id)
     if known is not None:
         return known
-    _put(db, effects, job, now)
+    _put(db, after_commit, job, now)
     return job
 
 
-def _edit(db: Database, effects: Effects, job: JobRecord, now: int) -> JobRecord | None:
+def _edit(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord | None:
     known = find(db, job.id)
     if known is None or (known.call == job.call and job.call):
         return known
     if known.version != job.version:
         return None
     job = msgspec.structs.replace(job, version=job.version + 1)
-    _put(db, effects, job, now)
+    _put(db, after_commit, job, now)
     return job
 
 
@@ -62,7 +62,7 @@ def restart_time(db: Database, now: int) -> None:
     db.execute(_SQL["set_time"], (now,))
 
 
-def _put(db: Database, effects: Effects, job: JobRecord, now: int) -> None:
+def _put(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> None:
     _refuse_doubled(db, job)
     before = soonest(db)
     spec, fire_at = job.spec, job.state.fire_at
@@ -70,7 +70,7 @@ def _put(db: Database, effects: Effects, job: JobRecord, now: int) -> None:
     facts = (job.version, job.call, job.created_at, job.changed_at)
     db.execute(_SQL["put"], (*found_by, *facts, as_text(spec), as_text(job.state)))
     db.execute(_SQL["note_time"], (now,))
-    wake_for_fire(db, effects, fire_at, before)
+    wake_for_fire(db, after_commit, fire_at, before)
 
 
 def _refuse_doubled(db: Database, job: JobRecord) -> None:

@@ -28,7 +28,7 @@ from laneway.ports.settings import (
 )
 from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.settings import ruled_sessions
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
@@ -39,7 +39,7 @@ _SQL = sql_names("settings")
 _decode = msgspec.json.Decoder(Lane).decode
 
 
-def declare_lanes(db: Database, effects: Effects, lanes: Sequence[Lane], now: int) -> None:
+def declare_lanes(db: Database, after_commit: AfterCommit, lanes: Sequence[Lane], now: int) -> None:
     """Take note of what is declared; see `LaneStore.declare_lanes`."""
     last = {lane.name: lane for lane in lanes}
     known = {name: (declared, ruled) for name, declared, ruled in _lane_rules(db, last)}
@@ -48,53 +48,55 @@ def declare_lanes(db: Database, effects: Effects, lanes: Sequence[Lane], now: in
         _, ruled = known.get(lane.name, (None, None))
         _set_lane(db, ruled or lane, lane, ruled)
     if changed:
-        _reopen(db, effects, [lane.name for lane in changed], now)
+        _reopen(db, after_commit, [lane.name for lane in changed], now)
 
 
-def put(db: Database, effects: Effects, setting: Setting, now: int) -> None:
+def put(db: Database, after_commit: AfterCommit, setting: Setting, now: int) -> None:
     """Set what an operator sets; see `SettingStore.set`."""
     match setting:
         case LaneSetting(lane):
-            _rule_lane(db, effects, lane, now)
+            _rule_lane(db, after_commit, lane, now)
         case LaneUnset(name):
-            _unset_lane(db, effects, name, now)
+            _unset_lane(db, after_commit, name, now)
         case UserCap(user, lane_name, cap):
-            _set_cap(db, effects, user, lane_name, cap, now)
+            _set_cap(db, after_commit, user, lane_name, cap, now)
         case SessionSetting(name, rule, throttled):
-            _set_session(db, effects, name, rule, throttled, now)
+            _set_session(db, after_commit, name, rule, throttled, now)
         case Hold(what, name, held):
-            _hold(db, effects, what, name, now, held=held)
+            _hold(db, after_commit, what, name, now, held=held)
         case TaskDisabled(task, disabled):
-            _disable(db, effects, task, now, disabled=disabled)
+            _disable(db, after_commit, task, now, disabled=disabled)
         case BreakerClosed(task, of_user):
-            _close_breaker(db, effects, task, of_user, now)
+            _close_breaker(db, after_commit, task, of_user, now)
         case _:
             assert_never(setting)
 
 
-def _rule_lane(db: Database, effects: Effects, lane: Lane, now: int) -> None:
+def _rule_lane(db: Database, after_commit: AfterCommit, lane: Lane, now: int) -> None:
     declared = next((declared for _, declared, _ in _lane_rules(db, [lane.name])), lane)
     _set_lane(db, lane, declared, lane)
-    _reopen(db, effects, [lane.name], now)
+    _reopen(db, after_commit, [lane.name], now)
 
 
-def _unset_lane(db: Database, effects: Effects, name: str, now: int) -> None:
+def _unset_lane(db: Database, after_commit: AfterCommit, name: str, now: int) -> None:
     _refuse_unknown(db, name)
     [[_, declared, _]] = _lane_rules(db, [name])
     _set_lane(db, declared, declared, None)
-    _reopen(db, effects, [name], now)
+    _reopen(db, after_commit, [name], now)
 
 
-def _set_cap(db: Database, effects: Effects, user: str, lane: str, cap: int | None, now: int) -> None:
+def _set_cap(db: Database, after_commit: AfterCommit, user: str, lane: str, cap: int | None, now: int) -> None:
     _refuse_unknown(db, lane)
     if cap is None:
         db.execute(_SQL["drop_cap"], (user, lane))
     else:
         db.execute(_SQL["set_cap"], (user, lane, cap))
-    _let_user_go_on(db, effects, user, now)
+    _let_user_go_on(db, after_commit, user, now)
 
 
-def _set_session(db: Database, effects: Effects, name: str, rule: Rule, throttled: bool | None, now: int) -> None:
+def _set_session(
+    db: Database, after_commit: AfterCommit, name: str, rule: Rule, throttled: bool | None, now: int
+) -> None:
     before, _ = ruled_sessions(db, [name]).get(name, (NO_RULE, False))
     ruled = NO_RULE if rule == NO_RULE and throttled is None else rule.over(before)
     if ruled == NO_RULE:
@@ -108,34 +110,34 @@ def _set_session(db: Database, effects: Effects, name: str, rule: Rule, throttle
             book.throttled = book.throttled if throttled is None else throttled
             transaction.flow.let_go_on(name, ())
 
-    _change(db, effects, now, go_on)
+    _change(db, after_commit, now, go_on)
 
 
-def _hold(db: Database, effects: Effects, what: Held, name: str, now: int, *, held: bool) -> None:
+def _hold(db: Database, after_commit: AfterCommit, what: Held, name: str, now: int, *, held: bool) -> None:
     if what is Held.LANE:
         _refuse_unknown(db, name)
         db.execute(_SQL["pause_lane"], (held, name))
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
         return
     if not db.execute(_SQL["pause" if held else "resume"], (what.value, name)).rowcount:
         return
     if what is Held.TASK:
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
     elif what is Held.USER:
-        _let_user_go_on(db, effects, name, now)
+        _let_user_go_on(db, after_commit, name, now)
     else:
-        _change(db, effects, now, lambda transaction: _hold_session(transaction, name, held=held))
+        _change(db, after_commit, now, lambda transaction: _hold_session(transaction, name, held=held))
 
 
-def _disable(db: Database, effects: Effects, task: str, now: int, *, disabled: bool) -> None:
+def _disable(db: Database, after_commit: AfterCommit, task: str, now: int, *, disabled: bool) -> None:
     db.execute(_SQL["disable" if disabled else "enable"], (task,))
     if not disabled:
-        _close_breaker(db, effects, task, None, now)
+        _close_breaker(db, after_commit, task, None, now)
 
 
-def _close_breaker(db: Database, effects: Effects, task: str, user: str | None, now: int) -> None:
+def _close_breaker(db: Database, after_commit: AfterCommit, task: str, user: str | None, now: int) -> None:
     circuits.close(db, task, user)
-    wake_for_work(db, effects, now)
+    wake_for_work(db, after_commit, now)
 
 
 def _lane_rules(db: Database, names: Iterable[str]) -> list[Row]:
@@ -156,28 +158,28 @@ def _refuse_unknown(db: Database, name: str) -> None:
         raise UnknownLane(name, names)
 
 
-def _change(db: Database, effects: Effects, now: int, work: Callable[[Transaction], None]) -> None:
+def _change(db: Database, after_commit: AfterCommit, now: int, work: Callable[[Transaction], None]) -> None:
     transaction = Transaction(db, now)
     work(transaction)
     transaction.write()
     if transaction.glance.resting:
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
 
 
-def _reopen(db: Database, effects: Effects, lanes: Sequence[str], now: int) -> None:
+def _reopen(db: Database, after_commit: AfterCommit, lanes: Sequence[str], now: int) -> None:
     def go_on(transaction: Transaction) -> None:
         for lane in lanes:
             transaction.flow.reopen(lane, transaction.books.lanes.users_parked(lane))
 
-    _change(db, effects, now, go_on)
+    _change(db, after_commit, now, go_on)
 
 
-def _let_user_go_on(db: Database, effects: Effects, user: str, now: int) -> None:
+def _let_user_go_on(db: Database, after_commit: AfterCommit, user: str, now: int) -> None:
     def go_on(transaction: Transaction) -> None:
         for (lane,) in db.execute(_SQL["lanes_parking"], (user,)).fetchall():
             transaction.flow.reopen(lane, {user})
 
-    _change(db, effects, now, go_on)
+    _change(db, after_commit, now, go_on)
 
 
 def _hold_session(transaction: Transaction, name: str, *, held: bool) -> None:

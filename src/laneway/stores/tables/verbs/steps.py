@@ -16,7 +16,7 @@ lost: only who rests is wrong then, until its next step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -35,9 +35,10 @@ from laneway.stores.tables.rows.shelf import FRONT
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.settlements import Settling, named
-from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import standing
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.sql.database import Database, Question
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
@@ -55,23 +56,23 @@ _LEAST = 8  # ready runs to read of a lane: some may have to be parked
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
-def ahead(step: Step, *, lent: bool = False) -> Ahead:
-    """Return what the step will ask first; one that was lent is done for what was just submitted."""
+def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
+    """Return what the step will read first. One that `is_ahead` is made for what was just submitted."""
 
-    def questions(memory: Memory | None, lanes: Collection[str]) -> Iterator[Question]:
-        if lent or _follows(step, memory) is None:
+    def questions(cache: StepCache) -> Iterator[Question]:
+        if is_ahead or _follows(step, cache) is None:
             yield Question(_SQL["worker"], (step.incarnation,))
         yield from glancing(step.incarnation)
-        if memory is None and (numbers := named(step)):
+        if not cache.leases and (numbers := named(step)):
             yield Question(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
-            if not (lent or step.results):
-                yield FIRST  # who has nothing to say asks because something is due, or was submitted
-            if memory is None or memory.unopened is None:
+            if not (is_ahead or step.results):
+                yield FIRST  # a step without results is made because something is due, or was submitted
+            if cache.unopened is None:
                 yield Question(_READY_LANES)
-            known = {} if memory is None else {lane: book for lane, (book, _) in memory.lanes.items()}
+            known = {lane: book for lane, (book, _) in cache.lanes.items()}
             # Where nothing is ready, something may be due, or just submitted.
-            busy = [lane for lane, book in known.items() if book.ready()] or lanes
+            busy = [lane for lane, book in known.items() if book.ready()] or cache.recent_lanes
             for lane in busy if len(busy) <= _FEW else ():
                 book = known.get(lane)
                 if book is None:
@@ -87,82 +88,89 @@ def _ready_ahead(step: Step, lanes: int, book: LaneBook | None) -> int:
     return most if book is None else min(most, max(_LEAST, book.room() + len(step.results)))
 
 
-def take_step(db: Database, effects: Effects, step: Step, now: int) -> StepReply:
-    """Do the step; see `WorkerStore.step`."""
-    known = _follows(step, effects.memory)
+def take_step(
+    db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache | None = None
+) -> StepReply:
+    """Do the step; see `WorkerStore.step`. The next one finds in `cache` what it needs."""
+    cache = cache or StepCache()
+    known = _follows(step, cache)
     if known is not None:
-        return _taken(db, effects, step, now, known, step.call - 1)
+        return _taken(db, after_commit, step, now, known, step.call - 1, cache)
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
-    incarnation, _, call, moves, lent, *answer = row
+    incarnation, _, call, moves, is_ahead, *answer = row
     if step.last > call:
         raise LeaseLost(f"this store has lost what incarnation {step.incarnation} did last")
     leaving = _leaving(db) if moves else None
     # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
     if step.call <= call:
         same = _same_answer(db, step.incarnation, call, *answer)
-        if lent and step.call < call:  # the one before had found nothing, or it had lent nothing
+        if is_ahead and step.call < call:  # the one before had found nothing, or the newest were not made ahead
             same = msgspec.structs.replace(same, claimed=[], more=False)
         return _to(same, leaving)
     if leaving is not None:
         if leaving.phase is MovePhase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)
         step = msgspec.structs.replace(step, room=0, park=False)
-    reply = _taken(db, effects, step, now, incarnation, call)
+    reply = _taken(db, after_commit, step, now, incarnation, call, cache)
     if leaving is not None:
-        effects.memory = None  # the next step is to be told, too
+        cache.clear()  # the next step is to be told, too
     return _to(reply, leaving)
 
 
-def take_lent_step(
-    db: Database, effects: Effects, step: Step, now: int, lanes: Collection[str] = ()
+def take_step_ahead(
+    db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache
 ) -> StepReply | None:
-    """Do the step that a worker has lent; None, and nothing is done, if it is not its next any more.
-
-    `lanes` are those that the last step knew of.
-    """
-    db.expect(*ahead(step, lent=True)(effects.memory, lanes))
+    """Do the next step of an idle worker for it; None, and nothing is done, if this is not its next step any more."""
+    db.expect(*prefetch(step, is_ahead=True)(cache))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None:
         return None
     incarnation, left, call, moves, *_ = row
     if left or moves or call != step.call - 1:
         return None
-    return _taken(db, effects, step, now, incarnation, call, lent=True)
+    return _taken(db, after_commit, step, now, incarnation, call, cache, is_ahead=True)
 
 
 def _taken(
-    db: Database, effects: Effects, step: Step, now: int, incarnation: str, call: int, *, lent: bool = False
+    db: Database,
+    after_commit: AfterCommit,
+    step: Step,
+    now: int,
+    incarnation: str,
+    call: int,
+    cache: StepCache,
+    *,
+    is_ahead: bool = False,
 ) -> StepReply:
-    transaction = begin(db, effects, now, step.incarnation, effects.memory or Memory())
+    transaction = begin(db, after_commit, now, step.incarnation, cache)
     # First what is due: what a result lets join its session comes behind it.
     behind = transaction.make_due()
-    settling = Settling(transaction, effects, step, behind=behind)
+    settling = Settling(transaction, after_commit, step, behind=behind)
     settling.settle()
     settling.write()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
-    reply = _answer(transaction, step, claimed, settling.refused, more=more, lent=lent)
+    reply = _answer(transaction, step, claimed, settling.refused, more=more, is_ahead=is_ahead)
     # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
     # let its session go on in a lane that the claim did not look at.
     if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
-        wake_for_work(db, effects, now)
-    effects.events = effects.events or bool(claimed or step.results or step.emitted)
+        wake_for_work(db, after_commit, now)
+    after_commit.events = after_commit.events or bool(claimed or step.results or step.emitted)
+    cache.workers[step.incarnation] = incarnation, step.call
     # What becomes of messages is written by itself, and may be about any run.
-    keep = not (transaction.inboxes or transaction.forgot or transaction.memory.is_full)
-    effects.memory = transaction.memory if keep else None
-    if keep:
-        transaction.memory.workers[step.incarnation] = incarnation, step.call
+    if transaction.inboxes or transaction.forgot or cache.is_full:
+        cache.clear()
     return reply
 
 
-def _follows(step: Step, memory: Memory | None) -> str | None:
-    """Return the incarnation as it is stored if the step follows one that is remembered: nothing else need be known.
+def _follows(step: Step, cache: StepCache) -> str | None:
+    """Return the incarnation as it is stored if this step follows one in the cache: nothing else need be known.
 
-    Whoever lets it leave, or lets the store have a part in a move, makes the writer forget.
+    Whatever lets it leave, or gives the store a part in a move, clears the cache.
     """
-    incarnation, call = memory.workers.get(step.incarnation, ("", 0)) if memory is not None else ("", 0)
+    incarnation, call = cache.workers.get(step.incarnation, ("", 0))
     return incarnation if incarnation and step.last <= call == step.call - 1 else None
 
 
@@ -191,7 +199,7 @@ def _answer(
     refused: list[tuple[int, int]],
     *,
     more: bool,
-    lent: bool,
+    is_ahead: bool,
 ) -> StepReply:
     soonest, now = transaction.next_due(), transaction.now
     due_in = _until(soonest, now)
@@ -200,7 +208,8 @@ def _answer(
     asked = requests(transaction.db, step.incarnation) if told else []
     reply = StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
     room = step.room if idle and has_lent(step, reply) else None
-    kept = (step.call, msgspec.json.encode(refused).decode(), due_in, more, now, soonest, idle, step.short, room, lent)
+    refusals = msgspec.json.encode(refused).decode()
+    kept = (step.call, refusals, due_in, more, now, soonest, idle, step.short, room, is_ahead)
     transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
     return reply
 
@@ -235,7 +244,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
-    leases, memory = list[Row](), transaction.memory
+    leases, cache = list[Row](), transaction.cache
     worker, call, now = step.incarnation, step.call, transaction.now
     for nth, run in enumerate(started):
         number = run.number
@@ -244,8 +253,8 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
             run.messages = taken.get(number, 0)
         leases.append((number, run.fence, run.attempt, worker, call, nth, now, run.events))
         if not run.kept:
-            memory.leases[number] = leased(run, worker, now)
-    memory.rows += len(started)
+            cache.leases[number] = leased(run, worker, now)
+    cache.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
     kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)

@@ -13,7 +13,7 @@ before the index is asked, is made sure of first: see `Batch.sure`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
 import msgspec
@@ -24,9 +24,10 @@ from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBat
 from laneway.stores.tables.rules.acceptance import Arriving, known
 from laneway.stores.tables.rules.late_questions import begin
 from laneway.stores.tables.rules.run_control import Steering
-from laneway.stores.tables.runtime.after_commit import Ahead, Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
+from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import refuse
-from laneway.stores.tables.runtime.step_cache import Memory
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database, DuplicateError, Question
 from laneway.stores.tables.sql.statements import as_json, sql_names
@@ -39,14 +40,12 @@ _KNOWN = sql_names("acceptance")["known"]
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
 _SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
-SHORT = 256  # so many runs of a uniform batch are written in less time than it takes to hand them over
-SMALL = 256 * 1024  # characters of arguments: more take a loop longer than it should be held up
 
 
-def ahead(batch: Sequence[NewRun]) -> Ahead:
-    """Return what the submission will ask first, if all are like the first of them."""
+def prefetch(batch: Sequence[NewRun]) -> Prefetch:
+    """Return what the submission will read first, if all are like the first of them."""
 
-    def questions(_: Memory | None, __: Collection[str]) -> Iterator[Question]:
+    def questions(_: StepCache) -> Iterator[Question]:
         if batch and batch[0].is_plain:
             yield Question(_SQL["look"], (batch[0].lane, batch[0].task))
             if len(batch) <= _SURE:
@@ -57,14 +56,7 @@ def ahead(batch: Sequence[NewRun]) -> Ahead:
     return questions
 
 
-def is_short(batch: Sequence[NewRun]) -> bool:
-    """Tell whether this is soon done: a uniform batch with little to write."""
-    if isinstance(batch, UniformBatch):
-        return 0 < len(batch) <= SHORT and sum(map(len, batch.args)) <= SMALL
-    return len(batch) == 1 and len(batch[0].args) <= SMALL and batch[0].is_plain
-
-
-def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
+def submit_uniform(db: Database, after_commit: AfterCommit, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
     """Accept a uniform batch; None, and nothing is written, if it is none or if anything stands in its way."""
     if not batch or not _is_uniform(batch):
         return None
@@ -92,7 +84,7 @@ def submit_uniform(db: Database, effects: Effects, batch: Sequence[NewRun], now:
     db.execute(_LEDGERS["set_runs"], (active, pending + count, lane))
     db.execute(_LEDGERS["set_pace"], (lane, 0, paces[0].v, paces[0].ready))
     if resting:
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
     before = chain([pending or None], range(pending + 1, pending + count))
     return list(map(Receipt, repeat(_ACCEPTED), ids, repeat(None), before))
 
@@ -108,22 +100,24 @@ class _RepeatedError(Exception):
     """An id was seen before; nothing of the batch is written."""
 
 
-def submit(db: Database, effects: Effects, batch: Sequence[NewRun], now: int, *, posted: bool = False) -> list[Receipt]:
+def submit(
+    db: Database, after_commit: AfterCommit, batch: Sequence[NewRun], now: int, *, posted: bool = False
+) -> list[Receipt]:
     """Accept the batch; see `RunStore.submit`. What was `posted` before a move began is still taken in."""
-    receipts = submit_uniform(db, effects, batch, now)
+    receipts = submit_uniform(db, after_commit, batch, now)
     if receipts is not None:
         return receipts
-    transaction = begin(db, effects, now)
+    transaction = begin(db, after_commit, now)
     if transaction.glance.moving and not posted:
         refuse(db, new=True)
     try:
-        receipts = Batch(transaction, effects, batch).accept()
+        receipts = Batch(transaction, after_commit, batch).accept()
     except (DuplicateError, _RepeatedError):
         # Invariant: the runs are written before anything else, so they are all there is to undo.
         db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
-        receipts = Batch(Transaction(db, now), effects, batch, known(db, batch)).accept()
+        receipts = Batch(Transaction(db, now), after_commit, batch, known(db, batch)).accept()
     if transaction.glance.resting:
-        wake_for_work(db, effects, now)
+        wake_for_work(db, after_commit, now)
     return receipts
 
 
@@ -136,13 +130,13 @@ class Batch:
     def __init__(
         self,
         transaction: Transaction,
-        effects: Effects,
+        after_commit: AfterCommit,
         batch: Sequence[NewRun],
         known: dict[str, Receipt] | None = None,
     ) -> None:
         self._transaction, self._batch, self._known = transaction, batch, known
         self._careful = known is not None
-        steering = Steering(transaction, effects, flush=self.flush)
+        steering = Steering(transaction, after_commit, flush=self.flush)
         behind = transaction.make_due()
         self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush, behind=behind)
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}

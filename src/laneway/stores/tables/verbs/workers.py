@@ -10,7 +10,7 @@ from laneway.core.lifecycle.step import ReclaimReply, RenewReply
 from laneway.core.records.liveness import Heartbeat, Incarnation
 from laneway.errors import LeaseLost
 from laneway.stores.tables.rows.leases import as_claimed, requests
-from laneway.stores.tables.runtime.after_commit import Effects
+from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import refuse
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
@@ -36,7 +36,7 @@ def renew(db: Database, incarnation: str, now: int) -> RenewReply:
 
 
 def reclaim(
-    db: Database, effects: Effects, incarnation: str, gone: Sequence[str], limit: int, now: int
+    db: Database, after_commit: AfterCommit, incarnation: str, gone: Sequence[str], limit: int, now: int
 ) -> ReclaimReply:
     """Take over from the dead; see `WorkerStore.reclaim`."""
     heartbeat = _renew(db, incarnation, now)
@@ -44,18 +44,18 @@ def reclaim(
         if left or other in gone or heartbeat.lapsed(renewed_at, lease, now):
             db.execute(_SQL["bury"], (other,))
             _hand_over(db, other, incarnation, limit)
-    wake_for_work(db, effects, now)
+    wake_for_work(db, after_commit, now)
     lapsed = [as_claimed(row) for row in db.execute(_SQL["lapsed"], (incarnation,))]
     [[more]] = db.execute(_SQL["unburied"])
     return ReclaimReply(lapsed, bool(more))
 
 
-def leave(db: Database, effects: Effects, incarnation: str, now: int) -> None:
+def leave(db: Database, after_commit: AfterCommit, incarnation: str, now: int) -> None:
     """Say good-bye; see `WorkerStore.leave`."""
     db.execute(_SQL["bury"], (incarnation,))
     db.execute(_SQL["forget"], (incarnation,))
     # The one that leaves may have been woken for work that it did not take.
-    wake_for_work(db, effects, now)
+    wake_for_work(db, after_commit, now)
 
 
 def _renew(db: Database, incarnation: str, now: int) -> Heartbeat:

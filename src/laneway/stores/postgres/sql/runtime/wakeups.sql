@@ -1,11 +1,13 @@
 -- Choosing which workers to wake up.
 
 -- name: idle
--- Read the resting workers, oldest first, with the room of those that have lent their next step and have not lapsed,
--- and whether their process listens: then it has a lock that is had by nobody else. Index: worker_idle.
+-- Read the idle workers: first those whose next claim can be made ahead, with their room, as they execute nothing and
+-- have not lapsed; then the oldest. Last, whether a worker's process listens: then it holds a lock that nobody else can
+-- take.
+-- Index: worker_idle.
 SELECT number, id, socket, told, incarnation, call, CASE WHEN abs($1::bigint - renewed_at) <= lease THEN room END,
     room IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(socket, 0))
-FROM worker WHERE idle <> 0 ORDER BY number;
+FROM worker WHERE idle <> 0 ORDER BY room IS NULL OR abs($1::bigint - renewed_at) > lease, number;
 
 -- name: startable
 -- Count the runs that could start at once, per lane, with the limit per worker of the lane. It reads pace, a row per

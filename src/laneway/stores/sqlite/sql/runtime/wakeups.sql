@@ -1,10 +1,10 @@
 -- Choosing which workers to wake up.
 
 -- name: idle
--- Read the resting workers, oldest first, with the room of those that have lent their next step and have not lapsed.
--- Index: worker_idle.
-SELECT number, id, socket, told, incarnation, call, iif(abs(?1 - renewed_at) <= lease, room, NULL), 0
-FROM worker WHERE idle ORDER BY number;
+-- Read the idle workers: first those that execute nothing and have not lapsed, then the oldest. No claim is made ahead
+-- for any of them. Index: worker_idle.
+SELECT number, id, socket, told, incarnation, call, NULL, 0
+FROM worker WHERE idle ORDER BY room IS NULL OR abs(?1 - renewed_at) > lease, number;
 
 -- name: startable
 -- Count the runs that could start at once, per lane, with the limit per worker of the lane. Index: pace_ready, then the

@@ -115,7 +115,7 @@ function control.apply(run, change)
     run.worker, run.lapsed = false, nil
   elseif before == 'waiting' then
     if change.state ~= 'waiting' then  -- else only what was requested of it is taken back
-      admission.hear(run)
+      admission.stop_asking(run)
       run.due_at = NOW
     end
     if change.state == 'pending' then

@@ -119,9 +119,9 @@ function admission.wait(run, asks)
 end
 
 -- Count a run as waiting no more.
-function admission.hear(run)
+function admission.stop_asking(run)
   if run.session then
-    sessions.hear(sessions.get(run.session), run.number)
+    sessions.stop_asking(sessions.get(run.session), run.number)
   end
 end
 

@@ -235,7 +235,7 @@ function sessions.ended(book, number)
   base.remove_from(book.asking, number)
 end
 
-function sessions.hear(book, number)
+function sessions.stop_asking(book, number)
   base.remove_from(book.asking, number)
 end
 

@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import sqlite3
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import cast
@@ -20,15 +19,10 @@ from laneway.ports.settings import LaneSetting
 from laneway.stores.sqlite import log_sync, writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
-from laneway.stores.tables.runtime.after_commit import Effects
-from laneway.stores.tables.runtime.worker_thread import Ask
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
 from tests.support.waits import until
-
-pytestmark = pytest.mark.usefixtures("patient")
-
 
 # What waits for the disk
 
@@ -132,10 +126,10 @@ async def test_submissions_beside_a_settlement_are_on_the_disk_by_its_commit(
     before = len(syncs)
     statements: list[str] = []
     await at_rest(store)
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     db.set_trace_callback(statements.append)
-    with store._presence.writer.busy:
+    with store._runtime.writer.busy:
         asks = [asyncio.create_task(hand.succeed(run)), asyncio.create_task(store.submit([new_run("b")]))]
         await asyncio.sleep(0.05)
     await asyncio.gather(*asks)
@@ -183,12 +177,12 @@ async def test_what_a_submission_does_to_other_runs_is_on_the_disk_before_anybod
 
 
 async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_disk(
-    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, doers: list[threading.Thread], syncs: list[int]
+    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, syncs: list[int]
 ) -> None:
     monkeypatch.setattr(writer, "CAN_SYNC", False)
     store = SQLiteStore(path, clock)
     await store.open()
-    db = store._presence.writer._db
+    db = store._runtime.writer._db
     assert db is not None
     statements: list[str] = []
     db.set_trace_callback(statements.append)
@@ -196,7 +190,6 @@ async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_d
     await store.submit([new_run("a")])
 
     assert not any("NORMAL" in text for text in statements)
-    assert threading.current_thread() not in doers
     assert syncs == []
     await store.close()
 
@@ -244,32 +237,6 @@ async def test_what_the_disk_did_not_take_is_reported_and_nothing_is_written_bef
     await check_invariants(store, logs=False)
 
 
-async def test_one_that_was_begun_while_another_failed_to_reach_the_disk_hears_of_it(
-    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store.submit([new_run("a")])
-    await at_rest(store)
-    desk = store._presence.writer
-    put = desk._put
-
-    def fail(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def overtaken(ask: Ask) -> None:
-        # Between its commit and the thread another batch goes to the disk, in vain.
-        monkeypatch.setattr(desk, "_put", put)
-        monkeypatch.setattr(log_sync, "sync_file", fail)
-        with desk.busy:
-            desk.finish([])
-        monkeypatch.setattr(log_sync, "sync_file", real_sync)
-        put(ask)
-
-    monkeypatch.setattr(desk, "_put", overtaken)
-    with pytest.raises(StoreUnavailable, match="failed to keep") as caught:
-        await store.submit([new_run("b")])
-    assert caught.value.maybe_done is True
-
-
 async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
     path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,9 +244,7 @@ async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
     hand = await Hand(store).register()
     await store.submit([new_run("a")])
     [run] = await hand.claim()
-    await at_rest(store)
-    desk = store._presence.writer
-    put, execute = desk._put, SQLiteWriter._execute
+    execute = SQLiteWriter._execute
 
     class Failing:
         def execute(self, _: str) -> None:
@@ -291,24 +256,15 @@ async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
         there = cast("sqlite3.Connection", Failing()) if statement == "COMMIT" else db
         execute(self, there, statement, maybe_done=maybe_done)
 
-    def overtaken(ask: Ask) -> None:
-        # Between its commit and the thread a settlement goes to the disk, in vain.
-        monkeypatch.setattr(desk, "_put", put)
-        monkeypatch.setattr(SQLiteWriter, "_execute", fail)
-        settling = Ask(lambda _: None, None, Effects())
-        with desk.busy:
-            desk._do([settling])
-        assert isinstance(settling.error, StoreUnavailable)
-        monkeypatch.setattr(SQLiteWriter, "_execute", execute)
-        put(ask)
-
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
-        monkeypatch.setattr(desk, "_put", overtaken)
-        with pytest.raises(StoreUnavailable, match="failed to keep part of its log") as caught:
-            await store.submit([new_run("b")])
+        await store.submit([new_run("b")])
+        monkeypatch.setattr(SQLiteWriter, "_execute", fail)
+        with pytest.raises(StoreUnavailable, match="the disk failed") as caught:
+            await hand.succeed(run)
         assert caught.value.maybe_done is True
+        monkeypatch.setattr(SQLiteWriter, "_execute", execute)
         with pytest.raises(StoreUnavailable, match="end long reads"):
             await hand.succeed(run)
 

@@ -1,4 +1,4 @@
-"""Lending on tables: the submission claims for who rests, tells it in its own process or another, and not the dead."""
+"""Claim ahead: the submission claims for an idle worker, in its own process or another, and not for a dead one."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from laneway.core.lifecycle.step import LentReply, StepReply
+from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
-from laneway.engine.common.clock import SystemClock
 from laneway.ports.store import Store
 from laneway.ports.workers import Standby
 from laneway.stores.postgres.store import PostgresStore
-from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.lending import read, written
-from laneway.stores.tables.runtime.after_commit import Woken
+from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, read
+from laneway.stores.tables.runtime.after_commit import WakeUp
 from laneway.testing import FakeClock, Hand, new_run, new_runs
+from tests.stores.postgres.tools import opened
 from tests.stores.sqlite.test_processes import line, process
 
 
@@ -31,15 +30,9 @@ class Two(NamedTuple):
     other: Store
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> Path | str:
-    found: Path | str = request.getfixturevalue("sqlite_file" if request.param == "sqlite" else "postgres_url")
-    return found
-
-
 @pytest.fixture
-async def two(place: Path | str, clock: FakeClock) -> AsyncIterator[Two]:
-    two = Two(*(PostgresStore(place, clock) if isinstance(place, str) else SQLiteStore(place, clock) for _ in range(2)))
+async def two(postgres_url: str, clock: FakeClock) -> AsyncIterator[Two]:
+    two = Two(PostgresStore(postgres_url, clock), PostgresStore(postgres_url, clock))
     for store in two:
         await store.open()
     yield two
@@ -48,12 +41,10 @@ async def two(place: Path | str, clock: FakeClock) -> AsyncIterator[Two]:
 
 
 @pytest.fixture
-async def real(path: Path) -> AsyncIterator[SQLiteStore]:
+async def real(postgres_url: str) -> AsyncIterator[PostgresStore]:
     """A store whose clock is that of other processes."""
-    store = SQLiteStore(path, SystemClock())
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(postgres_url) as store:
+        yield store
 
 
 class Told(Standby):
@@ -170,18 +161,20 @@ async def test_submissions_of_one_moment_are_claimed_by_one_step(two: Two) -> No
     assert (await two.one.depths()).runs in ({"running": 5}, {"running": 1, "pending": 4})
 
 
-def test_a_wake_up_says_what_it_brings() -> None:
-    woken = Woken("me", "there", LentReply(7, StepReply(now=3, due_in=5)))
+def test_a_notification_says_what_it_brings() -> None:
+    def replied(text: str) -> ReplyAhead:
+        run = Claimed(1, "a", "work", text, 1, 1, 0, "main", None, None, 0, "me")
+        return ReplyAhead(WakeUp("me", "there"), LentReply(7, StepReply(claimed=[run], now=3, due_in=5)))
 
-    assert read(written(woken, 1000)) == ("me", woken.answer)
-    assert read(written(woken, 10)) == ("me", None)
-    assert read(written(Woken("me", None), 1000)) == ("me", None)
+    short, long = replied("{}"), replied("x" * 9_000)
+    assert read(short.text) == ("me", short.reply)
+    assert read(long.text) == ("me", None)
     assert read("me\n{of another version") == ("me", None)
 
 
 @pytest.mark.system
-async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(path: Path, real: SQLiteStore) -> None:
-    with process(path, "lend") as lender:
+async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(postgres_url: str, real: PostgresStore) -> None:
+    with process(postgres_url, "lend") as lender:
         assert await line(lender) == "lent"
         os.kill(lender.pid, signal.SIGSTOP)  # or it may have ended the run before anybody looks
         await real.submit([new_run("a")])
@@ -198,8 +191,8 @@ async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(path: Pat
 
 
 @pytest.mark.system
-async def test_what_a_killed_process_was_given_comes_back(path: Path, real: SQLiteStore) -> None:
-    with process(path, "lend") as lender:
+async def test_what_a_killed_process_was_given_comes_back(postgres_url: str, real: PostgresStore) -> None:
+    with process(postgres_url, "lend") as lender:
         assert await line(lender) == "lent"
         os.kill(lender.pid, signal.SIGSTOP)
         await real.submit([new_run("a")])
@@ -215,8 +208,10 @@ async def test_what_a_killed_process_was_given_comes_back(path: Path, real: SQLi
 
 
 @pytest.mark.system
-async def test_a_child_that_outlives_a_killed_process_does_not_stand_for_it(path: Path, real: SQLiteStore) -> None:
-    with process(path, "lend_and_fork") as lender:
+async def test_a_child_that_outlives_a_killed_process_does_not_stand_for_it(
+    postgres_url: str, real: PostgresStore
+) -> None:
+    with process(postgres_url, "lend_and_fork") as lender:
         assert await line(lender) == "lent"
         child = int(await line(lender))
         os.kill(lender.pid, signal.SIGKILL)
