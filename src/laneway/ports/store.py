@@ -9,7 +9,6 @@ from laneway.ports.events import EventStore
 from laneway.ports.gates import GateStore
 from laneway.ports.jobs import JobStore
 from laneway.ports.lanes import LaneStore
-from laneway.ports.memos import MemoStore
 from laneway.ports.moving import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
@@ -22,7 +21,6 @@ from laneway.ports.workers import WorkerStore
 class Store(
     RunStore,
     ControlStore,
-    MemoStore,
     LaneStore,
     UserStore,
     SessionStore,

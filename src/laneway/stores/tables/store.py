@@ -79,7 +79,7 @@ class TableStore(Movekeeping[R], ABC):
         )
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         return await self._read(lambda db: memos.recall(db, run_id))
 
     async def stop(self, call: str, name: str, extent: Extent) -> Stopped:

@@ -33,7 +33,7 @@ async def recalled(store: Store, run_id: str = "a") -> list[Memo]:
 
 
 class TestMemos(Part):
-    """`Saved.memo` and `MemoStore.recall`."""
+    """`Saved.memo` and `RunStore.recall`."""
 
     async def test_what_was_saved_is_recalled_in_order(self, store: Store) -> None:
         hand, claimed = await one_running(store)

@@ -59,7 +59,7 @@ def answer_memo(value: str, name: str = "ok") -> Memo:
 
 
 class TestQuestions(Part):
-    """Runs that wait for an answer, and `MemoStore.answer`."""
+    """Runs that wait for an answer, and `ports.control.Answer`."""
 
     async def test_a_run_that_asks_waits_and_says_what_it_asked_and_until_when(
         self, store: Store, clock: FakeClock

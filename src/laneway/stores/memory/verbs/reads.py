@@ -55,7 +55,7 @@ class ReadVerbs(MemoryVerbs):
             return found
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         with self._lock:
             run = self._state.known(run_id)
             return Recall(list(run.memos), run.wait)

@@ -1,4 +1,4 @@
-"""Reading runs, their logs and what belongs to them; see `RunStore`, `EventStore` and `MemoStore`."""
+"""Reading runs, their logs and what belongs to them; see `RunStore` and `EventStore`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Reading(Calling):
         return taken[after : after + limit]
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         memos, wait = await self._call("recall", run_id, about=run_id)
         return Recall([memo_of(*packed) for packed in sorted(memos)], wait_of(wait) if wait else None)
 

@@ -29,7 +29,7 @@ def returned(db: Database, number: int) -> list[Memo]:
 
 
 def recall(db: Database, run_id: str) -> Recall:
-    """Return what a run has kept; see `MemoStore.recall`."""
+    """Return what a run has kept; see `RunStore.recall`."""
     row = db.execute(_NUMBER, (run_id,)).fetchone()
     if row is None:
         raise UnknownRun(run_id)
