@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/job_records
--- Forget a job and its records: {id}. Answers the job as it was, false if there was none.
+-- Delete a job and its records: {id}. Returns the job as it was, false if it did not exist.
 
 local job = job_records.find(unpacked(ARGV[2])[1])
 if not job then
