@@ -29,7 +29,7 @@ from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import error
 from laneway.testing.servers import Server, valkey_server
-from tests.stores.redis.tools import linked, lua
+from tests.stores.redis.tools import lua, opened_client
 from tests.support.jobs import HOUR, all_fires, all_jobs, decided, fire_due, job_of, kept_job, new_job, standing
 
 MINUTE = 60
@@ -70,8 +70,8 @@ async def test_a_script_comes_to_the_same_share_as_the_core(redis_url: str) -> N
         for _ in range(4)
     ]
 
-    async with linked(redis_url) as link:
-        parts = [int(await link.call(script, 1, key, whole)) for key, whole in cases]
+    async with opened_client(redis_url) as client:
+        parts = [int(await client.call(script, 1, key, whole)) for key, whole in cases]
 
     assert parts == [part(key, whole) for key, whole in cases]
 

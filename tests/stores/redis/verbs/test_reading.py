@@ -9,7 +9,7 @@ from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_what_was_pruned_costs_a_listing_nothing(store: RedisStore, clock:
         await store.submit(new_runs(20, f"r{batch}"))
         await hand.succeed(*await hand.claim(20))
     # As if a million had been accepted and pruned since.
-    await Behind(store).do("HSET", "counters", "number", 1_000_000)
+    await RawKeys(store).do("HSET", "counters", "number", 1_000_000)
     await clock.advance(1)
     assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 40
     assert await store.runs(RunFilter(user="nobody"), limit=10) == []

@@ -1,4 +1,4 @@
-"""A Redis store behind its back: what is in it, and changes that nobody told the store of."""
+"""The keys of a Redis store, read and changed without the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laneway.stores.redis.store import RedisStore
 Part = str | bytes | int
 
 
-class Behind:
+class RawKeys:
     """The keys of one store, without their prefix."""
 
     def __init__(self, store: RedisStore) -> None:
