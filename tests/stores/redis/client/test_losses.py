@@ -40,8 +40,8 @@ async def lose_something(raw: RawKeys, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_nothing_is_stranded_after_a_repair(store: RedisStore, clock: FakeClock, seed: int) -> None:
-    chance, raw = random.Random(seed), RawKeys(store)
+async def test_nothing_is_stranded_after_a_repair(store: RedisStore, raw: RawKeys, clock: FakeClock, seed: int) -> None:
+    chance = random.Random(seed)
     await busy(store, clock)
     for _ in range(1 + seed % 3):
         await lose_something(raw, chance)

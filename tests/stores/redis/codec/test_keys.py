@@ -12,7 +12,7 @@ from laneway.core.records.retry import Retry
 from laneway.core.records.run import RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL
 from laneway.ports.gates import Held
-from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
+from laneway.stores.redis.codec.keys import KEYS, Lifetime, key_of
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis.raw_keys import RawKeys
@@ -91,8 +91,9 @@ async def strange(raw: RawKeys) -> list[tuple[str, str]]:
     return [(name, kind) for name, (key, kind) in known.items() if key is None or key.type != kind]
 
 
-async def test_a_busy_store_has_no_key_that_is_not_written_down(store: RedisStore, clock: FakeClock) -> None:
-    raw = RawKeys(store)
+async def test_a_busy_store_has_no_key_that_is_not_written_down(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     await busy(store, clock)
 
     assert await strange(raw) == []
@@ -103,8 +104,7 @@ async def test_a_busy_store_has_no_key_that_is_not_written_down(store: RedisStor
     assert await strange(raw) == []
 
 
-async def test_nothing_stays_of_what_was_pruned(store: RedisStore, clock: FakeClock) -> None:
-    raw = RawKeys(store)
+async def test_nothing_stays_of_what_was_pruned(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     await busy(store, clock)
     await check_drains(store, clock)
     for worker in await store.workers():
@@ -117,15 +117,16 @@ async def test_nothing_stays_of_what_was_pruned(store: RedisStore, clock: FakeCl
 
     assert await all_runs(store) == []
     left = [name async for name, _ in raw.all()]
-    kept = (Goes.NEVER, Goes.EXPIRES)
+    kept = (Lifetime.STORE, Lifetime.HOUR)
     said = {"ruled", "set_caps", "caps:main", "session_rules", "disabled"}  # an operator's words stay
-    lost = [name for name in left if (key := key_of(name)) is None or not (key.goes in kept or name in said)]
+    lost = [name for name in left if (key := key_of(name)) is None or not (key.lifetime in kept or name in said)]
     assert lost == []
     assert await store.check() == []
 
 
-async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(store: RedisStore, clock: FakeClock) -> None:
-    raw = RawKeys(store)
+async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a", key="k")])
     await hand.succeed(*await hand.claim(1))

@@ -11,7 +11,7 @@ from laneway.errors import StoreError
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
-from tests.stores.redis.raw_keys import RawKeys
+from tests.stores.redis.raw_keys import RawKeys, raw_keys
 
 MAIN = Lane("main", limit=4, per_user=2)
 WIDE = Lane("main", limit=20, per_user=2)  # in which users are at their caps, and others of theirs are parked
@@ -54,10 +54,9 @@ BATCHES: dict[str, Sequence[NewRun]] = {
 
 
 async def contents(
-    store: RedisStore, batch: Sequence[NewRun], lane: Lane, room: int, *, long_way: bool
+    store: RedisStore, raw: RawKeys, batch: Sequence[NewRun], lane: Lane, room: int, *, long_way: bool
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Execute a batch; return what was claimed, step by step, and all that is kept of it meanwhile and in the end."""
-    raw = RawKeys(store)
+    """Execute a batch; return what each step claimed, and what the store kept after each step and in the end."""
     await store.declare_lanes([lane])
     if long_way:
         await raw.do("SADD", "open", "another task")  # one whose breaker is open
@@ -93,7 +92,8 @@ async def test_what_is_done_alike_is_what_the_long_way_does(
     for way in ("alike", "long"):
         store = RedisStore(f"{redis_url}-{way}", clock)
         await store.open()
-        found.append(await contents(store, BATCHES[name], lane, room, long_way=way == "long"))
+        async with raw_keys(f"{redis_url}-{way}") as raw:
+            found.append(await contents(store, raw, BATCHES[name], lane, room, long_way=way == "long"))
         await store.close()
 
     assert found[0] == found[1]
@@ -124,8 +124,8 @@ async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: Red
     assert await redis_store.count() == {"pending": 1, "succeeded": 603}
 
 
-async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore) -> None:
-    raw, hand = RawKeys(redis_store), await Hand(redis_store).register()
+async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore, raw: RawKeys) -> None:
+    hand = await Hand(redis_store).register()
     await redis_store.submit([new_run(name, session=f"chat-{name}") for name in ("one", "two", "three")])
     before = await raw.unpacked("sessions")
     await hand.claim(3)
@@ -138,19 +138,18 @@ async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_st
     assert await redis_store.check() == []
 
 
-async def test_hashes_that_are_asked_often_are_quick_to_search(redis_store: RedisStore) -> None:
+async def test_hashes_that_are_read_often_are_quick_to_search(redis_store: RedisStore, raw: RawKeys) -> None:
     hand = await Hand(redis_store).register()
     await redis_store.submit([new_run("first")])
     await redis_store.submit([new_run(f"run-{number}", session=f"chat-{number}") for number in range(40)])
     await hand.claim(100)
 
-    client, prefix = redis_store._link, redis_store._address.prefix
-    assert await client.command("OBJECT", "ENCODING", f"{prefix}:sessions") == b"hashtable"
+    assert await raw.encoding("sessions") == b"hashtable"
     assert await redis_store.check() == []
 
 
-async def test_a_step_that_failed_in_its_middle_has_changed_nothing(redis_store: RedisStore) -> None:
-    raw, hand = RawKeys(redis_store), await Hand(redis_store).register()
+async def test_a_step_that_failed_in_its_middle_has_changed_nothing(redis_store: RedisStore, raw: RawKeys) -> None:
+    hand = await Hand(redis_store).register()
     await redis_store.declare_lanes([Lane("main", limit=10, per_user=2)])
     await redis_store.submit([new_run(f"run-{nth}", user="ann", session=f"chat-{nth % 3}") for nth in range(9)])
     claimed = (await hand.succeed(*await hand.claim(5), room=5)).claimed

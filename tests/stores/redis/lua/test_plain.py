@@ -134,8 +134,7 @@ async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str
     await store.close()
 
 
-async def test_a_batch_that_fails_leaves_none_of_its_ids_to_another_run(redis_store: RedisStore) -> None:
-    raw = RawKeys(redis_store)
+async def test_a_batch_that_fails_leaves_none_of_its_ids_to_another_run(redis_store: RedisStore, raw: RawKeys) -> None:
     await raw.do("SET", "resting", "what no store writes")
     with pytest.raises(StoreError):
         await redis_store.submit([new_run("a"), new_run("b")])

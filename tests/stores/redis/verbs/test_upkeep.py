@@ -24,11 +24,6 @@ def store(redis_store: RedisStore) -> RedisStore:
     return redis_store
 
 
-@pytest.fixture
-def behind(store: RedisStore) -> RawKeys:
-    return RawKeys(store)
-
-
 async def busy(store: RedisStore, clock: FakeClock) -> Hand:
     """Fill every shelf and every count."""
     hand = await Hand(store).register()
@@ -159,7 +154,7 @@ async def test_repairing_what_is_right_changes_nothing(store: RedisStore, raw: R
     before = await dump()
 
     assert await store.check(repair=True) == []
-    await store._call("repair")
+    await raw.run("repair", clock.now())
 
     assert await dump() == before
 

@@ -12,7 +12,7 @@ from laneway.core.transfer.move_state import Moving, in_words
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis.codec import encode
-from laneway.stores.redis.codec.decode import standing_of, stands
+from laneway.stores.redis.codec.decode import part_of, standing_of
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.verbs.move_pack import Packing
 from laneway.stores.redis.verbs.move_unpack import packed_piece
@@ -29,7 +29,7 @@ class Moves(Packing):
 
     async def shut_for(self, move: str, place: str) -> Moving:
         """Be the source of a move; see `MovingStore`."""
-        return stands(await self._call("shut_for", move, place))
+        return part_of(await self._call("shut_for", move, place))
 
     async def freeze(self, move: str) -> int:
         """Let nothing change any more; see `MovingStore`."""
@@ -57,7 +57,7 @@ class Moves(Packing):
         # Crash here: who comes again finds that it is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
-        return stands(found)
+        return part_of(found)
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""

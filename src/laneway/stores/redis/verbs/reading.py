@@ -17,7 +17,7 @@ from laneway.core.records.run import Message, MessageKind, Run, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode import run_of, wait_of
-from laneway.stores.redis.codec.decode_counts import Present, pairs, some
+from laneway.stores.redis.codec.decode_counts import WorkerLoad, pairs, some
 from laneway.stores.redis.verbs.base import Calling
 
 _SCANNED = 1000  # ids that one look at the hash brings, about
@@ -77,7 +77,7 @@ class Reading(Calling):
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return [Present.of(packed).info for packed in await self._call("workers")]
+        return [WorkerLoad.of(packed).info for packed in await self._call("workers")]
 
     async def _ids(self, prefix: str) -> set[str]:
         """Return the ids that begin so. It looks at all of them, in many calls: only people ask this."""
