@@ -12,6 +12,8 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
+from laneway.ports.moving import Shut
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -71,7 +73,7 @@ async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
             delay = random.choice((0, 5))
             await store.submit([new_run(f"{at}-{nth}-{n}", lane=lane, delay=delay) for n in range(random.randrange(9))])
         elif what == 1:
-            await store.hold(Held.LANE, lane, held=random.random() < 0.3)
+            await store.set(Hold(Held.LANE, lane, held=random.random() < 0.3))
         elif what == 2:
             hand.renew()
         claimed = await hand.claim(random.randrange(1, 6))
@@ -132,7 +134,7 @@ async def test_a_store_that_is_shut_tells_every_step(open_store: Callable[[], St
     await store.open()
     hand = await Hand(store).register()
     await hand.claim()
-    await store.shut_for("move", "elsewhere")
+    await store.move(Shut("move", "elsewhere"))
 
     assert [(await hand.step(room=1)).moved for _ in range(3)] == ["elsewhere"] * 3
 

@@ -22,7 +22,7 @@ from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.core.schedules import AnyOf, Every
 from laneway.errors import StoreError, StoreUnavailable
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.stores.redis.client.scripts import assembled
 from laneway.stores.redis.codec import jobs as jobforms
 from laneway.stores.redis.store import RedisStore
@@ -133,7 +133,7 @@ async def test_who_cannot_read_a_schedule_may_change_the_job_all_the_same(
     newer = job.spec.schedule.replace('"v":1', '"v":999')
     unread = msgspec.structs.replace(job.spec, schedule=newer, description="by somebody older")
 
-    changed = await store.change_job(msgspec.structs.replace(job, spec=unread, call="edit"))
+    changed = await store.change_job(EditJob(msgspec.structs.replace(job, spec=unread, call="edit")))
 
     assert changed is not None
     assert changed.spec == unread
@@ -181,7 +181,7 @@ async def test_of_a_job_that_is_gone_no_key_is_left(
     if last:
         await hand.succeed(run)
     else:
-        await store.remove_job("j")
+        await store.change_job(RemoveJob("j"))
 
     assert await job_of(store) is None
     assert await job_keys(raw) == set()
@@ -190,7 +190,7 @@ async def test_of_a_job_that_is_gone_no_key_is_left(
 async def test_a_renamed_job_is_found_by_its_new_name_and_owner_alone(store: RedisStore, clock: FakeClock) -> None:
     job = await kept_job(store, clock.now(), name="old", owner="ann")
     moved = msgspec.structs.replace(job.spec, name="new", owner=None)
-    await store.change_job(msgspec.structs.replace(job, spec=moved, call="move"))
+    await store.change_job(EditJob(msgspec.structs.replace(job, spec=moved, call="move")))
 
     found = {
         (name, owner): [one.id for one in await store.jobs(JobFilter(named=name, owner=owner))]
@@ -221,7 +221,7 @@ async def test_runs_of_deleted_records_are_forgotten(store: RedisStore, raw: Raw
 
 
 async def add_many(store: RedisStore, jobs: list[JobRecord]) -> None:
-    await asyncio.gather(*(store.add_job(job) for job in jobs))
+    await asyncio.gather(*(store.change_job(AddJob(job)) for job in jobs))
 
 
 async def test_jobs_that_are_all_due_at_one_instant_are_read_page_by_page(store: RedisStore, clock: FakeClock) -> None:
@@ -234,7 +234,7 @@ async def test_jobs_that_are_all_due_at_one_instant_are_read_page_by_page(store:
     while page := (await store.due_jobs(limit=150, after=after)).jobs:
         pages.append(page)
         after = (page[-1].state.fire_at or 0, page[-1].id)
-        await store.remove_job(page[-1].id)  # where the next page begins need not be there any more
+        await store.change_job(RemoveJob(page[-1].id))  # where the next page begins need not be there any more
 
     assert [len(page) for page in pages] == [150, 150, 150, 150, 100]
     assert [job.id for page in pages for job in page] == sorted(ids)

@@ -1,4 +1,4 @@
-"""All counts of one transaction: the books of lanes and of sessions."""
+"""All counts of one transaction: those of lanes with their users, and those of sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laneway.stores.tables.state.session_counts import SessionCounts
 
 
 class Counts:
-    """All counts of one transaction."""
+    """The counts of lanes and of sessions."""
 
     def __init__(
         self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
@@ -23,7 +23,7 @@ class Counts:
         self.sessions = SessionCounts(db, cache, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
-        """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
+        """Load what the rules need for these runs, in one query per table and lane instead of one per run."""
         users: dict[str, set[str]] = {}
         turns: dict[str, set[TurnKey]] = {}
         sessions = set[str]()

@@ -1,4 +1,4 @@
-"""The books of lanes, kept in tables: their counts, their users' turns and seats."""
+"""The counts of lanes, in tables: active and pending runs, virtual times, turns and seats of users."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from laneway.stores.tables.state.user_counts import SeatLedger, TurnLedger, turn
 
 _SQL = sql_names("counts")
 
-# Remembered, because a lane checks itself when it is made, and there are few.
+# Cached: a lane is validated when it is made, and there are few.
 lane_of = lru_cache(maxsize=256)(Lane)
 
 
 class LaneCounts(dict[str, LaneBook]):
-    """The books of the lanes that were asked for. `capped`: some users have caps of their own, or are paused."""
+    """The `LaneBook`s of the lanes in use, by name. `capped`: some users have caps of their own, or are paused."""
 
     def __init__(self, db: Database, cache: StepCache, *, capped: bool = True) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ class LaneCounts(dict[str, LaneBook]):
         return book
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
-        """Load these seats and turns, by lane."""
+        """Load these seats and turns, given by lane."""
         for load in self.ask(users, turns):
             load()
 
     def ask(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> Sequence[Callable[[], None]]:
-        """Ask for these seats and turns, by lane; return what loads them."""
+        """Send the queries for these seats and turns, given by lane; return functions that load the results."""
         lanes = users.keys() | turns.keys()
         self._db.expect(*(Query(_SQL["lane"], (name,)) for name in lanes if not self._is_open(name)))
         return [
@@ -64,7 +64,7 @@ class LaneCounts(dict[str, LaneBook]):
         ]
 
     def touch(self, users: Iterable[tuple[str, str]]) -> None:
-        """Have at hand what is known of the seats of these users, by lane."""
+        """Put the known seats of these users, given as (lane, user), into the ledgers."""
         names: dict[str, list[str]] = {}
         for lane, user in users:
             names.setdefault(lane, []).append(user)
@@ -72,7 +72,7 @@ class LaneCounts(dict[str, LaneBook]):
             self._seats_of(lane).touch(of_lane)
 
     def knows(self, name: str) -> bool:
-        """Tell whether there is such a lane."""
+        """Return whether there is such a lane."""
         if name not in self and name not in self._unknown:
             try:
                 self[name]
@@ -86,23 +86,23 @@ class LaneCounts(dict[str, LaneBook]):
         if cache.unopened is None:
             ready = {name for (name,) in self._db.execute(_SQL["ready_lanes"])}
             cache.unopened = ready - self.keys() - cache.lanes.keys()
-        cache.unopened.difference_update(self, cache.lanes)  # a claim may have opened them, and left nothing there
+        cache.unopened.difference_update(self, cache.lanes)  # a claim may have emptied them
         closed = {name for name, (book, _) in cache.lanes.items() if name not in self and book.ready()}
         return cache.unopened | closed | {name for name, book in self.items() if book.ready()}
 
     def had_ready(self, name: str) -> bool:
-        """Tell whether a lane had startable runs when the transaction began."""
+        """Return whether a lane had startable runs when the transaction began."""
         if name not in self:
             self[name]
         _, paces = self._was[name]
         return any(ready for _, ready in paces.values())
 
     def startable(self) -> bool:
-        """Tell whether anything can start in a lane that this transaction has touched."""
+        """Return whether a run can start in a lane that this transaction has used."""
         return any(book.room() > 0 and book.ready() for book in self.values())
 
     def users_parked(self, name: str) -> set[str]:
-        """Return the users of a lane who have parked runs, as the transaction found them."""
+        """Return the users of a lane that had parked runs when the transaction began."""
         return {user for (user,) in self._db.execute(_SQL["parked_users"], (name,))}
 
     def write(self) -> None:
@@ -148,7 +148,7 @@ class LaneCounts(dict[str, LaneBook]):
 
 
 def lane_queries(name: str) -> Sequence[Query]:
-    """Return what is asked first about a lane: of itself, and of the turn of runs without a user."""
+    """Return the first queries about a lane: its counts, and the turn of runs without a user."""
     return Query(_SQL["lane"], (name,)), turn_query(name, {""})
 
 

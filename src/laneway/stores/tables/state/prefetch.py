@@ -1,7 +1,7 @@
-"""The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for.
+"""Reads the fronts of shelves from their tables, and prefetches what the rules will need next.
 
-The fronts of parked sets, and of what sessions hold back, are looked for in what the last transactions have left
-(`step_cache`), and left there for the next.
+The fronts of parked sets and of held runs are looked up in the `StepCache` first, and stay there for the next
+transaction.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _DEEPEST = 16  # runs to read ahead of one parked set
 
 
 class ShelfPrefetch(Reader):
-    """The shelves that a transaction has touched, and what it has read of them.
+    """The shelves that a transaction has used, with the runs that it has read.
 
-    `resumed`: runs may have been started before, whatever their kind says. `counted`: the counts that were read are
-    those of the tables.
+    `resumed`: a run may have been started before, even if its kind says otherwise. `counted`: the counts in memory
+    equal those in the tables.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ShelfPrefetch(Reader):
     ) -> None:
         self._db, self._counts, self._cache, self._sets = db, counts, cache, sets
         self._resumed, self._counted = resumed, counted
-        self.page = 8  # how many ready runs to read at once
+        self.page = 8  # ready runs to read at once
         self.ready: dict[str, Shelf] = {}
         self.parked, self.held = cache.parked, cache.held
 
@@ -58,26 +58,26 @@ class ShelfPrefetch(Reader):
         return shelf
 
     def held_of(self, session: str) -> Shelf:
-        """Return what a session holds back."""
+        """Return the runs that a session holds back."""
         shelf = self.held.get(session)
         if shelf is None:
             shelf = self.held[session] = Shelf("held", (session,))
         return shelf
 
     def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[RunRow], bool]:
-        """Read on in the table of a shelf."""
+        """Read the next page of a shelf; see `Reader`."""
         if shelf.table == "ready":
             return self._read_ready(shelf, after)
         runs, more = self._read_on(shelf, after, page)
         if shelf.table == "parked":
-            # Of what a session holds one is admitted now and then: no need to look ahead.
+            # Not for held runs: a session admits one now and then.
             self._counts.fetch(runs)
         return runs, more
 
     def expect(self, runs: Collection[RunRow], read: Collection[RunRow]) -> None:
-        """Load, in one query each, what will follow when these runs free their slots and session places.
+        """Load, in one query each, the runs that may follow when these runs free their slots and session places.
 
-        `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
+        `read` are the runs among them that were read now; the others, and their counts, are cached.
         """
         if read:
             self._counts.fetch(read)
@@ -93,7 +93,7 @@ class ShelfPrefetch(Reader):
             self._expect_more(users, sessions)
 
     def complete(self, runs: list[RunRow]) -> list[RunRow]:
-        """Read the rest of those that may have been started before; return all of them."""
+        """Read the missing columns of the runs that may have been started before; return all runs."""
         resumed = self._resumed
         if not resumed and not any(map(_kind, runs)):
             return runs
@@ -105,7 +105,7 @@ class ShelfPrefetch(Reader):
         return runs
 
     def _expect_parked(self, freed: Mapping[tuple[str, str], int]) -> None:
-        """Load the fronts of users' parked sets; `freed` is how many slots of each user, by lane, will be free."""
+        """Load the fronts of users' parked sets; `freed` is the number of slots, by lane and user, that become free."""
         lanes, known = self._counts.lanes, self.parked
         gates = list[tuple[str, str]]()
         for lane, user in freed:
@@ -116,7 +116,7 @@ class ShelfPrefetch(Reader):
                 if shelf is None or shelf.is_new:
                     gates.append(gate)
         if gates:
-            # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
+            # Each freed slot brings one run back; the start of the last one looks at one run more.
             depth = min(max(freed.values()) + 1, _DEEPEST)
             firsts: dict[Shelf, list[RunRow]] = {}
             for *facts, name in self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall():
@@ -135,7 +135,7 @@ class ShelfPrefetch(Reader):
             self._prime(firsts)
 
     def _expect_more(self, users: Mapping[tuple[str, str], int], names: Mapping[str, int]) -> None:
-        """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
+        """Prefetch from the shelves that will run out: for each run one that comes back, and one that follows."""
         lanes, sessions, held, parked = self._counts.lanes, self._counts.sessions, self.held, self.parked
         for (lane, user), count in users.items():
             seat = lanes[lane].seats[user]
@@ -147,14 +147,14 @@ class ShelfPrefetch(Reader):
         for name, count in names.items():
             shelf = held.get(name) or self.held_of(name)
             if len(shelf.read) <= count and shelf.coming is None and sessions[name].held:
-                # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
+                # Mostly the runs in memory suffice for this step, and the page arrives with its COMMIT.
                 after = shelf.runs_out(count + 1)
                 if after is not None:
                     place = (*shelf.key, *after)
                     shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
 
     def _prime(self, firsts: Mapping[Shelf, list[RunRow]]) -> None:
-        """Hand each shelf its first runs."""
+        """Add the first runs to each shelf."""
         runs = self.complete([run for found in firsts.values() for run in found])
         self._cache.count(runs)
         self._counts.fetch(runs)
@@ -164,12 +164,12 @@ class ShelfPrefetch(Reader):
 
     def _read_ready(self, shelf: Shelf, after: Key) -> tuple[Sequence[RunRow], bool]:
         [lane] = shelf.key
-        # No more than the lane has room for (and a few that may have to be parked) can be of use.
+        # The lane cannot start more than it has room for; a few more may have to be parked.
         count = min(self.page, max(8, self._counts.lanes[lane].room()))
         rows, more = self._db.page(_SQL["ready"], (lane, *after), count)
         runs = self.complete([RunRow(*row) for row in rows])
         self._counts.fetch(runs)
-        # One that came back brings its user's next one back when it is started.
+        # A run that came back brings its user's next run back when it starts.
         self._expect_parked(Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None))
         self._sets.expect(runs)
         return runs, more
@@ -185,5 +185,5 @@ class ShelfPrefetch(Reader):
         return runs, more
 
     def _count_of(self, page: int) -> int:
-        # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
+        # Mostly one run is needed; after the first page, or over a network, read more at once.
         return int(4 ** min(page + max(page > 0, self._db.ahead), 4))

@@ -1,4 +1,4 @@
-"""The books of sessions, kept in their table."""
+"""The counts of sessions, in their table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL = sql_names("counts")
 
 
 class SessionCounts(StoredLedger[str, SessionBook]):
-    """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
+    """The `SessionBook`s of the sessions in use, by name. `ruled`: sessions may have operator settings."""
 
     def __init__(self, db: Database, cache: StepCache | None = None, *, ruled: bool = True) -> None:
         self._cache = cache or StepCache()
@@ -30,14 +30,14 @@ class SessionCounts(StoredLedger[str, SessionBook]):
         return self._as_ruled(key, SessionBook())
 
     def emptied(self, key: str) -> None:
-        """Begin anew, with what operators have set; its places count from 1 again."""
+        """Replace the session by a new one with the same operator settings; its places count from 1 again."""
         was, book = self[key], SessionBook()
         if was.paused or was.ruled != NO_RULE:
             session_row.ruled(book, was.ruled, paused=was.paused)
         self[key] = self._known[key] = book
 
     def changes(self) -> tuple[list[Row], list[Row], list[str]]:
-        """Return the rows to insert, those to write over, and the names of those to delete."""
+        """Return the rows to insert, the rows to update, and the names of the rows to delete."""
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[str] = []
@@ -59,7 +59,7 @@ class SessionCounts(StoredLedger[str, SessionBook]):
     def write(self) -> None:
         """Write back what changed."""
         new, changed, gone = self.changes()
-        new.sort()  # by name, as they stand in the table
+        new.sort()  # the order of the table
         changed.sort()
         self._db.insert(_SQL["set_session"], new, changed)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])

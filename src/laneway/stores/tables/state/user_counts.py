@@ -1,4 +1,4 @@
-"""The counts of a lane's users, kept in their tables: whose turn it is, and who has a seat."""
+"""The counts of a lane's users, in tables: turns and seats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TurnLedger(StoredLedger[TurnKey, Turn]):
         self._db, self._cache, self._lane = db, cache, lane
 
     def changes(self) -> tuple[list[Row], list[Row], list[TurnKey]]:
-        """Return what must be written. Who asks for a turn changes it, so none is compared with what it was."""
+        """Return the changed rows. A turn in use is always changed, so turns are not compared with their rows."""
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[TurnKey] = []
@@ -63,14 +63,14 @@ class TurnLedger(StoredLedger[TurnKey, Turn]):
 
 
 class SeatLedger(StoredLedger[str, Seat]):
-    """The seats of a lane. `caps` is where to keep those of its users; `capped`: some have one of their own."""
+    """The seats of a lane. `caps` gets the users' own caps; `capped`: some users have one."""
 
     def __init__(self, db: Database, cache: StepCache, lane: str, caps: dict[str, int], *, capped: bool) -> None:
         super().__init__(Seat, cache.seats.setdefault(lane, Known()))
         self._db, self._cache, self._lane, self.caps, self._capped = db, cache, lane, caps, capped
 
     def changes(self) -> tuple[list[Row], list[Row], list[str]]:
-        """Return what must be written: of a user who is at the cap all the time, little changes."""
+        """Return changed rows only: a capped user's counters rarely change."""
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[str] = []
@@ -97,7 +97,7 @@ class SeatLedger(StoredLedger[str, Seat]):
     def _read(self, users: set[str]) -> Callable[[], Iterator[tuple[str, Seat, Row]]]:
         lane, wanted = self._lane, (self._lane, as_json(users))
         self._cache.rows += len(users)
-        # Nobody is asked about whose seat was not read.
+        # A cap is only needed together with its seat.
         caps = self._db.execute(_SQL["caps"], wanted) if self._capped else ()
         seats = self._db.execute(_SQL["seats"], wanted)
 
@@ -110,5 +110,5 @@ class SeatLedger(StoredLedger[str, Seat]):
 
 
 def turn_query(lane: str, users: set[str]) -> Query:
-    """Return what is asked of the turns of these users."""
+    """Return the query for the turns of these users."""
     return Query(_SQL["turns"], (lane, as_json(users)))
