@@ -6,7 +6,7 @@ in how a transaction begins, and in what happens around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from laneway.stores.tables.sql.statements import Row
@@ -64,12 +64,6 @@ class Database(Protocol):
         """Take note that these will be asked for, unless a table that they read is written before.
 
         Where each answer is a journey they are sent at once, and what is asked then has come already.
-        """
-
-    def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Send what `page` would ask, and return what has its answer: later in the transaction, or after it.
-
-        Once that is committed, nobody waits for it any more. Only where each answer is a journey.
         """
 
     def each(self, name: str, rows: Sequence[Row]) -> None:

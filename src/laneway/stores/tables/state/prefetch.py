@@ -1,20 +1,16 @@
-"""The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for.
-
-The fronts of parked sets, and of what sessions hold back, are looked for in what the last transactions have left
-(`step_cache`), and left there for the next.
-"""
+"""The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from laneway.core.queue.turns import AGAIN, BACK
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.rows.shelf import Key, Reader, Shelf
-from laneway.stores.tables.runtime.step_cache import StepCache
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
 from laneway.stores.tables.state.counts import Books
@@ -31,14 +27,13 @@ class Fronts(Reader):
     those of the tables.
     """
 
-    def __init__(
-        self, db: Database, books: Books, cache: StepCache, sets: BrokenSets, *, resumed: bool, counted: bool
-    ) -> None:
-        self._db, self._books, self._cache, self._sets = db, books, cache, sets
+    def __init__(self, db: Database, books: Books, sets: BrokenSets, *, resumed: bool, counted: bool) -> None:
+        self._db, self._books, self._sets = db, books, sets
         self._resumed, self._counted = resumed, counted
         self.page = 8  # how many ready runs to read at once
         self.ready: dict[str, Shelf] = {}
-        self.parked, self.held = cache.parked, cache.held
+        self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
+        self.held: dict[str, Shelf] = {}
 
     def ready_of(self, lane: str) -> Shelf:
         """Return the ready order of a lane."""
@@ -74,23 +69,12 @@ class Fronts(Reader):
             self._books.fetch(runs)
         return runs, more
 
-    def expect(self, runs: Collection[Line], read: Collection[Line]) -> None:
-        """Load, in one query each, what will follow when these runs free their slots and session places.
-
-        `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
-        """
-        if read:
-            self._books.fetch(read)
+    def expect(self, runs: Collection[Line]) -> None:
+        """Load, in one query each, what will follow when these runs free their slots and session places."""
         users = Counter([(run.lane, run.user) for run in runs if run.user is not None])
-        sessions = Counter([run.session for run in runs if run.session is not None])
-        if users:
-            self._books.lanes.touch(users)
-            self._expect_parked(users)
-        if sessions:
-            self._books.sessions.touch(sessions)
-            self._expect_held(sessions)
-        if self._db.ahead:
-            self._expect_more(users, sessions)
+        asked = self._ask_parked(users), self._ask_held({run.session for run in runs if run.session is not None})
+        self._books.fetch(runs)
+        self._prime(*asked)
 
     def complete(self, runs: list[Line]) -> list[Line]:
         """Read the rest of those that may have been started before; return all of them."""
@@ -104,59 +88,46 @@ class Fronts(Reader):
                 run.attempt, run.crashes, run.fence, run.events, run.checkpoint, run.prepared, run.kept = facts
         return runs
 
-    def _expect_parked(self, freed: Mapping[tuple[str, str], int]) -> None:
-        """Load the fronts of users' parked sets; `freed` is how many slots of each user, by lane, will be free."""
-        lanes, known = self._books.lanes, self.parked
-        gates = list[tuple[str, str]]()
-        for lane, user in freed:
-            seat = lanes[lane].seats[user]
-            if seat.parked:
-                gate = lane, seat.gate or f"user:{user}"
-                shelf = known.get(gate)
-                if shelf is None or shelf.is_new:
-                    gates.append(gate)
-        if gates:
-            # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
-            depth = min(max(freed.values()) + 1, _DEEPEST)
-            firsts: dict[Shelf, list[Line]] = {}
-            for *facts, name in self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall():
+    def _ask_parked(self, freed: Mapping[tuple[str, str], int]) -> Iterable[tuple[Shelf, Line]]:
+        """Send the query for the first runs of users' parked sets; return what reads them, with their shelves.
+
+        `freed` is how many slots of each user, by lane, will be free.
+        """
+        gates = [(lane, f"user:{user}") for lane, user in freed]
+        gates = [gate for gate in gates if gate not in self.parked]
+        if not gates:
+            return ()
+        # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
+        depth = min(max(freed.values()) + 1, _DEEPEST)
+        rows = self._db.execute(_SQL["first_parked"], (as_json(gates), depth))
+
+        def read() -> Iterator[tuple[Shelf, Line]]:
+            for *facts, gate in rows:
                 run = Line(*facts)
-                firsts.setdefault(self.parked_of(run.lane, name), []).append(run)
-            self._prime(firsts)
+                yield self.parked_of(run.lane, gate), run
 
-    def _expect_held(self, wanted: Mapping[str, int]) -> None:
-        sessions = self._books.sessions
-        names = {name for name in wanted.keys() - self.held.keys() if sessions[name].held}
-        if names:
-            firsts: dict[Shelf, list[Line]] = {}
-            for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall():
+        return read()
+
+    def _ask_held(self, names: Collection[str]) -> Iterable[tuple[Shelf, Line]]:
+        """Send the query for the first run that each of these sessions holds back; return what reads them."""
+        wanted = [name for name in names if name not in self.held]
+        if not wanted:
+            return ()
+        rows = self._db.execute(_SQL["first_held"], (as_json(wanted),))
+
+        def read() -> Iterator[tuple[Shelf, Line]]:
+            for row in rows:
                 run = Line(*row)
-                firsts.setdefault(self.held_of(str(run.session)), []).append(run)
-            self._prime(firsts)
+                yield self.held_of(str(run.session)), run
 
-    def _expect_more(self, users: Mapping[tuple[str, str], int], names: Mapping[str, int]) -> None:
-        """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
-        lanes, sessions, held, parked = self._books.lanes, self._books.sessions, self.held, self.parked
-        for (lane, user), count in users.items():
-            seat = lanes[lane].seats[user]
-            if seat.parked:
-                gate = seat.gate or f"user:{user}"
-                shelf = parked.get((lane, gate)) or self.parked_of(lane, gate)
-                if len(shelf.read) <= 2 * count and (after := shelf.runs_out(2 * count + 1)) is not None:
-                    self._db.expect(Question(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
-        for name, count in names.items():
-            shelf = held.get(name) or self.held_of(name)
-            if len(shelf.read) <= count and shelf.coming is None and sessions[name].held:
-                # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
-                after = shelf.runs_out(count + 1)
-                if after is not None:
-                    place = (*shelf.key, *after)
-                    shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
+        return read()
 
-    def _prime(self, firsts: Mapping[Shelf, list[Line]]) -> None:
-        """Hand each shelf its first runs."""
+    def _prime(self, *asked: Iterable[tuple[Shelf, Line]]) -> None:
+        """Add its first runs to each shelf."""
+        firsts: dict[Shelf, list[Line]] = {}
+        for shelf, run in chain(*asked):
+            firsts.setdefault(shelf, []).append(run)
         runs = self.complete([run for found in firsts.values() for run in found])
-        self._cache.count(runs)
         self._books.fetch(runs)
         for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
@@ -170,17 +141,14 @@ class Fronts(Reader):
         runs = self.complete([Line(*row) for row in rows])
         self._books.fetch(runs)
         # One that came back brings its user's next one back when it is started.
-        self._expect_parked(Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None))
+        back = Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None)
+        self._prime(self._ask_parked(back))
         self._sets.expect(runs)
         return runs, more
 
     def _read_on(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
-        if shelf.coming is not None:
-            (rows, more), shelf.coming = shelf.coming(), None
-        else:
-            rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
+        rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
         runs = self.complete([Line(*row) for row in rows])
-        self._cache.count(runs)
         self._sets.expect(runs)
         return runs, more
 

@@ -10,15 +10,14 @@ was taken from a shelf is its front, so it is deleted as one range, before what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import chain
+from typing import Any
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.rows.run_row import Line
 from laneway.stores.tables.rows.shelf import Shelf
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import BrokenSets
@@ -43,20 +42,14 @@ class Shelves:
         self,
         db: Database,
         books: Books,
-        cache: StepCache,
         sets: BrokenSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._books, self._cache, self._sets = db, books, cache, sets
-        self.fronts = Fronts(db, books, self._cache, sets, resumed=resumed, counted=counted)
-        # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
-        self._less_parked: list[Shelf] = []
-        self._less_held: list[Shelf] = []
-        self._more_parked: list[Shelf] = []
-        self._more_held: list[Shelf] = []
+        self._db, self._books, self._sets = db, books, sets
+        self.fronts = Fronts(db, books, sets, resumed=resumed, counted=counted)
         self.future = Futures(db)
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
@@ -94,16 +87,13 @@ class Shelves:
 
     def put_parked(self, run: Line, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        shelf = self.fronts.parked_of(run.lane, gate)
-        if not shelf.fresh:
-            self._more_parked.append(shelf)
-        shelf.put(run)
+        self.fronts.parked_of(run.lane, gate).put(run)
         if run.kind & ASIDE:
             self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> Line:
         """Take the first of a parked set."""
-        run = self._take(self.fronts.parked_of(lane, gate), self._less_parked)
+        run = self.fronts.parked_of(lane, gate).take(self.fronts)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -111,23 +101,12 @@ class Shelves:
         """Put the run behind its session."""
         assert run.session is not None
         run.rank = place
-        shelf = self.fronts.held_of(run.session)
-        if not shelf.fresh:
-            self._more_held.append(shelf)
-        shelf.put(run)
+        self.fronts.held_of(run.session).put(run)
 
     def take_held(self, session: str) -> Line:
         """Take the first of the session's held runs."""
-        run = self._take(self.fronts.held_of(session), self._less_held)
+        run = self.fronts.held_of(session).take(self.fronts)
         assert run is not None, f"the counts say that session {session} holds runs back"
-        return run
-
-    def _take(self, shelf: Shelf, less: list[Shelf]) -> Line | None:
-        """Take the first of a shelf, which is one of those that have less then if its table had it."""
-        was = len(shelf.taken)
-        run = shelf.take(self.fronts)
-        if not was and shelf.taken:
-            less.append(shelf)
         return run
 
     def put_due(self, run: Line, due_at: int) -> None:
@@ -163,7 +142,6 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._cache.count(runs)
         self._books.fetch(self.fronts.complete(runs))
         return runs, more
 
@@ -186,40 +164,19 @@ class Shelves:
     # Writing back
 
     def write(self) -> None:
-        """Write the net effect; first what was taken, then what was put."""
-        self._delete_taken()
-        db = self._db
-        ready = [run for shelf in self.fronts.ready.values() for run in shelf.fresh.values()]
-        db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
-        if self._more_parked:
-            parked = list[Row]()
-            for shelf in self._more_parked:
-                lane, gate = shelf.key
-                parked += [(lane, gate, run.rank, run.number, run.kind) for run in shelf.fresh.values()]
-                shelf.written()  # now: it may be named here more than once
-            db.insert(_SQL["put_parked"], parked)
-        if self._more_held:
-            held = list[Row]()
-            for shelf in self._more_held:
-                [name] = shelf.key
-                held += [(name, run.rank, run.number, run.kind, run.paused) for run in shelf.fresh.values()]
-                shelf.written()
-            db.insert(_SQL["put_held"], held)
+        """Write the net effect; first what was taken, then what was put. Nothing may be put or taken after that."""
+        db, ready, parked, held = self._db, self.fronts.ready, self.fronts.parked, self.fronts.held
+        db.each(_SQL["drop_ready"], [(*shelf.key, *shelf.taken[-1]) for shelf in ready.values() if shelf.taken])
+        self._drop_parked([shelf for shelf in parked.values() if shelf.taken])
+        db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in held.values() if shelf.taken])
+        db.insert(_SQL["put_ready"], [(*key, run.rank, run.number, run.kind) for key, run in _put(ready)])
+        db.insert(_SQL["put_parked"], [(*key, run.rank, run.number, run.kind) for key, run in _put(parked)])
+        db.insert(_SQL["put_held"], [(*key, run.rank, run.number, run.kind, run.paused) for key, run in _put(held)])
         self.future.write()
         self._write_asides()
         self._sets.write()
-        for shelf in chain(self._less_parked, self._less_held):
-            shelf.taken.clear()
 
-    def _delete_taken(self) -> None:
-        db = self._db
-        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.fronts.ready.items() if s.taken])
-        if self._less_parked:
-            self._drop_parked()
-        if self._less_held:
-            db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in self._less_held])
-
-    def _drop_parked(self) -> None:
+    def _drop_parked(self, shelves: Sequence[Shelf]) -> None:
         """Delete what was taken: mostly one run, which is found sooner by its key than as a range.
 
         Where each statement is sent to a server, one for all is better.
@@ -227,7 +184,7 @@ class Shelves:
         one: list[Row] = []
         more: list[Row] = []
         fewest = 1 if self._db.ahead else 2
-        for shelf in self._less_parked:
+        for shelf in shelves:
             taken = shelf.taken
             (one if len(taken) < fewest else more).append((*shelf.key, *taken[-1]))
         self._db.each(_SQL["remove_parked"], one)
@@ -254,3 +211,8 @@ class Shelves:
             self._aside_changed.add((lane, task))
         elif gate.startswith(core.BREAKER):
             self._sets.count(lane, gate.removeprefix(core.BREAKER), change)
+
+
+def _put(shelves: Mapping[Any, Shelf]) -> Iterator[tuple[tuple[str, ...], Line]]:
+    """Yield the runs that were put on these shelves and are still there, with the keys of their shelves."""
+    return ((shelf.key, run) for shelf in shelves.values() for run in shelf.fresh.values())

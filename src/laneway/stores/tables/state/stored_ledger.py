@@ -1,8 +1,8 @@
 """The core's counts, kept in tables: loaded when a rule first asks for them, written back when the transaction ends.
 
-Within `BEGIN IMMEDIATE` nobody else writes, so what was loaded stays true until the commit; whether it does beyond that
-is `step_cache`'s business. A ledger knows what each row was and writes only what differs. *Invariant*: a row that
-counts nothing is not stored, so the tables are as small as what is going on.
+Within a transaction nobody else writes, so what was loaded stays true until the commit. A ledger knows the row of each
+count and writes only what differs. *Invariant*: a row that counts nothing is not stored, so the tables are as small as
+what is going on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from laneway.core.queue.turns import Ledger
-from laneway.stores.tables.runtime.step_cache import Known
 from laneway.stores.tables.sql.statements import Row
 
 K = TypeVar("K")
@@ -19,66 +18,46 @@ V = TypeVar("V")
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table; `changes` says what is to be written there.
+    """A ledger over a table. `_rows` are the rows that the table has of what was loaded.
 
-    In it is what a rule has asked for, and may have changed. All that was read, or need not be, is `seen`, and of what
-    is stored there is its row. *Invariant*: what is in it is what is seen under the same key.
-
-    Nothing in it refers to itself: each transaction makes some, and what a busy step leaves behind is much to do for
-    Python's garbage collector.
+    No ledger refers to itself: each transaction makes some, and cycles would be left to Python's garbage collector.
     """
 
-    def __init__(self, make: Callable[[], V], known: Known[K, V]) -> None:
+    def __init__(self, make: Callable[[], V]) -> None:
         super().__init__(make)
-        self._known, self._rows = known.values, known.rows
-
-    @property
-    def seen(self) -> dict[K, V]:
-        """What was read, or need not be."""
-        return self._known
+        self._rows: dict[K, Row] = {}
 
     def __missing__(self, key: K) -> V:
-        value = self._known.get(key)
-        if value is None:
-            self.fetch((key,))
-            value = self._known[key]
-        self[key] = value
-        return value
-
-    def touch(self, keys: Iterable[K]) -> None:
-        """Have at hand what is known of these: a call for all of them, where a rule would ask for each."""
-        known = self._known
-        self.update({key: known[key] for key in keys if key in known})
-
-    def put_back(self, key: K, value: V) -> None:
-        """Keep what was taken from here before, whatever is here by now."""
-        self[key] = self._known[key] = value
+        self.fetch((key,))
+        return self[key]
 
     def fetch(self, keys: Iterable[K]) -> None:
-        """Load these, those known excepted, in one query."""
+        """Load those of these that are missing, in one query."""
         self.ask(keys)()
 
     def ask(self, keys: Iterable[K]) -> Callable[[], None]:
-        """Ask for these, those known excepted; return what loads them: others can ask before anybody waits."""
-        known = self._known
-        wanted = {key for key in keys if key not in known}
+        """Send the query for those of these that are missing; return what loads them.
+
+        So several ledgers can send theirs before the first waits for an answer.
+        """
+        wanted = {key for key in keys if key not in self}
         if not wanted:
             return _loaded
         found = self._read(wanted)
 
         def load() -> None:
             for key, value, row in found():
-                # A query may bring more than was asked for; what is known already may have changed since.
-                if key not in known:
-                    known[key], self._rows[key] = value, row
+                # A query may return more than was wanted; what is here already may have changed since.
+                if key not in self:
+                    self[key], self._rows[key] = value, row
             for key in wanted:
-                if key not in known:
-                    known[key] = self.made(key)
+                if key not in self:
+                    self[key] = self.made(key)
 
         return load
 
     def _read(self, keys: set[K]) -> Callable[[], Iterable[tuple[K, V, Row]]]:
-        """Ask the table for these; return what reads the answers."""
+        """Send the query for these; return what reads the answer."""
         raise NotImplementedError
 
     def made(self, key: K) -> V:
@@ -89,9 +68,26 @@ class StoredLedger(Ledger[K, V]):
         """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
 
     def changes(self) -> tuple[list[Row], list[Row], list[K]]:
-        """Return the rows that are new, those that must be written over, and the keys of those that must be deleted."""
+        """Return the rows to insert, those to write over, and the keys of those to delete."""
+        new: list[Row] = []
+        changed: list[Row] = []
+        gone: list[K] = []
+        rows = self._rows
+        for key, value in self.items():
+            was, row = rows.get(key), self._row(key, value)
+            if row is None:
+                if was is not None:
+                    gone.append(key)
+            elif was is None:
+                new.append(row)
+            elif row != was:
+                changed.append(row)
+        return new, changed, gone
+
+    def _row(self, key: K, value: V) -> Row | None:
+        """Return the row of a count, None if it counts nothing."""
         raise NotImplementedError
 
 
 def _loaded() -> None:
-    """There is nothing to load."""
+    """Load nothing."""

@@ -69,15 +69,15 @@ class Transaction:
     `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages,
     `requested` whether something may be requested of what the asker executes, and `rescheduled` whether the next due
     time, or the last instant for an answer, may be another than it was. What is in `cache` is not read again; a verb
-    that writes books, shelves or leases by itself must not be given one. It `forgot` once others have to look, too.
+    that writes counts of lanes by itself must not be given one.
     """
 
     def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
-        self.db, self.now, self.cache = db, now, cache or StepCache()
+        self.db, self.now = db, now
         self.glance = _glanced(db, asker)
         self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
-        self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
-        self.books = Books(db, self.cache, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
+        self.requested, self.rescheduled = bool(self.glance.requested), False
+        self.books = Books(db, cache, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
         self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
         self.shelves = self._shelves(aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True)
         self.jobs = JobBook(db, now, self.glance.fire_at)
@@ -85,7 +85,7 @@ class Transaction:
 
     def _shelves(self, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
-        return Shelves(self.db, self.books, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
+        return Shelves(self.db, self.books, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -119,7 +119,6 @@ class Transaction:
         """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
-        self.cache, self.forgot = StepCache(), True
         self.shelves = self._shelves(aside=True, resumed=True, counted=False)
         self.flow.shelves = self.shelves
 
