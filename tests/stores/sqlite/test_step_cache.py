@@ -9,6 +9,8 @@ import pytest
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import NewRun, Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel
+from laneway.ports.settings import SessionSetting
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_invariants
@@ -106,7 +108,7 @@ async def test_a_cancel_of_another_process_overrules_a_result(
     await store.submit([new_run("a")])
     [run] = await hand.claim(1)
 
-    await other.cancel("c", "a")
+    await other.change_run("c", "a", Cancel())
     await hand.succeed(run)
 
     assert (await store.get("a")).state is RunState.CANCELLED
@@ -116,7 +118,7 @@ async def test_a_cancel_of_this_process_does_too(store: SQLiteStore, hand: Hand)
     await store.submit([new_run("a")])
     [run] = await hand.claim(1)
 
-    assert (await store.cancel("c", "a")).request is Request.CANCEL
+    assert (await store.change_run("c", "a", Cancel())).request is Request.CANCEL
     await hand.succeed(run)
 
     assert (await store.get("a")).state is RunState.CANCELLED
@@ -168,7 +170,7 @@ async def test_a_retried_run_is_handed_out_with_its_checkpoint_and_its_next_fenc
 
 
 async def test_an_idle_session_keeps_what_an_operator_set_of_it(store: SQLiteStore, hand: Hand) -> None:
-    await store.set_session("s", Rule(max_concurrent=2))
+    await store.set(SessionSetting("s", Rule(max_concurrent=2)))
     await store.submit([new_run(f"a-{n}", session="s") for n in range(4)])
     first = await hand.claim(5)
     second = (await hand.succeed(*first, room=5)).claimed

@@ -11,6 +11,8 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun
 from laneway.ports.gates import Held
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -77,9 +79,9 @@ async def live(store: Store, hand: Hand, random: Random, clock: FakeClock, at: i
     if what < 3:
         await store.submit(crowd(random, str(at), random.randrange(1, 30)))
     elif what == 3:
-        await store.hold(Held.SESSION, f"{random.randrange(3)}/0", held=random.random() < 0.4)
+        await store.set(Hold(Held.SESSION, f"{random.randrange(3)}/0", held=random.random() < 0.4))
     elif what == 4:
-        await store.hold(Held.USER, f"user-{random.randrange(3)}", held=random.random() < 0.4)
+        await store.set(Hold(Held.USER, f"user-{random.randrange(3)}", held=random.random() < 0.4))
     started: list[str] = []
     for _ in range(random.randrange(1, 6)):
         claimed = await hand.claim(random.randrange(1, 7))
@@ -145,7 +147,7 @@ async def test_a_message_that_displaces_the_last_of_a_session_is_held_by_it(
     hand = await Hand(store).register()
     await store.submit([new_run(f"a{nth}", session="s", user="u") for nth in range(3)])
     [first] = await hand.claim()
-    await store.stop_all("c", "s")
+    await store.stop("c", "s", Extent.ALL)
     await store.submit([new_run(f"b{nth}", session="s", user="u") for nth in range(3)])
 
     assert await hand.claim(5) == []

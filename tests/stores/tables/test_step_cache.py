@@ -12,12 +12,14 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
+from laneway.ports.moving import Shut
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.state.lane_counts import LaneBooks
+from laneway.stores.tables.state.lane_counts import LaneCounts
 from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres.tools import opened
@@ -30,11 +32,11 @@ LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
 def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Compare what is cached of workers with the tables; collects each use of the cache."""
     uses: list[str] = []
-    missing_lane, take_step = LaneBooks.__missing__, steps.take_step
+    missing_lane, take_step = LaneCounts.__missing__, steps.take_step
 
-    def missing(books: LaneBooks, name: str) -> object:
-        uses.extend(["lane"] * (name in books._cache.lanes))
-        return missing_lane(books, name)
+    def missing(counts: LaneCounts, name: str) -> object:
+        uses.extend(["lane"] * (name in counts._cache.lanes))
+        return missing_lane(counts, name)
 
     def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
         known = steps._follows(step, cache)
@@ -45,7 +47,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             uses.append("worker")
         return take_step(db, after_commit, step, now, cache)
 
-    monkeypatch.setattr(LaneBooks, "__missing__", missing)
+    monkeypatch.setattr(LaneCounts, "__missing__", missing)
     monkeypatch.setattr(steps, "take_step", step)
     return uses
 
@@ -66,7 +68,7 @@ async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
             delay = random.choice((0, 5))
             await store.submit([new_run(f"{at}-{nth}-{n}", lane=lane, delay=delay) for n in range(random.randrange(9))])
         elif what == 1:
-            await store.hold(Held.LANE, lane, held=random.random() < 0.3)
+            await store.set(Hold(Held.LANE, lane, held=random.random() < 0.3))
         elif what == 2:
             hand.renew()
         claimed = await hand.claim(random.randrange(1, 6))
@@ -127,7 +129,7 @@ async def test_a_store_that_is_shut_tells_every_step(open_store: Callable[[], St
     await store.open()
     hand = await Hand(store).register()
     await hand.claim()
-    await store.shut_for("move", "elsewhere")
+    await store.move(Shut("move", "elsewhere"))
 
     assert [(await hand.step(room=1)).moved for _ in range(3)] == ["elsewhere"] * 3
 

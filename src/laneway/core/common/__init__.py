@@ -1,1 +1,1 @@
-"""What every rule uses: instants, checks, keys, addresses and frozen records."""
+"""What all rules use: instants, checks, keys, addresses and frozen records."""

@@ -1,16 +1,16 @@
-"""Addresses as they may be shown: whatever stands before an @ may be a password, however the rest is misspelt."""
+"""Addresses as they may be shown. Everything before an @ may be a password, however the rest is misspelt."""
 
 from __future__ import annotations
 
 import re
 
-FILE = "sqlite:///"  # what follows is a path, in which @ and ? are letters as others
+FILE = "sqlite:///"  # a path follows, in which @ and ? are ordinary characters
 SHOWN = ("namespace=", "schema=")
 _SECRET = re.compile(r"^([^=]*pass[^=]*=).*")  # a parameter
 
 
 def without_password(url: str) -> str:
-    """Return the address as it may be shown: no user, no password, and of the parameters only namespace or schema.
+    """Return the address as it may be shown: without user and password, and of the parameters only namespace or schema.
 
     >>> without_password("redis://ann:secret@host/0?timeout=1&namespace=x")
     'redis://host/0?namespace=x'
@@ -29,7 +29,7 @@ def without_password(url: str) -> str:
 
 
 def scheme_shown(url: str) -> str:
-    """Return the scheme alone; of what is no address, what may be shown of it.
+    """Return the scheme alone; if it is no address, the part of it that may be shown.
 
     >>> scheme_shown("mysql://ann:secret@host"), scheme_shown("host/0"), scheme_shown("ann:secret@mysql://host")
     ('mysql://', "'host/0'", "'...@mysql://host'")
@@ -39,7 +39,7 @@ def scheme_shown(url: str) -> str:
 
 
 def to_paste(url: str) -> str:
-    """Return the address with dots for user and password: whoever pastes it sees what is missing.
+    """Return the address with dots for user and password, so that whoever pastes it sees what is missing.
 
     >>> to_paste("postgresql://ann:secret@host/app?password=secret&schema=x")
     'postgresql://...@host/app?password=...&schema=x'

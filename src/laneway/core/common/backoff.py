@@ -1,4 +1,4 @@
-"""How long to wait before what crashed is started again."""
+"""How long to wait before something that crashed is started again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 FIRST = 0.1  # seconds
 LONGEST = 30.0
-SETTLED = 60.0  # seconds after which a life counts as a good one
+SETTLED = 60.0  # a life of so many seconds counts as a good one
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Crashes in a row, and the wait they lead to: each makes it twice as long, a good life makes it short again.
+    """Crashes in a row, and the wait after them. Each crash doubles the wait; a good life resets it.
 
     >>> backoff = Backoff()
     >>> for _ in range(4):
@@ -27,5 +27,5 @@ class Backoff(msgspec.Struct, frozen=True):
         return min(FIRST * 2.0 ** min(self.crashes - 1, 32), LONGEST) if self.crashes else 0.0
 
     def after_crash(self, lived: float) -> Backoff:
-        """Return what holds after a crash that ended a life of so many seconds."""
+        """Return the backoff after a crash that ended a life of so many seconds."""
         return Backoff(1 if lived >= SETTLED else self.crashes + 1)

@@ -1,4 +1,4 @@
-"""Checking what users write: names, numbers and choices, with words that say what would be right."""
+"""Checks of names, numbers and choices from users, with messages that say what would be right."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from laneway.errors import BadSetting
 
-MOST = 2**63 - 1  # of whatever is counted: what every store can keep
-NAME_LIMIT = 200  # of a lane, user, session or task name, in characters
+MOST = 2**63 - 1  # the largest count: every store can keep it
+NAME_LIMIT = 200  # characters of the name of a lane, user, session or task
 
 C = TypeVar("C", bound=StrEnum)
 
 
 def checked_name(name: object, what: str) -> str:
-    """Return `name` if it can name a lane, user, session or task, else say what is wrong with it.
+    """Return `name` if it can name a lane, user, session or task. Raises BadSetting.
 
     >>> checked_name("", "session")
     Traceback (most recent call last):
@@ -29,7 +29,7 @@ def checked_name(name: object, what: str) -> str:
 
 
 def checked_count(value: object, what: str) -> int:
-    """Return `value` if it is a whole number of 1 or more."""
+    """Return `value` if it is a whole number, 1 or more. Raises BadSetting."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadSetting(f"{what} is {value!r}; it must be a whole number, 1 or more")
     if value > MOST:
@@ -38,7 +38,7 @@ def checked_count(value: object, what: str) -> int:
 
 
 def checked_choice(choices: type[C], value: object, what: str) -> C:
-    """Return the choice that `value` names, or say which there are."""
+    """Return the choice that `value` names. Raises BadSetting, which lists the choices."""
     try:
         return choices(str(value))
     except ValueError:

@@ -9,7 +9,7 @@ from laneway.errors import BadSetting
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICRO = timedelta(microseconds=1)
 SECOND = 1_000_000
-# Twenty years: longer waits are always a mistaken unit.
+# Twenty years. Longer durations are always a mistaken unit.
 LONGEST = 20 * 366 * 86_400 * SECOND
 
 
@@ -34,7 +34,7 @@ def instant(micros: int) -> datetime:
 
 
 def duration(value: timedelta | float, name: str) -> int:
-    """Return a timedelta or a number of seconds as microseconds; refuse negative, endless and absurd ones.
+    """Return a timedelta or a number of seconds as microseconds. Raises BadSetting for a negative or too long one.
 
     >>> duration(1.5, "delay")
     1500000

@@ -1,4 +1,4 @@
-"""Idempotency keys: one submission per task, user and key; the same again gets what it made."""
+"""Idempotency keys: one submission per task, user and key. A repeat returns the run of the first."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from laneway.core.common.instants import SECOND
 
-KEPT = 24 * 3600 * SECOND  # a key is kept for so long, and until its run is pruned, whichever is later
+KEPT = 24 * 3600 * SECOND  # a key is kept for so long and until its run is pruned
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class KeyEntry(msgspec.Struct, frozen=True, gc=False):
-    """What a key stands for: the run that answers it, and what its arguments were."""
+    """What a key stands for: its run, and a digest of the arguments."""
 
     run_id: str
     number: int
@@ -23,7 +23,7 @@ class KeyEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def digest(args: str) -> str:
-    """Return what tells arguments apart, given as JSON text, whatever the order of their names.
+    """Return a digest of arguments, given as JSON text. The order of their names does not matter.
 
     >>> digest('{"a":1,"b":2}') == digest('{"b":2,"a":1}')
     True

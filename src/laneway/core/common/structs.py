@@ -1,4 +1,4 @@
-"""Structs whose fields are written all the time."""
+"""Structs whose fields are written very often."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ S = TypeVar("S", bound=type[msgspec.Struct])
 
 
 def written_often(struct: S) -> S:
-    """Let the fields of a Struct be written as fast as any object's slots, which takes a third of the time.
+    """Make writing a Struct's fields as fast as writing the slots of a plain object: three times as fast.
 
-    msgspec writes them in a way of its own, for the sake of the garbage collector. A Struct with `gc=False` is none of
-    the collector's business: Python's own way, which the interpreter knows a short cut for, does the same to it.
-
+    msgspec has its own way to write fields, for the sake of the garbage collector. The collector does not track a
+    Struct with `gc=False`, so Python's own way, for which the interpreter has a fast path, does the same to it.
     >>> @written_often
     ... class Point(msgspec.Struct, gc=False):
     ...     x: int = 0
@@ -24,7 +23,7 @@ def written_often(struct: S) -> S:
     Point(x=7)
     """
     assert not struct.__struct_config__.gc, f"{struct.__name__} is the garbage collector's business"
-    # Both, because they share a place in the type; now, because msgspec fills that place when it makes the class.
+    # Both, because the two share one slot of the type. After the class is made, because msgspec fills that slot then.
     struct.__delattr__ = object.__delattr__  # type: ignore[method-assign]
     struct.__setattr__ = object.__setattr__  # type: ignore[method-assign]
     return struct

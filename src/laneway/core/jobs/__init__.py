@@ -1,6 +1,6 @@
-"""Jobs, decided. Stores write what is said here.
+"""The rules of jobs. Stores write what is decided here.
 
-`record` and `tie` are what is kept of a job, `job` and `fires` what people see of it; `planning` says when it fires
-next (`anchoring`: counted from when), `slots` what is due of it, `firing` what a fire makes, `holding` what failures
-do, `after` what a fire and the end of a run make of the job.
+`record` is what is kept of a job; `job` and `fires` are what people see of it. `plan` says when it fires next, `anchor`
+from when its periods count. `slots` are the fires that are due, `fire_decision` says what a fire makes, `failure_hold`
+what failures do, and `after` what a fire and the end of a run change.
 """

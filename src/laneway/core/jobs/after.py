@@ -1,4 +1,4 @@
-"""What becomes of a job after a fire, and after the end of a run of it."""
+"""How a fire, and the end of a run, change a job."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 
-# Names of their own: looking up an enum's member costs more than what is done with it.
+# Module variables: looking up an enum's member costs more than what is done with it.
 _FIRED, _SKIPPED, _MISSED, _ACCEPTED = FireKind.FIRED, FireKind.SKIPPED, FireKind.MISSED, ReceiptOutcome.ACCEPTED
 
-ERROR_LIMIT = 4000  # characters of the last error that a job remembers
-BY_HAND, MADE_UP_FOR, OVERLAP = "by_hand", "caught_up", "overlap"  # reasons of records
+ERROR_LIMIT = 4000  # characters kept of a job's last error
+BY_HAND, MADE_UP_FOR, OVERLAP = "by_hand", "caught_up", "overlap"  # reasons in records
 
 _ENDINGS = {
     RunState.SUCCEEDED: Halt.DONE,
@@ -34,8 +34,8 @@ def applied(
 ) -> tuple[JobRecord, list[FireRecord]]:
     """Return the job after a firing, and the records to write, by `nth`; `before` is its newest record.
 
-    `receipts` are those of the firing's runs, None for a fire that was there before. A skip or a miss goes on record
-    with the one before if that tells the same of earlier fires.
+    `receipts` are those of the firing's runs, None for a fire that was there before. A skip or a miss is added to the
+    record before it if that one says the same of earlier fires.
     """
     state = record.state if firing.state is None else firing.state
     records: Sequence[FireRecord] = firing.records
@@ -51,9 +51,9 @@ def applied(
 def ended(
     record: JobRecord, run_id: str, state: RunState, error: str | None, now: int, *, by_hand: bool = False
 ) -> JobRecord | None:
-    """Return the job once a run of it has ended so; None if the job ends with it.
+    """Return the job after a run of it has ended; None if the job ends with it.
 
-    A run that somebody asked for `by_hand` ends no job that is still to fire, or that was disabled before it could.
+    A run that somebody started `by_hand` does not end a job that has a fire left, or was disabled before it could fire.
     """
     spec, is_newest = record.spec, run_id == record.state.last_run
     after = replace(record, version=record.version + 1)
@@ -82,7 +82,7 @@ def ended(
 
 
 def alarm(before: JobRecord, after: JobRecord, error: str | None, now: int) -> FireRecord | None:
-    """Return the record that tells that a job is failing, if the end of a run has just made it so (`alert_after`)."""
+    """Return the record that the job is failing, if the end of a run has just made it so (`alert_after`)."""
     if after.state.records == before.state.records:
         return None
     failures, said = after.state.failures, None if error is None else error[:ERROR_LIMIT]
@@ -93,13 +93,13 @@ def alarm(before: JobRecord, after: JobRecord, error: str | None, now: int) -> F
 def _with_runs(
     after: JobRecord, firing: Firing, receipts: Sequence[Receipt | None], now: int
 ) -> tuple[JobState, list[FireRecord]]:
-    """Return what the job is after the runs of a firing, but for its counts, and what is put on record of them."""
+    """Return the job's state after the runs of a firing, except its counts, and the records of these runs."""
     records, changes = list[FireRecord](), dict[str, Any]()
     for run, receipt in zip(firing.runs, receipts, strict=True):
         tie = None if run.ties is None else run.ties.job
         is_made = receipt is not None and receipt.outcome is _ACCEPTED
         if after.state.probe == run.id and not is_made:
-            after = untried(after, now)  # nothing of it will end
+            after = untried(after, now)  # no run of it will end
         if receipt is None or tie is None:
             continue
         records.append(_record(run, tie, receipt, by_hand=firing.version is None))
@@ -115,10 +115,10 @@ def _has_fires_left(record: JobRecord) -> bool:
 
 
 def _left_alone(record: JobRecord, now: int) -> JobRecord:
-    """Return the job after a fire that made no run: nothing of it will end."""
+    """Return the job after a fire that made no run, so no run of it will end."""
     state = record.state
     if not record.is_on or state.next_at is not None or (state.last_run is not None and state.last_state is None):
-        return record  # it has a next fire, or an earlier run goes on, and its end will say how
+        return record  # it has a next fire, or an earlier run whose end will decide
     if awaits_end(record.spec.rule):
         return planned(record, now, state.zone)
     return changed(record, halted=Halt.SKIPPED)
@@ -148,7 +148,7 @@ def _numbered(records: Sequence[FireRecord], written: int, before: FireRecord | 
 
 
 def _counted(state: JobState, records: Sequence[FireRecord], nth: int) -> JobState:
-    """Return the job's state with what it counts once these are written, up to the `nth` of all."""
+    """Return the job's state with its counts after these records are written, up to the `nth` of all."""
     fired, skipped, missed = state.fired, state.skipped, state.missed
     for record in records:
         kind = record.kind

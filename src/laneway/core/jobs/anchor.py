@@ -1,4 +1,4 @@
-"""Where the periods of a job's schedule are counted from: an anchor that is kept while the period stays the same."""
+"""The anchor of a job's schedule: from when its periods count. It stays while the period stays the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laneway.core.schedules.form import from_dict, to_dict
 def anchored(spec: JobSpec, now: int, before: JobSpec | None = None) -> JobSpec:
     """Return the spec with an anchor in each period of its schedule that has none.
 
-    It is the one that the same period had `before`, so that an edit of something else moves no fire; else `now`.
+    A period that was the same `before` keeps its anchor, so an edit of something else moves no fire. Others get `now`.
     """
     old = None if before is None else codec.from_json(before.schedule)
     plain = _anchored(codec.from_json(spec.schedule), old, _text(now))
@@ -25,12 +25,12 @@ def anchored(spec: JobSpec, now: int, before: JobSpec | None = None) -> JobSpec:
 
 
 def anchored_rule(rule: Schedule, now: int) -> Schedule:
-    """Return a schedule as a job that is made now would have it."""
+    """Return a schedule as a job that is created now would have it."""
     return from_dict(_anchored(to_dict(rule), None, _text(now)))
 
 
 def schedule_text(plain: dict[str, Any]) -> str:
-    """Return a schedule's plain values as a spec keeps them."""
+    """Return a schedule's plain values in the form that a spec keeps."""
     return msgspec.json.encode(plain).decode()
 
 

@@ -6,7 +6,7 @@ from laneway.core.common.instants import LONGEST
 from laneway.core.jobs.plan import changed
 from laneway.core.jobs.record import Halt, JobRecord
 
-BACKOFF, BREAKER_OPEN = "backoff", "breaker_open"  # what holds a job back
+BACKOFF, BREAKER_OPEN = "backoff", "breaker_open"  # why a job is held back
 
 
 def charged(record: JobRecord, now: int) -> JobRecord:
@@ -22,16 +22,16 @@ def charged(record: JobRecord, now: int) -> JobRecord:
 
 
 def held_for(record: JobRecord) -> int:
-    """Return how long the job is held back after the failures it has had."""
+    """Return how long the job is held back after its failures so far."""
     spec, failures = record.spec, record.state.failures
     if spec.breaker is not None and _is_open(record):
         return spec.breaker.length
-    # The exponent is bounded so that nobody computes with numbers as long as a book.
+    # The exponent is bounded to keep the numbers small.
     return min(spec.backoff << min(max(failures - 1, 0), 40), spec.backoff_cap or LONGEST)
 
 
 def untried(record: JobRecord, now: int) -> JobRecord:
-    """Return the job after a probe that came to neither success nor failure: the next fire is one."""
+    """Return the job after a probe that neither succeeded nor failed: the next fire is the probe."""
     return changed(record, probe=None, held_until=now, held_by=BREAKER_OPEN)
 
 

@@ -1,11 +1,11 @@
-"""What a fire makes: runs, records, and the plan that follows.
+"""What a fire makes: runs, records, and the next fire.
 
-**Deciding** takes what is due of a job (its slots, from `next_at` up to now), keeps the newest, and says what becomes
-of the others. A slot that is not later than `LIVE` is *live*; the rest was missed. The store writes a `Firing` in one
-step if the job is still at the version it was decided on, so that one of many who decide wins.
+**The decision** takes the job's slots that are due, from `next_at` up to now, keeps the newest, and says what happens
+to the others. A slot that is at most `LIVE` late is *live*; older ones were missed. The store writes a `Firing` in one
+step if the job still has the version that the decision was made on. So of several processes that decide, one wins.
 
 **Held back.** After a failure a job may be held back for a while, longer each time (`backoff`), or until its breaker
-lets one through. Its slot waits for that; those that pass meanwhile are recorded as skipped.
+lets one fire through. Its slot waits for that. Slots that pass meanwhile are recorded as skipped.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from laneway.core.records.job_tie import JobTie, Overlap
 from laneway.core.records.memos import derived_id
 from laneway.core.records.run import NewRun, Receipt, RunLinks
 
-# Names of their own: looking up an enum's member costs more than what is done with it.
+# Module variables: looking up an enum's member costs more than what is done with it.
 _SKIPPED, _MISSED = FireKind.SKIPPED, FireKind.MISSED
 
-LIVE = 30 * SECOND  # a fire no later than this is not missed
+LIVE = 30 * SECOND  # a fire that is later than this was missed
 
-STALE, SKIPS, COLLAPSED = "stale", "skips_missed", "collapsed"  # why a missed fire is not made up for
+STALE, SKIPS, COLLAPSED = "stale", "skips_missed", "collapsed"  # why a missed fire gets no run
 STEPPED_BACK = "clock_set_back"
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is to be written of a job that is at this version; None: at whatever version, by hand.
+    """What to write if the job is at this version; None: at any version, for a fire by hand.
 
-    `state` is what the job is then, but for what becomes of the runs; None leaves it. `runs` are in order, each for its
-    nominal time.
+    `state` is the job's new state, without what its runs' receipts add; None leaves it as it is. `runs` are in order,
+    one for each nominal time.
     """
 
     job_id: str
@@ -48,27 +48,28 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Fired(msgspec.Struct, frozen=True, gc=False):
-    """What became of a firing: `won` if it was written; its runs' receipts, None for a fire that was there before."""
+    """The result of a firing: `won` if it was written; its runs' receipts, None for a fire that was there before."""
 
     won: bool
     receipts: tuple[Receipt | None, ...] = ()
 
 
 def decide(record: JobRecord, now: int, zone: str, verdict: Verdict | None = None) -> Firing:
-    """Return what becomes of a job that is due. `verdict` is what its condition says, None for yes."""
+    """Return the decision about a due job. `verdict` is its condition's answer, None for yes."""
     state, rule = record.state, record.spec.rule
     assert state.next_at is not None
     if zone != state.zone and next_of(rule, state.next_at - 1, state.zone) == state.next_at:
         moved = next_of(rule, state.next_at - 1, zone)
         if moved not in (None, state.next_at):
-            # Its owner lives elsewhere now: this is no fire any more. If none is left there, it is the last one.
+            # The owner's time zone has changed: this is no fire any more. If the new zone has none left, it is the
+            # last.
             return Firing(job_id=record.id, version=record.version, state=with_next(record, moved, zone).state)
     slots = slots_due(record, now, zone)
     following = slots.following
     after = replace(
         state,
         next_at=following,
-        # Not `with_next`: it is held back no more.
+        # Not `with_next`: the job is not held back any more.
         fire_at=None if following is None else spread(record, following),
         zone=zone,
         verdict=verdict,
@@ -86,7 +87,7 @@ def decide(record: JobRecord, now: int, zone: str, verdict: Verdict | None = Non
         held = state.held_by if taken else None
         kind, why = (_MISSED, reason) if held is None else (_SKIPPED, held)
         records = (_stretch(kind, slots, left, why),)
-    # Beside fires that are made up for, the newest is no live one: its overlap rule would turn against them.
+    # If missed fires get runs too, the newest is not live: its overlap rule would act on those runs.
     live = late <= LIVE and len(taken) == 1
     runs = tuple([run_of(record, nominal, live=live) for nominal in taken])
     if runs and state.held_by == BREAKER_OPEN:
@@ -95,7 +96,7 @@ def decide(record: JobRecord, now: int, zone: str, verdict: Verdict | None = Non
 
 
 def set_back(record: JobRecord, now: int, zone: str) -> Firing | None:
-    """Return what sets a job back whose next fire is too far ahead, because the clock was set back; None if none is."""
+    """Return what sets a job back if its next fire is too far ahead because the clock was set back, else None."""
     state = record.state
     if state.next_at is None:
         return None
@@ -110,13 +111,13 @@ def set_back(record: JobRecord, now: int, zone: str) -> Firing | None:
 
 
 def by_hand(record: JobRecord, run_id: str, now: int) -> Firing:
-    """Return a fire that somebody asked for, whatever the schedule says: it leaves the job's plan alone."""
+    """Return a fire by hand. It does not change when the job fires next."""
     run = run_of(record, now, live=True, by_hand=True)
     return Firing(job_id=record.id, runs=(replace(run, id=run_id),))
 
 
 def run_of(record: JobRecord, nominal: int, *, live: bool, by_hand: bool = False) -> NewRun:
-    """Return the run of a fire. One that is not live only waits its turn."""
+    """Return the run of a fire. A run that is not live only queues."""
     spec = record.spec
     overlap = spec.overlap if live else None
     tie = JobTie(
@@ -153,7 +154,7 @@ def _made_up_for(spec: JobSpec, slots: Slots, late: int) -> tuple[tuple[int, ...
 
 
 def _waited(taken: tuple[int, ...], state: JobState) -> tuple[int, ...]:
-    """Return these without what passed while the job was held back: of that the last has waited, or been the probe."""
+    """Return these without the slots that passed while the job was held back, except the last one."""
     if state.held_by is None:
         return taken
     if state.held_by == BREAKER_OPEN:
@@ -172,7 +173,7 @@ def _firing(
 ) -> Firing:
     if not runs and after.next_at is None:
         if awaits_end(record.spec.rule):
-            after = planned(replace(record, state=after), now, after.zone).state  # nothing will end
+            after = planned(replace(record, state=after), now, after.zone).state  # no run will end
         else:
             after = replace(after, halted=Halt.MISSED if records[-1].kind is _MISSED else Halt.SKIPPED)
     return Firing(job_id=record.id, version=record.version, state=after, runs=runs, records=records)

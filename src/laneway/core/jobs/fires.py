@@ -1,4 +1,4 @@
-"""What people see of a job's fires: those that were, with what their runs came to, and those to come."""
+"""A job's fires as people see them: past ones with the state of their runs, and future ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from laneway.core.schedules.notes import Note
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a fire, or of a stretch of `count` of them (`more`: at least) from `first_at` to `last_at`.
+    """A past fire, or a stretch of `count` of them (`more`: at least) from `first_at` to `last_at`.
 
-    `kind` is fired, skipped or missed (or clock_stepped, of a clock that was set back, or failing, of a job that has
-    failed `count` times in a row), `reason` says why; `at` is when it was recorded, the other two are nominal. What
-    follows `run_id` is the run's, as long as that is kept; `output` is its result as JSON text, cut at 16 KiB.
+    `kind` is fired, skipped or missed; clock_stepped, when the clock was set back; or failing, when `count` runs in a
+    row have failed. `reason` says why. `at` is when it was recorded; `first_at` and `last_at` are nominal. The fields
+    after `run_id` are the run's, as long as the run is kept. `output` is its result as JSON text, cut at 16 KiB.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, record: FireRecord, run: Run | None) -> Fire:
-        """Return a record as people see it, with the run it made if that is still known."""
+        """Return a record as people see it, with its run if that is still kept."""
         fire = cls(
             number=record.nth,
             kind=record.kind,
@@ -66,7 +66,7 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextFire(msgspec.Struct, frozen=True, kw_only=True):
-    """A fire to come: `at` is when it is due (in UTC, jitter and holding back included), `local` that on the wall."""
+    """A future fire: `at` is when it is due (in UTC, with jitter and holding back), `local` is its wall-clock time."""
 
     job: Job
     at: datetime

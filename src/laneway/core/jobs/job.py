@@ -18,13 +18,13 @@ UNREADABLE = "unreadable"  # the reason of a job whose schedule this process can
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it stood when it was read.
+    """A job as it was when it was read.
 
-    `enabled` tells whether it fires, `reason` why it does not: disabled, breaker, done, failed, missed, cancelled,
-    skipped; or, of one that is enabled, what its condition said last: gated, gating_error; or that its schedule is
-    unreadable to this process, and then `schedule` says why. `failures` are in a row; `held_until` says how long it is
-    held back because of them, and `held_by` whether by backoff or by its breaker. `orphaned`: it is declared in code,
-    and no worker that is up declares it, so nobody fires it.
+    `enabled` says whether it fires. `reason` says why it does not: disabled, breaker, done, failed, missed, cancelled,
+    skipped. For an enabled job it is what its condition said last: gated, gating_error; or `unreadable` if this process
+    cannot read its schedule, and then `schedule` says why. `failures` counts failures in a row. `held_until` is until
+    when it is held back because of them, and `held_by` says whether by backoff or by its breaker. `orphaned`: the job
+    is declared in code, and no live worker declares it, so nobody fires it.
     """
 
     id: str
@@ -53,12 +53,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> str | None:
-        """Who it belongs to."""
+        """The user it belongs to."""
         return self.spec.owner
 
     @property
     def source(self) -> Source:
-        """Who says what it is: call, code or file."""
+        """Where it is defined: by a call, in code or in a file."""
         return self.spec.source
 
     @classmethod
@@ -69,7 +69,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         reason = state.halted.value if state.halted is not None else verdict if record.is_on else "disabled"
         try:
             rule = spec.rule
-        except LanewayError as error:  # one that cannot be read must not hide the others
+        except LanewayError as error:  # an unreadable job must not hide the others
             rule = Unreadable(spec.schedule, str(error))
             reason = UNREADABLE if record.is_on else reason
         return cls(
@@ -104,7 +104,7 @@ def _instant(at: int | None) -> datetime | None:
 
 
 class Unreadable(Schedule):
-    """What stands for a schedule that cannot be read here: a zone is gone, or a newer laneway wrote it."""
+    """A schedule that this process cannot read: its time zone is gone, or a newer laneway wrote it."""
 
     __slots__ = ("_text", "_why", "tz")
 
@@ -112,7 +112,7 @@ class Unreadable(Schedule):
         self._text, self._why, self.tz = text, why, None
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return None: nobody here can tell."""
+        """Return None: it is not known."""
         return None
 
     def describe(self) -> str:

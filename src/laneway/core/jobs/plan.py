@@ -1,4 +1,4 @@
-"""When a job fires next: from its creation, and whenever somebody changes it."""
+"""When a job fires next: after its creation, and after each change of it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def created(job_id: str, spec: JobSpec, now: int, zone: str, call: str = "") -> 
 
 
 def planned(record: JobRecord, after: int, zone: str, *, at_once: bool = False) -> JobRecord:
-    """Return the job with its first fire later than `after`, or `at_once`; with none if it is off."""
+    """Return the job with its first fire later than `after`, or `at_once`; without one if it is off."""
     if not record.is_on:
         return changed(record, next_at=None, fire_at=None, zone=zone)
     return with_next(record, after if at_once else next_of(record.spec.rule, after, zone), zone)
 
 
 def patched(record: JobRecord, spec: JobSpec, now: int, zone: str) -> JobRecord:
-    """Return the job once its spec says this. Another schedule counts from now on: nothing is made up for.
+    """Return the job with a new spec. Another schedule counts from now on: missed fires get no runs.
 
     Raises BadSetting if it would never fire again.
     """
     before, was_on = record.spec, record.is_on
     record = msgspec.structs.replace(record, spec=spec, changed_at=now)
     if spec.enabled_when != before.enabled_when:
-        record = changed(record, verdict=None)  # another condition's
+        record = changed(record, verdict=None)  # it was another condition's
     if spec.schedule != before.schedule:
         if record.state.halted not in (None, Halt.BREAKER):
             record = changed(record, halted=None)
@@ -44,9 +44,10 @@ def patched(record: JobRecord, spec: JobSpec, now: int, zone: str) -> JobRecord:
 
 
 def switched(record: JobRecord, now: int, zone: str, *, on: bool) -> JobRecord:
-    """Return the job once an operator has enabled or disabled it. Raises BadSetting if it has no fire left.
+    """Return the job after an operator enabled or disabled it. Raises BadSetting if it has no fire left.
 
-    Enabling one that is on changes nothing; else it begins anew: nothing is made up for, failures are forgotten.
+    Enabling a job that is on changes nothing. One that was off begins anew: missed fires get no runs, failures are
+    reset.
     """
     if not on:
         return planned(changed(record, switch=False), now, zone)
@@ -70,18 +71,18 @@ def awaits_end(rule: Schedule) -> bool:
 
 
 def spread(record: JobRecord, nominal: int) -> int:
-    """Return when the fire of that nominal time is due: later by its jitter, and before the next one."""
+    """Return when the fire of that nominal time is due: later by its jitter, but before the next one."""
     rule = record.spec.rule
     if isinstance(rule, Every) and not rule.jitter:
         return nominal
     at = micros(rule.spread(instant(nominal), record.id))
     following = None if at == nominal else next_of(rule, nominal, record.state.zone)
-    # Of several rules in one, another may fire before this one's jitter is over: neither is to take the other's place.
+    # In a schedule of several rules, another one may fire before this one's jitter is over. Both must keep their place.
     return at if following is None else min(at, following - 1)
 
 
 def with_next(record: JobRecord, next_at: int | None, zone: str) -> JobRecord:
-    """Return the job with this as its next nominal time: due then, or when it is held back no more."""
+    """Return the job with this next nominal time: due then, or when it is not held back any more."""
     fire_at = None
     if next_at is not None:
         fire_at = max(spread(record, next_at), record.state.held_until or 0)

@@ -1,11 +1,11 @@
 """Jobs: durable, named links that say *this schedule starts that task with these arguments*.
 
-A stored job has two parts. Its `JobSpec` is what somebody said: it changes only when somebody says something else. Its
-`JobState` is what became of it: when it fires next, what its last run came to, why it is halted. The modules beside
-this one say how the one moves the other; here is what they are.
+A stored job has two parts. Its `JobSpec` is its definition: it changes only when somebody changes the job. Its
+`JobState` is what happened to it: when it fires next, how its last run ended, why it is halted. The other modules here
+decide how it changes. This one holds the records.
 
-**A fire's identity** is the job and its nominal time. `next_at` is that time; `fire_at` is when it is really due, later
-by jitter or because the job is held back after failures.
+**A fire is identified** by its job and its nominal time. `next_at` is the nominal time. `fire_at` is when the fire is
+due: later by jitter, or because the job is held back after failures.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from laneway.core.schedules.form import from_dict
 
 STALE_AFTER = 3600 * SECOND
 FIRES_KEPT = 1000  # records of fires, per job
-OUTPUT_LIMIT = 16 * 1024  # of what is shown of a fire's result, in bytes
-CRON = "cron"  # the lane of fires whose job and task name none
+OUTPUT_LIMIT = 16 * 1024  # bytes shown of a fire's result
+CRON = "cron"  # the lane of a job's runs if neither job nor task names one
 
 
 class Misfire(StrEnum):
-    """What becomes of fires that were missed, because nobody was there or the clock jumped."""
+    """What happens to fires that were missed, because no worker was up or the clock jumped."""
 
-    SKIP = "skip"  # none is made up for
-    ONCE = "once"  # the newest is, unless it is older than `max_staleness`
-    ALL = "all"  # the newest 100 are, one after the other
+    SKIP = "skip"  # none gets a run
+    ONCE = "once"  # the newest gets a run, unless it is older than `max_staleness`
+    ALL = "all"  # the newest 100 get runs, one after the other
 
 
 class Source(StrEnum):
-    """Who says what a job is."""
+    """Where a job is defined."""
 
-    CALL = "call"  # somebody who called `app.jobs`
+    CALL = "call"  # by a call of `app.jobs`
     CODE = "code"  # `schedule=` on a task, or `app.jobs.declare`
     FILE = "file"  # laneway.toml
 
 
 class Halt(StrEnum):
-    """Why a job fires no more, though nobody has disabled it."""
+    """Why a job does not fire any more, though nobody has disabled it."""
 
     BREAKER = "breaker"  # too many failures in a row
     DONE = "done"  # it has no fire left
@@ -60,41 +60,41 @@ class Halt(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What `enabled_when` says, other than yes."""
+    """The answer of `enabled_when`, other than yes."""
 
     GATED = "gated"
     GATING_ERROR = "gating_error"  # it raised
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What somebody said of a job, checked. Durations are microseconds, `args` and `schedule` JSON text."""
+    """A job's definition, checked. Durations are microseconds; `args` and `schedule` are JSON text."""
 
     name: str
     task: str
-    schedule: str  # as `core.schedules.form` writes it
+    schedule: str  # in the form of `core.schedules.form`
     args: str = "{}"
     lane: str = CRON
     user: str | None = None
-    session: str | None = None  # None: one of its own
+    session: str | None = None  # None: a session of its own
     priority: int = 0
     owner: str | None = None
     description: str = ""
     enabled: bool = True
     misfire: Misfire = Misfire.ONCE
-    max_staleness: int = STALE_AFTER  # 0: nothing is too old
+    max_staleness: int = STALE_AFTER  # 0: no fire is too old
     overlap: Overlap = Overlap.SKIP
-    delete_after_run: bool = False  # once a run of it has succeeded
-    run_on_start: bool = False  # fire at once when it is made, too
+    delete_after_run: bool = False  # after a run of it has succeeded
+    run_on_start: bool = False  # fire when it is created, too
     timeout: int | None = None  # instead of the task's
     retry: Retry | None = None  # instead of the task's
     breaker: Breaker | None = None
-    backoff: int = 0  # how long it is held back after a failure, doubled with each in a row; 0: not at all
-    backoff_cap: int = 0  # 0: none
-    alert_after: int = 3  # failures in a row that are put on record; 0: never
+    backoff: int = 0  # how long a failure holds it back, doubled with each in a row; 0: not at all
+    backoff_cap: int = 0  # 0: no cap
+    alert_after: int = 3  # after so many failures in a row, record it; 0: never
     enabled_when: str | None = None  # the name of a condition
     source: Source = Source.CALL
-    origin: str = ""  # of a job from a file: which
-    declared: str = ""  # of one that is declared: a digest of the declaration
+    origin: str = ""  # of a job from a file: the file
+    declared: str = ""  # of a declared job: a digest of the declaration
 
     @property
     def rule(self) -> Schedule:
@@ -107,24 +107,24 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         return self.owner if self.user is None else self.user
 
 
-@lru_cache(maxsize=2**17)  # reading one costs as much as the rest of a fire
+@lru_cache(maxsize=2**17)  # parsing costs as much as the rest of a fire
 def rule_of(text: str) -> Schedule:
     """Return the schedule that is stored as this text."""
     return from_dict(codec.from_json(text))
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of a job so far."""
+    """What happened to a job so far."""
 
-    switch: bool | None = None  # what an operator said: enabled, disabled, nothing
+    switch: bool | None = None  # set by an operator: enabled, disabled, or nothing
     halted: Halt | None = None
     next_at: int | None = None
     fire_at: int | None = None
-    zone: str = "UTC"  # that `next_at` was found in, if the schedule names none
-    held_until: int | None = None  # it is held back after failures
+    zone: str = "UTC"  # in which `next_at` was computed, if the schedule names no zone
+    held_until: int | None = None  # held back until then after failures
     held_by: str | None = None  # backoff, breaker_open
-    probe: str | None = None  # the run that is tried while the breaker is half open
-    verdict: Verdict | None = None  # of the last fire's `enabled_when`
+    probe: str | None = None  # the run that is tried while its breaker is half open
+    verdict: Verdict | None = None  # the last answer of `enabled_when`
     last_at: int | None = None  # the nominal time of the newest fire that made a run
     last_run: str | None = None
     last_state: RunState | None = None
@@ -133,19 +133,19 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     fired: int = 0
     skipped: int = 0
     missed: int = 0
-    records: int = 0  # how many records of fires were ever written
+    records: int = 0  # how many records were ever written
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job as a store keeps it. Who changes it names the `version` that the change was made of."""
+    """A job as a store keeps it. A change names the `version` that it was made from."""
 
     id: str
     spec: JobSpec
     state: JobState
     created_at: int
-    changed_at: int  # of the spec
+    changed_at: int  # when the spec changed
     version: int = 1
-    call: str = ""  # the newest call from outside that changed it
+    call: str = ""  # the id of the newest call that changed it
 
     @property
     def is_on(self) -> bool:
@@ -160,20 +160,20 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FireKind(StrEnum):
-    """What a record of a job tells."""
+    """What a record of a job is about."""
 
     FIRED = "fired"
     SKIPPED = "skipped"
     MISSED = "missed"
     CLOCK_STEPPED = "clock_stepped"
-    FAILING = "failing"  # so many of its runs in a row have failed
+    FAILING = "failing"  # many of its runs in a row have failed
 
 
 class FireRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What became of a fire, or of a stretch of them from `first` to `last`. `nth` counts a job's records from 1.
+    """A fire, or a stretch of fires from `first` to `last`. `nth` counts a job's records from 1.
 
-    Of a clock that was set back, `first` and `last` are the new and the old next fire. Of a job that is failing,
-    `count` says how often in a row it has, and `reason` the last error.
+    When the clock was set back, `first` and `last` are the new and the old next fire. When a job is failing, `count` is
+    how many runs in a row have failed, and `reason` is the last error.
     """
 
     kind: FireKind
@@ -188,7 +188,7 @@ class FireRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 def terms(policy: TaskPolicy, ties: RunLinks | None) -> TaskPolicy:
-    """Return the policy for a run: its task's, but for what its job says otherwise."""
+    """Return the policy for a run: its task's, with the values that its job sets."""
     job = None if ties is None else ties.job
     if job is None or (job.timeout is None and job.retry is None):
         return policy

@@ -1,4 +1,4 @@
-"""Which of a job's nominal times are due: after an outage there may be very many."""
+"""Which nominal times of a job are due. After an outage there may be very many."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from laneway.core.jobs.plan import next_of, spread
 from laneway.core.jobs.record import JobRecord
 from laneway.core.schedules import Every, Schedule
 
-CAUGHT_UP = 100  # missed fires that `all` makes up for
-KEPT = CAUGHT_UP + 2  # of the newest: the jitter of one may not be over, and before the others a record ends
+CAUGHT_UP = 100  # missed fires that get runs with `all`
+KEPT = CAUGHT_UP + 2  # of the newest slots: one may wait for its jitter, and a record ends before the others
 COUNTED = 10_000  # slots that are counted one by one
 
 
 class Slots(msgspec.Struct, frozen=True, gc=False):
-    """Nominal times that are due: the newest, more than are made up for, and how many from `first` on.
+    """Nominal times that are due: the newest, more than get runs, and how many there are from `first` on.
 
-    `following` is the first that is not due; None if there is none, or the end of a run will say.
+    `following` is the first that is not due. It is None if there is none, or if it depends on the end of a run.
     """
 
     first: int
     newest: tuple[int, ...]
     count: int
     following: int | None
-    more: bool = False  # than were counted
+    more: bool = False  # there are more than were counted
 
 
 def slots_due(record: JobRecord, now: int, zone: str) -> Slots:
@@ -48,7 +48,7 @@ def _by_period(rule: Every, first: int, now: int) -> Slots:
         return Slots(first, (first,), 1, following)
     assert isinstance(rule.period, timedelta)
     period = rule.period // MICRO
-    # The first may be none of those that the anchor counts: a job can fire at its start, too.
+    # The first may not be on the anchor's grid: a job can fire when it is created, too.
     more = (now - following) // period + 1
     later = (following + period * nth for nth in range(max(0, more - KEPT), more))
     newest = (first, *later)[-KEPT:]
@@ -70,7 +70,7 @@ def _one_by_one(rule: Schedule, first: int, now: int, zone: str) -> Slots:
 
 
 def _last_before(rule: Schedule, now: int, zone: str) -> tuple[int, ...]:
-    """Return the newest slots up to now of a rule that has very many, without going through them all."""
+    """Return the newest slots up to now of a rule that has very many, without computing them all."""
     found: deque[int] = deque(maxlen=KEPT)
     back = 60 * SECOND
     while len(found) < KEPT:

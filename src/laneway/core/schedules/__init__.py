@@ -1,8 +1,8 @@
-"""Schedules: pure rules of when. `next_after` is asked, and answers; nothing here knows what time it is.
+"""Schedules: pure rules of when. `next_after` takes an instant and returns the next fire; nothing here reads a clock.
 
-The heart is `calendar`: what a clock on the wall shows (`walls`), and what happens when it is changed (`zones`). People
-write `at_every`, `daily`, `monthly`, `cron`, `anyof` and `filtered`. `form` turns a schedule into plain values, `text`
-reads one from a line of text, `preview` lists its fires, and `notes` says what a change of a clock does to a
+The base is `calendar`: wall-clock times (`walls`), and what happens when clocks change (`zones`). The rules that people
+write are `at_every`, `daily`, `monthly`, `cron`, `anyof` and `filtered`. `form` turns a schedule into plain values,
+`text` parses one from a line of text, `preview` lists its fires, and `notes` explains how a change of clocks affects a
 fire.
 """
 

@@ -1,4 +1,4 @@
-"""A schedule made of several: any of them."""
+"""A schedule that combines several: it fires when any of them does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laneway.errors import BadSetting
 
 @dataclass(frozen=True, slots=True, init=False)
 class AnyOf(Schedule):
-    """Fires whenever one of several does; at one instant once. Its `tz` holds for those that have none.
+    """Fires whenever one of several schedules does, once per instant. Its `tz` holds for those without one.
 
     >>> from laneway.core.schedules.daily import DailyAt, Weekly
     >>> AnyOf(DailyAt(9), Weekly("sun", 20)).describe()
@@ -35,11 +35,11 @@ class AnyOf(Schedule):
         return min((fire for fire in found if fire is not None), default=None)
 
     def spread(self, nominal: datetime, key: str) -> datetime:
-        """Return the earliest of when those that fire then really do."""
+        """Return the earliest time, with jitter, of the schedules that fire then."""
         return min(one.spread(nominal, key) for one in self.firing(nominal, None))
 
     def firing(self, fire: datetime, tz: str | None) -> list[Schedule]:
-        """Return those that fire at that instant; all, if none does."""
+        """Return the schedules that fire at that instant; all of them if none does."""
         found = [one for one in self.schedules if one.next_after(fire - MICRO, self.tz or tz) == fire]
         return found or list(self.schedules)
 

@@ -1,4 +1,4 @@
-"""Rules without a calendar: one instant, and a period that is counted from an anchor."""
+"""Rules without a calendar: one instant, and a period that counts from an anchor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from laneway.core.common.instants import EPOCH, LONGEST, duration, micros
-from laneway.core.records.retry import share
+from laneway.core.common.jitter import part
 from laneway.core.schedules.base import MICRO, SECOND, Schedule, aware, in_zone
 from laneway.core.schedules.calendar.zones import LATEST, checked_zone
 from laneway.core.schedules.phrases import length_of_time
@@ -20,9 +20,9 @@ _LAST_ASKED = LATEST * 1_000_000 - LONGEST
 
 @dataclass(frozen=True, slots=True)
 class At(Schedule):
-    """One instant: an aware datetime, or a naive one that is read on the wall of the time zone.
+    """One instant: an aware datetime, or a naive one, which is local time in the time zone.
 
-    A wall in a gap is the first instant after it, one that shows twice is its first showing.
+    A local time in a gap means the first instant after it; one that comes twice means the first.
 
     >>> At(datetime(2026, 12, 1, 9), tz="Europe/Berlin").next_after(EPOCH).isoformat()
     '2026-12-01T08:00:00+00:00'
@@ -41,7 +41,7 @@ class At(Schedule):
             object.__setattr__(self, "instant", self.instant.astimezone(UTC))
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return the instant if it is still to come."""
+        """Return the instant if it is later than `instant`."""
         fire = self.resolved(tz)
         return fire if (fire - aware(instant)) > timedelta(0) else None
 
@@ -68,9 +68,9 @@ class At(Schedule):
 class Every(Schedule):
     """A period of elapsed time, counted from `anchor`: no drift, whatever happens in between.
 
-    Without an anchor it counts from 1970; a job gives it the instant it was made (`anchored`). With `after="end"` the
-    period begins when a run ends: the next fire is one period after the instant asked about. `jitter` moves fires later
-    by less than that, and is less than the period.
+    Without an anchor it counts from 1970; a job sets the anchor to its creation (`anchored`). With `after="end"` the
+    period begins when a run ends: the next fire is one period after the given instant. `jitter` moves fires later by
+    less than that, and is less than the period.
 
     >>> rule = Every(1800, anchor=datetime(2026, 1, 1, 0, 7, tzinfo=UTC))
     >>> rule.describe(), rule.next_after(datetime(2026, 5, 5, tzinfo=UTC)).isoformat()
@@ -104,7 +104,7 @@ class Every(Schedule):
         object.__setattr__(self, "_anchored_at", None if self.anchor is None else micros(self.anchor))
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return the first fire strictly later than `instant`; the anchor itself is one."""
+        """Return the first fire strictly later than `instant`; the anchor itself is a fire."""
         assert isinstance(self.period, timedelta)
         if _LATEST - aware(instant) < LONGEST * MICRO:
             return None
@@ -116,7 +116,7 @@ class Every(Schedule):
         return anchor + ((instant - anchor) // self.period + 1) * self.period
 
     def following(self, at: int, tz: str | None = None) -> int | None:
-        """Return the first fire later than `at`; without a datetime, because jobs of a period are asked very often."""
+        """Return the first fire later than `at`. It avoids datetimes, because jobs with a period call it very often."""
         if at > _LAST_ASKED:
             return None
         length, anchor = self._length, self._anchored_at
@@ -131,11 +131,11 @@ class Every(Schedule):
         return self if self.anchor is not None else replace(self, anchor=anchor)
 
     def spread(self, nominal: datetime, key: str) -> datetime:
-        """Return when the fire of the nominal time really is: the jitter is a hash of `key` and that time."""
+        """Return when the fire of the nominal time is due: the jitter is a hash of `key` and that time."""
         assert isinstance(self.jitter, timedelta)
         if not self.jitter:
             return nominal
-        return nominal + share(f"{key}/{(nominal - EPOCH) // MICRO}") * self.jitter
+        return nominal + part(f"{key}/{micros(nominal)}", self.jitter // MICRO) * MICRO
 
     def describe(self) -> str:
         """Return the rule in words."""

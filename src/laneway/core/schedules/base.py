@@ -1,4 +1,4 @@
-"""What every schedule is: a pure rule of when."""
+"""The base of every schedule: a pure rule of when."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MICRO = timedelta(microseconds=1)
 
 
 class Schedule(ABC):
-    """A rule of when. It answers and does not remember: ask it twice, or about last year.
+    """A rule of when. It keeps no state: it can be evaluated twice, or for last year.
 
-    `tz` names its time zone. None leaves that to whoever asks, who gives `tz` with the question; who gives none gets
-    UTC. Two schedules are equal when they say the same; they can be keys of a dict.
+    `tz` names its time zone. With None the caller passes `tz`; a caller that passes none gets UTC. Schedules with the
+    same values are equal, and can be keys of a dict.
     """
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return the first fire strictly later than `instant` (aware), in UTC; None if there is none any more."""
+        """Return the first fire strictly later than `instant` (aware), in UTC; None if there is none."""
 
     def following(self, at: int, tz: str | None = None) -> int | None:
         """Return the same in microseconds since 1970: the first fire later than `at`."""
@@ -44,18 +44,18 @@ class Schedule(ABC):
         """Return the rule as plain values, without version and time zone: see `laneway.core.schedules.form`."""
 
     def spread(self, nominal: datetime, key: str) -> datetime:
-        """Return when the fire of the nominal time really is: later by the jitter, which `key` and that time decide."""
+        """Return when the fire of the nominal time is due: later by the jitter, a function of `key` and that time."""
         return nominal
 
     def fires(self, after: datetime, tz: str | None = None) -> Iterator[datetime]:
-        """Return the fires later than `after`, one after the other."""
+        """Yield the fires later than `after`, in order."""
         fire = self.next_after(after, tz)
         while fire is not None:
             yield fire
             fire = self.next_after(fire, tz)
 
     def zone(self, tz: str | None) -> Zone:
-        """Return the time zone it goes by when asked with `tz`."""
+        """Return the time zone that it uses when it is called with `tz`."""
         return zone(self.tz or tz or "UTC")
 
     def __str__(self) -> str:
@@ -63,14 +63,14 @@ class Schedule(ABC):
 
 
 def aware(instant: datetime) -> datetime:
-    """Return an instant that says its time zone, or refuse it."""
+    """Return an instant that has a time zone. Raises BadSetting for one without."""
     if instant.tzinfo is None:
         raise BadSetting(f"the instant {instant.isoformat()} has no time zone; give an aware datetime")
     return instant
 
 
 def whole_seconds(instant: datetime) -> int:
-    """Return an instant as seconds since 1970, a fraction dropped: what is later than one is later than the other."""
+    """Return an instant as seconds since 1970 without the fraction. Comparisons of "later than" stay right."""
     return min(max((aware(instant) - EPOCH) // SECOND, EARLIEST), LATEST)
 
 
@@ -80,12 +80,12 @@ def at_second(at: int | None) -> datetime | None:
 
 
 def in_zone(words: str, tz: str | None) -> str:
-    """Return a description with its time zone, if it says one."""
+    """Return a description with its time zone, if there is one."""
     return f"{words} ({tz})" if tz else words
 
 
 def checked_number(value: object, what: str, least: int, most: int) -> int:
-    """Return a whole number within its bounds, or say what is wrong with it.
+    """Return a whole number within its bounds. Raises BadSetting.
 
     >>> checked_number(25, "hour", 0, 23)
     Traceback (most recent call last):
@@ -97,7 +97,7 @@ def checked_number(value: object, what: str, least: int, most: int) -> int:
 
 
 def checked_schedule(given: object, whose: str) -> Schedule:
-    """Return a schedule, or say that it is none."""
+    """Return a schedule. Raises BadSetting for anything else."""
     if not isinstance(given, Schedule):
         kind = type(given).__name__
         raise BadSetting(f"{whose} takes schedules such as DailyAt(9), Cron('0 9 * * *'); this is of type {kind}")

@@ -1,4 +1,4 @@
-"""Rules of days at one time of day, which are fixed-time: daily and weekly ones here."""
+"""Fixed-time rules of days at one time of day; daily and weekly ones are here."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from laneway.errors import BadSetting
 
 
 class WallSchedule(Schedule):
-    """A schedule that goes by what the clock on the wall shows."""
+    """A schedule of wall-clock times."""
 
     __slots__ = ()
 
     @abstractmethod
     def walls(self) -> Walls:
-        """Return the walls it fires at."""
+        """Return the wall-clock times at which it fires."""
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
         """Return the first fire strictly later than `instant`, in UTC."""
@@ -48,10 +48,10 @@ class TimeOfDay(WallSchedule):
 
     @abstractmethod
     def days(self) -> Days:
-        """Return the days it fires on."""
+        """Return the days on which it fires."""
 
     def walls(self) -> Walls:
-        """Return the walls it fires at."""
+        """Return the wall-clock times at which it fires."""
         return _walls(self.hour, self.minute, self.second, self.days())
 
     def _check(self) -> None:
@@ -121,7 +121,7 @@ class Weekly(TimeOfDay):
         given = [self.day] if isinstance(self.day, (str, int)) else self.day
         if not isinstance(given, Iterable) or not (days := sorted({weekday_of(day) + 1 for day in given})):
             raise BadSetting(f"day is {self.day!r}; it must be a day of the week, or several")
-        # Said in any way, the same days are equal.
+        # The same days are equal, however they are written.
         object.__setattr__(self, "day", days[0] if len(days) == 1 else tuple(days))
         self._check()
 

@@ -1,4 +1,4 @@
-"""Another schedule's fires, filtered by what the wall shows: not on some dates, only between two times of day."""
+"""Filters of another schedule by local time: not on some dates, only between two times of day."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from laneway.core.schedules.calendar.zones import DAY, Zone, checked_zone
 from laneway.core.schedules.phrases import clock, listed
 from laneway.errors import BadSetting
 
-# A window that no fire falls into would be searched for ever; after so many outside of it the rule counts as ended.
+# The search for a fire inside a window that none falls into would not end. After so many tries the rule has ended.
 PATIENCE = 1_500
-SHOWN = 8  # dates that a description lists
+SHOWN = 8  # a description lists so many dates
 _MIDNIGHT = Walls(fixed=False)
 
 
 class Filtered(Schedule):
-    """The fires of another schedule that a filter on the wall lets through."""
+    """The fires of another schedule that pass a filter on local time."""
 
     __slots__ = ()
 
@@ -32,18 +32,18 @@ class Filtered(Schedule):
 
     @abstractmethod
     def lets_through(self, wall: int) -> bool:
-        """Tell whether a fire may be when the wall shows this."""
+        """Tell whether a fire at this wall-clock time passes."""
 
     @abstractmethod
     def edges(self) -> Walls:
-        """Return the walls at which the answer may change."""
+        """Return the wall-clock times at which the answer may change."""
 
     @abstractmethod
     def patience(self) -> int:
-        """Return after how many fires that are not let through to give up."""
+        """Return after how many fires that do not pass the search ends."""
 
     def next_after(self, instant: datetime, tz: str | None = None) -> datetime | None:
-        """Return the other's first fire strictly later than `instant` that is let through."""
+        """Return the other schedule's first fire strictly later than `instant` that passes."""
         zone = self.zone(tz)
         for _ in range(self.patience()):
             fire = self.schedule.next_after(instant, self.tz or tz)
@@ -59,11 +59,11 @@ class Filtered(Schedule):
         return None
 
     def spread(self, nominal: datetime, key: str) -> datetime:
-        """Return when the fire of the nominal time really is."""
+        """Return when the fire of the nominal time is due."""
         return self.schedule.spread(nominal, key)
 
     def _next_edge(self, at: int, zone: Zone) -> int | None:
-        """Return when the answer may change next: at a wall that is an edge, and whenever the clock is changed."""
+        """Return when the answer may change next: at an edge, and whenever clocks change."""
         edge = self.edges().next_after(at, zone)
         changes = zone.changes(at, edge) if edge is not None else []
         return changes[0].at if changes else edge
@@ -75,7 +75,7 @@ class Filtered(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Except(Filtered):
-    """Another schedule without some dates, which are days in the time zone.
+    """Another schedule without some dates; a date is a day in the time zone.
 
     >>> from laneway.core.schedules.daily import DailyAt
     >>> Except(DailyAt(9), ["2026-12-25", date(2026, 12, 26)]).describe()
@@ -104,7 +104,7 @@ class Except(Filtered):
         return _MIDNIGHT
 
     def patience(self) -> int:
-        """Return more than there can be: each is on one of the dates, and leads to the next edge."""
+        """Return more than there are dates: each fire that does not pass is on one of them, and leads to an edge."""
         return 4 * len(self._dates()) + 4
 
     def _dates(self) -> tuple[date, ...]:
@@ -126,7 +126,7 @@ class Except(Filtered):
 
 @dataclass(frozen=True, slots=True)
 class Between(Filtered):
-    """Another schedule, only from `start` until before `end` on the wall; across midnight if `end` is the earlier.
+    """Another schedule, only from `start` until before `end`, local time; across midnight if `end` is earlier.
 
     >>> from laneway.core.schedules.at_every import Every
     >>> Between(Every(1800), "22:00", "06:00", tz="Asia/Tokyo").describe()
@@ -147,18 +147,18 @@ class Between(Filtered):
         self._check()
 
     def lets_through(self, wall: int) -> bool:
-        """Tell whether that time of day is between."""
+        """Tell whether that time of day is in between."""
         start, end = _second_of(self.start), _second_of(self.end)
         shown = wall % DAY
         return start <= shown < end if start < end else shown >= start or shown < end
 
     def edges(self) -> Walls:
-        """Return the time at which it opens."""
+        """Return the time at which the window opens."""
         start = _time(self.start, "start")
         return Walls(1 << start.hour, 1 << start.minute, 1 << start.second, fixed=False)
 
     def patience(self) -> int:
-        """Return some years of days."""
+        """Return as many days as some years have."""
         return PATIENCE
 
     def describe(self) -> str:

@@ -1,7 +1,7 @@
 """Schedules as plain values and back: `{"v": 1, "kind": "cron", "expression": "0 9 * * 1-5", "tz": "Asia/Tokyo"}`.
 
-This is how stores keep them and how programs hand them over. A reader refuses a newer version and an unknown kind or
-name, because a rule that is half understood fires at the wrong time.
+Stores keep them in this form, and programs exchange it. A reader refuses a newer version and an unknown kind or name,
+because a rule that is read only in part fires at the wrong time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def to_dict(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_dict(plain: Mapping[str, Any]) -> Schedule:
-    """Return the schedule that was written as `plain`, checked as if it were made anew.
+    """Return the schedule for plain values, checked as if it were created anew.
 
     >>> from_dict({"v": 1, "kind": "weekly", "day": "mon", "hour": 9}) == Weekly(1, 9)
     True

@@ -29,7 +29,7 @@ _PLACES = {
 class Monthly(TimeOfDay):
     """A day of each month at a time of day: 1 to 31, `"last"`, or a weekday as in `"2nd tue"` and `"last fri"`.
 
-    A month without that day is skipped; `clamp=True` takes its last day instead.
+    A month without that day is skipped; with `clamp=True` its last day counts instead.
 
     >>> Monthly("last fri", 18).describe(), Monthly(31, 9, clamp=True).describe()
     ('every last Friday of the month at 18:00', 'every 31st (else last day) of the month at 09:00')
@@ -76,7 +76,7 @@ def _days(day: int | str, clamp: bool) -> Days:
 
 
 def _checked_day(day: object) -> int | str:
-    """Return a day of the month in the one way it is kept, or say what is wrong with it."""
+    """Return a day of the month in its normal form. Raises BadSetting."""
     if isinstance(day, int) and not isinstance(day, bool) and 1 <= day <= 31:
         return day
     if isinstance(day, str):

@@ -1,4 +1,4 @@
-"""What is strange about a fire because a clock was changed, in a sentence."""
+"""What is special about a fire because clocks changed, in a sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Note:
 
 
 def note(schedule: Schedule, fire: datetime, tz: str | None = None) -> Note | None:
-    """Return what is strange about a fire of a schedule, None if nothing is.
+    """Return what is special about a fire of a schedule, or None.
 
     >>> from datetime import UTC
     >>> from laneway.core.schedules.daily import DailyAt
@@ -58,7 +58,7 @@ def _about_gap(schedule: Schedule, at: int, change: ClockChange, zone: Zone) -> 
 
 
 def _meant(schedule: Schedule, at: int, change: ClockChange) -> int | None:
-    """Return the wall inside the gap that a fire stands for; None if it stands for the one that shows."""
+    """Return the wall-clock time inside the gap that a fire stands for; None if it stands for the one that exists."""
     if isinstance(schedule, At):
         if schedule.instant.tzinfo is not None:
             return None
@@ -95,7 +95,7 @@ def _about_fold(schedule: Schedule, at: int, change: ClockChange) -> Note | None
 
 
 def _shown(wall: int, beside: int) -> str:
-    """Return what a wall shows; with its date if that is another day."""
+    """Return a wall-clock time in words, with its date if that is another day."""
     time = clock(wall % DAY // 3600, wall % 3600 // 60, wall % 60)
     if wall // DAY == beside // DAY:
         return time

@@ -1,4 +1,4 @@
-"""Small words that descriptions are made of."""
+"""Words for descriptions of schedules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def listed(words: Sequence[str], last: str = "and") -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return a number's place, `LAST` as the last one.
+    """Return a number as an ordinal; `LAST` as "last".
 
     >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 21, 31, LAST)]
     ['1st', '2nd', '3rd', '4th', '11th', '21st', '31st', 'last']
@@ -46,7 +46,7 @@ def weekday_name(day: int) -> str:
 
 
 def length_of_time(period: timedelta, *, bare: bool = True) -> str:
-    """Return a duration in words; `bare` leaves out a lone 1, as in "every hour".
+    """Return a duration in words; `bare` leaves out a single 1, as in "every hour".
 
     >>> length_of_time(timedelta(hours=1, minutes=30)), length_of_time(timedelta(minutes=1))
     ('1 hour and 30 minutes', 'minute')

@@ -1,4 +1,4 @@
-"""When a schedule fires next, shown: the instant, the wall, and what is strange about it."""
+"""The next fires of a schedule, for people: the instant, the local time, and what is special about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laneway.core.schedules.notes import Note, note
 
 
 class Preview(NamedTuple):
-    """One fire to come: `at` is in UTC, `local` what the wall of the schedule's zone shows then."""
+    """One future fire: `at` is in UTC, `local` is the local time in the schedule's zone."""
 
     at: datetime
     local: datetime

@@ -1,4 +1,4 @@
-"""A schedule from one line of text, as a person types it.
+"""A schedule parsed from one line of text, as a person types it.
 
 ```
 0 9 * * 1-5            @daily              every 30m            every 1h30m
@@ -33,7 +33,7 @@ FORMS = f"'0 9 * * 1-5', '@daily', {', '.join(repr(form) for form in _FORMS.valu
 
 
 def read(text: str, tz: str | None = None) -> Schedule:
-    """Return the schedule that a line says, or say what is wrong with it and what would be right.
+    """Return the schedule of a line. Raises BadSetting, which says what is wrong and what would be right.
 
     >>> read("weekly mon,fri 09:00", "Asia/Tokyo").describe()
     'every Monday and Friday at 09:00 (Asia/Tokyo)'
@@ -53,7 +53,7 @@ def read(text: str, tz: str | None = None) -> Schedule:
 
 
 def period(text: str) -> float | None:
-    """Return the seconds of a length of time such as `90s` or `1h30m`; None if it is none.
+    """Return the seconds of a duration such as `90s` or `1h30m`; None if it is none.
 
     >>> period("1h30m"), period("soon")
     (5400.0, None)
@@ -65,7 +65,7 @@ def period(text: str) -> float | None:
 
 
 def _is_cron(first: str, rest: list[str]) -> bool:
-    # Words that cron does not know in its first field are a schedule gone wrong, not a cron rule.
+    # Words that cron does not know in its first field are a mistaken schedule, not a cron rule.
     return first.startswith("@") or first[:1] in set("*0123456789") or len(rest) in (4, 5)
 
 

@@ -1,6 +1,6 @@
-"""Comparing two stores by what each of them says it has: how many pieces of a kind, and a digest of them all.
+"""Compare two stores by their pieces: how many there are of each kind, and one digest of them all.
 
-A digest is the sum of its pieces' digests, so it does not matter in which order a store has them.
+A digest is the sum of the pieces' digests, so the order of the pieces does not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Tally:
         self._sums: dict[str, int] = {}
 
     def add(self, pieces: Iterable[Piece]) -> None:
-        """Count these."""
+        """Count these pieces."""
         for piece in pieces:
             kind = kind_of(piece)
             self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -42,7 +42,7 @@ class Tally:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def differences(self, other: Tally) -> list[str]:
-        """Return which kinds differ, in words; nothing if all is the same."""
+        """Return the kinds that differ, in words; nothing if both are the same."""
         found = []
         for kind in sorted({*self._counts, *other._counts}):
             mine, theirs = self._counts.get(kind, 0), other._counts.get(kind, 0)
@@ -65,8 +65,8 @@ def _digest(piece: Piece) -> int:
 def canonical(piece: Piece) -> bytes:
     """Return the one form that equal pieces have.
 
-    What leaves out defaults when it is encoded leaves out a text or a large number only if it is the very same object.
-    So what may hold such defaults, jobs and ties, is written whole; all else is the same either way.
+    When msgspec leaves out defaults, it leaves out a text or a large number only if it is the identical object. So
+    pieces that may hold such defaults, jobs and links, are written whole. For all others it makes no difference.
     """
     if isinstance(piece, JobIn):
         return _encode(_whole(piece))

@@ -1,4 +1,4 @@
-"""A run's log on its way into another store: in chunks, with the numbers that its events have there and here."""
+"""A run's log in a transfer: in chunks, with the numbers that its events had and have."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def chunks(log: Sequence[Stamped]) -> Iterator[tuple[int, int, str]]:
 
 
 def _number(kind: str, data: str) -> object:
-    # Only a mark's data tells a number.
+    # Only a mark's data has a number.
     return msgspec.json.decode(data) if kind == TRIMMED else None

@@ -1,14 +1,14 @@
-"""How a store stands in a move, and what it refuses meanwhile.
+"""A store's part in a move, and what it refuses meanwhile.
 
 ```
 source:   open --shut_for--> shut --freeze--> frozen       (reopen: back to open)
 target:   empty --arrive--> arriving --open_up--> arrived  (reopen: empty and open again)
 ```
 
-*Shut*: nothing new is accepted, claimed or fired; what was claimed is settled, and people may still cancel, answer and
-read. *Frozen*: nothing changes any more, so it can be copied in peace, in as many tries as it takes. *Arriving*: it is
-being filled, and nobody else may use it. A store that has *arrived* is an ordinary store again; it remembers the move,
-so that the same move, told again, finds that it is done.
+*Shut*: the store accepts, claims and fires nothing new. What was claimed is settled, and people may still cancel,
+answer and read. *Frozen*: nothing changes any more, so it can be copied, in as many tries as it takes. *Arriving*: it
+is being filled, and nobody else may use it. A store that has *arrived* is an ordinary store again. It remembers the
+move, so the same move, started again, finds that it is done.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MovePhase(StrEnum):
 class Moving(msgspec.Struct, frozen=True, kw_only=True):
     """A store's part in a move.
 
-    `place` is the address of the other store as it may be shown, `mark` how far its pieces have come.
+    `place` is the address of the other store as it may be shown. `mark` is how far its pieces have come.
     """
 
     phase: MovePhase
@@ -48,14 +48,14 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_new(moving: Moving | None) -> None:
-    """Raise what somebody hears who brings something new: StoreMoved, or StoreUnavailable while it is being filled."""
+    """Raise for a call that brings something new: StoreMoved, or StoreUnavailable while the store is being filled."""
     if moving is not None and moving.leaves:
         raise StoreMoved(moving.place)
     refuse_change(moving)
 
 
 def refuse_change(moving: Moving | None) -> None:
-    """Raise what somebody hears who changes anything, once nothing may change."""
+    """Raise for a call that changes anything, if nothing may change now."""
     if moving is None:
         return
     if moving.phase is MovePhase.FROZEN:
@@ -65,17 +65,17 @@ def refuse_change(moving: Moving | None) -> None:
 
 
 def filling(place: str) -> StoreUnavailable:
-    """Return what somebody hears who comes to a store that is being filled from that place."""
+    """Return the error of a store that is being filled from that place."""
     return StoreUnavailable(f"this store is being filled by a move from {place}; it opens when that is done")
 
 
 def is_still(moving: Moving | None) -> bool:
-    """Tell whether nothing may change: what can wait does."""
+    """Tell whether nothing may change now, so that work which can wait must wait."""
     return moving is not None and moving.phase in (MovePhase.FROZEN, MovePhase.ARRIVING)
 
 
 def in_words(runs: int, jobs: int, keys: int, settings: int, circuits: int, workers: int) -> list[str]:
-    """Say what a store holds.
+    """Return what a store holds, in words.
 
     >>> in_words(1, 0, 3, 0, 0, 0)
     ['1 run', '3 idempotency keys']

@@ -1,11 +1,11 @@
-"""What is moved: one piece for each thing that a store keeps, in a form that is no store's own.
+"""The form in which a store's content is moved: one piece for each thing that it keeps, the same for every store.
 
-A store packs all it has into pieces and unpacks those of another one. Pieces hold facts, not a layout: what a store
-keeps only to find things again (indexes, copies, lists by state) it makes of the facts. Counts are moved and not made
-anew, so that a count that was right is right, and `doctor` finds the one that was not.
+A store packs its content into pieces, and unpacks those of another one. Pieces hold facts, not a layout. A store makes
+everything that it keeps only for finding (indexes, copies, lists by state) from the facts. Counts are moved and not
+computed, so a right count stays right, and `doctor` finds one that was wrong.
 
-There are no leases among them: a store is packed when nobody executes anything any more. Incarnations stay behind, and
-so does the heartbeat.
+There are no leases among them: a store is packed when nothing is executed any more. Incarnations and the heartbeat stay
+behind.
 
 Parts come in a fixed order, because later ones need earlier ones: a place needs its run, a run its lane.
 """
@@ -26,18 +26,18 @@ from laneway.core.records.states import RunState
 
 
 class _Piece(msgspec.Struct, frozen=True, omit_defaults=True, tag=lambda name: name.removesuffix("In").lower()):
-    """One thing that is moved whole. Its tag names its kind."""
+    """A thing that is moved whole. The tag names its kind."""
 
 
 class Counters(_Piece, frozen=True):
-    """The newest acceptance number, and the latest time that a job was written at."""
+    """The newest acceptance number, and the latest time at which a job was written."""
 
     accepted: int
     jobs_at: int
 
 
 class LaneIn(_Piece, frozen=True):
-    """A lane: what holds, what is declared and what an operator set; how full it is and how far its turns have come."""
+    """A lane: its effective, declared and operator's settings, how full it is, and its virtual times."""
 
     lane: Lane
     declared: Lane | None = None
@@ -50,7 +50,7 @@ class LaneIn(_Piece, frozen=True):
 
 
 class Cap(_Piece, frozen=True):
-    """What an operator set for a user in a lane."""
+    """An operator's cap for a user in a lane."""
 
     user: str
     lane: str
@@ -58,7 +58,7 @@ class Cap(_Piece, frozen=True):
 
 
 class PausedIn(_Piece, frozen=True):
-    """A user, session or task that is paused; a lane says so itself."""
+    """A user, session or task that is paused. A paused lane says so itself."""
 
     what: str
     name: str
@@ -71,14 +71,14 @@ class Disabled(_Piece, frozen=True):
 
 
 class SessionRule(_Piece, frozen=True):
-    """What an operator set of a session."""
+    """An operator's rule for a session."""
 
     name: str
     rule: Rule
 
 
 class CircuitIn(_Piece, frozen=True):
-    """A circuit that is not closed, or counts failures."""
+    """A circuit that is not closed, or that counts failures."""
 
     key: str
     failures: int
@@ -96,7 +96,7 @@ class TurnIn(_Piece, frozen=True):
 
 
 class SeatIn(_Piece, frozen=True):
-    """How much of a lane a user has."""
+    """How much of a lane a user occupies."""
 
     lane: str
     user: str
@@ -106,7 +106,7 @@ class SeatIn(_Piece, frozen=True):
 
 
 class SessionIn(_Piece, frozen=True):
-    """A session that is not idle, as its book has it; what operators set of it are pieces of their own."""
+    """A session that is not idle, from its book. What operators set for it are pieces of their own."""
 
     name: str
     admitted: tuple[int, ...] = ()
@@ -134,7 +134,7 @@ class SessionIn(_Piece, frozen=True):
 
     @property
     def book(self) -> SessionBook:
-        """Its book, without what operators set."""
+        """Its book, without an operator's settings."""
         book = SessionBook(list(self.admitted), self.unstarted, self.held, self.back, self.joined, self.front)
         book.outside, book.asking, book.windows = list(self.outside), list(self.asking), list(self.windows)
         book.given, book.throttled, book.alone = self.given, self.throttled, self.alone
@@ -143,14 +143,14 @@ class SessionIn(_Piece, frozen=True):
 
 
 class JobIn(_Piece, frozen=True):
-    """A job, and what is on record of its fires, by number."""
+    """A job, and the records of its fires, by number."""
 
     job: JobRecord
     fires: tuple[FireRecord, ...] = ()
 
 
 class KeyIn(_Piece, frozen=True):
-    """An idempotency key: of a run, or of one that is gone, and then it says which."""
+    """An idempotency key of a run, or of a pruned run, whose id it has then."""
 
     task: str
     user: str | None
@@ -169,7 +169,7 @@ class Taken(_Piece, frozen=True):
 
 
 class RunIn(_Piece, frozen=True):
-    """A run that is not running, with all that belongs to it. Texts are JSON; instants are microseconds."""
+    """A run that is not running, with everything that belongs to it. Texts are JSON; instants are microseconds."""
 
     number: int
     id: str
@@ -193,27 +193,27 @@ class RunIn(_Piece, frozen=True):
     retry_of: str | None = None
     arrival: SessionIntent | None = None
     ties: RunLinks | None = None
-    request: str | None = None  # of one that waits
+    request: str | None = None  # only of a waiting run
     wait: Wait | None = None  # what it waits for, or waited for last
-    call: str = ""  # the newest that changed it from outside
+    call: str = ""  # the id of the newest call that changed it
     checkpoint: str | None = None
     prepared: str | None = None
     log: tuple[Stamped, ...] = ()
-    streamed: bool = False  # there are deltas in its log, to be trimmed
-    memos: tuple[Memo, ...] = ()  # by when they were written
+    streamed: bool = False  # its log has deltas, to be trimmed
+    memos: tuple[Memo, ...] = ()  # in the order of writing
     taken: tuple[Taken, ...] = ()  # by kind and number
-    read: int = 0  # of those in its inbox
-    keys: tuple[KeyIn, ...] = ()  # that stand for it, by task, user and key
+    read: int = 0  # how many of its inbox were read
+    keys: tuple[KeyIn, ...] = ()  # its keys, by task, user and key
 
 
 class Place(_Piece, frozen=True):
-    """Where a pending run is: on which shelf, whose (a lane's, or a session's), at which rank, and how it came there.
+    """Where a pending run is: its shelf, its lane or session, its rank, and how it came there.
 
-    `gate` is what it is parked behind. A run that is paused where it is held has its place, too.
+    `gate` is the gate that it is parked behind. A run that is paused while it is held has a place, too.
     """
 
     number: int
-    shelf: str  # of `core.shelves.Shelf`
+    shelf: str  # of `core.queue.shelves.Shelf`
     rank: int
     kind: int
     owner: str | None = None
@@ -238,20 +238,20 @@ Piece = (
     | Place
 )
 
-Mark = tuple[str, str]  # a part, and the piece of it that was the last; "" before the first
+Mark = tuple[str, str]  # a part, and its last piece so far; "" before the first
 PARTS = ("settings", "turns", "seats", "sessions", "jobs", "keys", "runs", "places")
 FIRST: Mark = (PARTS[0], "")
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some pieces, and behind which mark to go on; None if these were the last."""
+    """Some pieces, and the mark from which to go on; None if these were the last."""
 
     pieces: Sequence[Piece]
     mark: Mark | None
 
 
 def page_of(part: str, pieces: Sequence[Piece], last: str | None) -> Page:
-    """Return a page of a part: `last` names its last piece if there may be more of the part.
+    """Return a page of a part. `last` names its last piece if there may be more of the part.
 
     >>> page_of("places", [], None).mark is None, page_of("runs", [], None).mark
     (True, ('places', ''))

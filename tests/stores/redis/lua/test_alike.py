@@ -8,6 +8,7 @@ import pytest
 from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.run import NewRun
 from laneway.errors import StoreError
+from laneway.ports.control import Cancel
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
@@ -108,7 +109,7 @@ async def test_a_result_that_comes_twice_in_a_step_is_refused_once(redis_store: 
     reply = await hand.succeed(run, run)
 
     assert reply.refused == [(run.number, run.fence)]
-    assert await redis_store.count() == {"succeeded": 1}
+    assert (await redis_store.depths()).runs == {"succeeded": 1}
 
 
 async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: RedisStore) -> None:
@@ -121,7 +122,7 @@ async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: Red
     assert [run.number for run in claimed] == list(range(1, 604))
     await hand.succeed(*claimed)
     assert await redis_store.check() == []
-    assert await redis_store.count() == {"pending": 1, "succeeded": 603}
+    assert (await redis_store.depths()).runs == {"pending": 1, "succeeded": 603}
 
 
 async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore) -> None:
@@ -208,7 +209,7 @@ async def test_a_run_that_is_parked_or_held_can_be_cancelled(redis_store: RedisS
     claimed = (await hand.succeed(*claimed, room=100)).claimed
 
     for id_ in ("ann-3", "chat-3"):
-        await redis_store.cancel(f"call-{id_}", id_)
+        await redis_store.change_run(f"call-{id_}", id_, Cancel())
         assert await redis_store.check() == []
 
     order = [run.id for run in claimed]

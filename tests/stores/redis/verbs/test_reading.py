@@ -7,6 +7,8 @@ from laneway.core.records.retry import Retry
 from laneway.core.records.run import RunFilter
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
+from laneway.ports.control import Pause
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.redis.behind import Behind
@@ -51,7 +53,7 @@ async def test_a_state_that_few_runs_are_in_is_listed_at_once_among_many(store: 
     await hand.succeed(done)
     await hand.fail(failed)
     await hand.wait(asks, "ok?")
-    await store.pause("call", "b07-00000")
+    await store.change_run("call", "b07-00000", Pause())
     wanted = [RunFilter(state=state) for state in RunState if state is not RunState.PENDING]
     listed = [await store.runs(one, limit=100) for one in wanted]
     before = await calls(store)
@@ -79,7 +81,7 @@ async def test_what_was_pruned_costs_a_listing_nothing(store: RedisStore, clock:
     # As if a million had been accepted and pruned since.
     await Behind(store).do("HSET", "counters", "number", 1_000_000)
     await clock.advance(1)
-    assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 40
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0))) == 40
     assert await store.runs(RunFilter(user="nobody"), limit=10) == []
     before = await calls(store)
 
@@ -141,7 +143,7 @@ async def test_depths_tell_where_pending_runs_wait(store: RedisStore) -> None:
     await store.submit(new_runs(3, "s", session="chat"))
     await store.submit([*new_runs(4, "ann", lane="background", user="ann"), new_run("later", delay=60)])
     await store.submit([new_run("unknown", task="other"), new_run("paused", session="chat")])
-    await store.pause("call", "paused")
+    await store.change_run("call", "paused", Pause())
     await hand.claim(2)
     await hand.claim(9)
     await store.submit([new_run("ready")])

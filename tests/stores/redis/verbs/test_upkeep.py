@@ -9,6 +9,9 @@ import pytest
 from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotAStore, StoreTooNew
+from laneway.ports.control import Cancel, Pause, Resume
+from laneway.ports.settings import LaneSetting
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
@@ -41,7 +44,7 @@ async def busy(store: RedisStore, clock: FakeClock) -> Hand:
     await hand.fail(running[0])
     await store.submit(new_runs(2, "bob", user="bob", priority=3))
     await store.submit([new_run("paused"), *new_runs(15, "talk", session="talk", policy=SessionPolicy(cap=100))])
-    await store.pause("call", "paused")
+    await store.change_run("call", "paused", Pause())
     await kept_job(store, clock.now())
     assert await store.check() == []
     return hand
@@ -202,7 +205,7 @@ async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_pla
     hand = await Hand(store).register()
     await store.submit(new_runs(3, "s", session="chat"))
     first = await hand.claim(1)
-    await store.pause("call", "s-00001")
+    await store.change_run("call", "s-00001", Pause())
     await of_session(0, [1, 999])(behind)
     assert (await hand.succeed(*first, room=9)).claimed == []
 
@@ -211,7 +214,7 @@ async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_pla
     assert {finding.what for finding in findings} == {"session chat"}
     assert await hand.claim(9) == []
     assert (await store.get("s-00001")).state is RunState.PAUSED
-    await store.resume("again", "s-00001")
+    await store.change_run("again", "s-00001", Resume())
     assert [run.id for run in await hand.claim(9)] == ["s-00001"]
     await check_invariants(store)
     await check_drains(store, clock)
@@ -245,7 +248,7 @@ async def test_an_examination_needs_no_open_and_says_what_is_known(
 
     assert found.engine.split()[0] in ("Valkey", "Redis")
     assert (found.layout, found.newest_layout, found.findings) == (LAYOUT, LAYOUT, [])
-    assert found.runs == await store.count()
+    assert found.runs == (await store.depths()).runs
     assert found.sizes["memory"] > 0
     assert found.kept is not None
     assert found.kept.startswith("nothing: ")
@@ -295,18 +298,18 @@ async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: Re
 async def test_runs_of_several_states_are_pruned_by_when_they_ended(store: RedisStore, clock: FakeClock) -> None:
     hand = await Hand(store).register()
     await store.submit(new_runs(1200, "r", lane="main"))
-    await store.set_lane(Lane("main", limit=2000))
+    await store.set(LaneSetting(Lane("main", limit=2000)))
     claimed = await hand.claim(500)
     await hand.succeed(*claimed[:250])
     await clock.advance(1)
-    await store.cancel("call", "r-01100")
+    await store.change_run("call", "r-01100", Cancel())
     await hand.succeed(*claimed[250:])
     await clock.advance(5)
 
-    assert await store.prune(dict.fromkeys(TERMINAL, 0), limit=251) == 251
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)), limit=251) == 251
     assert {run.id for run in await all_runs(store) if run.ended} == {run.id for run in claimed[251:]} | {"r-01100"}
-    assert await store.prune(dict.fromkeys(TERMINAL, 0), limit=10_000) == 250
-    assert await store.count() == {"pending": 699}
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)), limit=10_000) == 250
+    assert (await store.depths()).runs == {"pending": 699}
     assert await store.check() == []
 
 
@@ -322,9 +325,9 @@ async def test_a_trimmed_log_that_has_become_short_needs_no_key_of_its_own(
     assert await behind.do("TYPE", f"log:{run.number}") == b"stream"
     await clock.advance(5)
 
-    assert await store.trim(0) == 1
+    assert await store.prune(OldDeltas(0)) == 1
 
     assert await behind.do("TYPE", f"log:{run.number}") == b"none"
     assert [event.kind for event in await store.events("a")] == ["started", "trimmed", "result", "done"]
     assert [event.seq for event in await store.events("a", after=100)] == [301, 302, 303]
-    assert await store.trim(0) == 0
+    assert await store.prune(OldDeltas(0)) == 0

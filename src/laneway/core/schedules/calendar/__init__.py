@@ -1,1 +1,1 @@
-"""What a clock on the wall shows, when it is changed, and which days a month has."""
+"""Wall-clock times, changes of clocks, and the days of a month."""

@@ -1,6 +1,6 @@
-"""Which days of a month: bits 1 to 31 of a number, so that a month is decided by a few operations.
+"""Which days of a month a rule selects: bits 1 to 31 of a number, so a few operations decide a whole month.
 
-Days of the week count from Monday 0 to Sunday 6 here; what people write is translated before.
+Days of the week are 0 (Monday) to 6 (Sunday) here. What people write is translated before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from laneway.errors import BadSetting
 EVERY_MONTH = (1 << 13) - 2
 LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 LAST = -1
-# The calendar repeats itself after so many years, weekdays included.
+# The calendar, weekdays included, repeats after so many years.
 CYCLE = 400
 _EVERY_SEVENTH = sum(1 << day for day in range(0, 36, 7))
 
@@ -27,12 +27,12 @@ MONTHS = (
 
 
 class Days(Protocol):
-    """A rule of days; a value, so that it can be a key."""
+    """A rule of days. It is a value, so it can be a key."""
 
     def __hash__(self) -> int: ...
 
     def of(self, year: int, month: int) -> int:
-        """Return the days of that month that fit, as bits."""
+        """Return the days of that month that the rule selects, as bits."""
 
 
 def length(year: int, month: int) -> int:
@@ -56,7 +56,7 @@ def weekdays(year: int, month: int, *wanted: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _weeks(first: int, wanted: tuple[int, ...]) -> int:
-    """Return the same for a month that begins with `first` and does not end."""
+    """Return the same for an endless month that begins with weekday `first`."""
     return sum(_EVERY_SEVENTH << (1 + (day - first) % 7) for day in wanted)
 
 
@@ -80,7 +80,7 @@ class AllDays:
 
 @dataclass(frozen=True, slots=True)
 class Weekdays:
-    """Every day of the names given."""
+    """Every day of the given weekdays."""
 
     days: tuple[int, ...]
 
@@ -90,7 +90,7 @@ class Weekdays:
 
 @dataclass(frozen=True, slots=True)
 class MonthDay:
-    """One day of each month by its number, or its `LAST`; a month without it has none, or its last (`clamp`)."""
+    """One day of each month by number, or `LAST`. In a month without it there is none, or its last day (`clamp`)."""
 
     day: int
     clamp: bool = False
@@ -104,7 +104,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class NthWeekday:
-    """The nth day of a name in each month, `LAST` for the last; months without it have none."""
+    """The nth of a weekday in each month, or `LAST`. In a month without it there is none."""
 
     weekday: int
     nth: int

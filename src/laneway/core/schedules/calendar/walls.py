@@ -1,8 +1,9 @@
-"""Rules of what the clock on the wall shows, and when they fire through gaps and folds.
+"""Rules of wall-clock time, and when they fire through gaps and folds.
 
-A *fixed-time* rule says times of day. One that falls into a gap fires at the first instant after it, and several that
-do so collapse to one; a time that shows twice fires the first time. Every other rule goes by elapsed time: what falls
-into a gap fires as if the clock had not been changed, and what shows twice fires twice.
+A *wall* is a wall-clock time, as seconds (see `zones`). A *fixed-time* rule names times of day. A time in a gap fires
+at the first instant after the gap, and several of them fire once. A time that comes twice fires the first time. All
+other rules go by elapsed time: a time in a gap fires as if the clock had not changed, and a time that comes twice fires
+twice.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ EVERY_HOUR = (1 << 24) - 1
 
 
 def _from(bits: int, least: int) -> int:
-    """Return the smallest bit that is `least` or more, -1 if there is none."""
+    """Return the smallest set bit that is `least` or more, -1 if there is none."""
     rest = bits >> least
     return least + (rest & -rest).bit_length() - 1 if rest else -1
 
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """Walls as bits of seconds, minutes, hours and months, and a rule of days; `fixed` if it says times of day."""
+    """Wall-clock times as bits of seconds, minutes, hours and months, and a rule of days; `fixed` if fixed-time."""
 
     hours: int = 1
     minutes: int = 1
@@ -68,7 +69,7 @@ class Walls:
         return found * DAY + start
 
     def _calm_after(self, at: int, zone: Zone) -> int | None:
-        """Return the answer if no change of the clock is near it or the question, as on most days, else None."""
+        """Return the next fire if no change of clocks is near `at` or near it, as on most days, else None."""
         offset = zone.calm(at)
         if offset is None:
             return None
@@ -77,7 +78,7 @@ class Walls:
             return None
         if wall - offset <= at + REACH:
             return wall - offset
-        # A change in between might show walls again, which only fixed-time rules pass over.
+        # A change in between may repeat walls. Only fixed-time rules ignore that.
         later = zone.calm(wall - offset) if self.fixed else None
         return None if later is None else wall - later
 
@@ -85,7 +86,7 @@ class Walls:
         start = at + zone.offset(at) + 1
         for change in zone.changes(at - REACH, at):
             if not change.is_gap and start <= change.end_wall:
-                start = change.end_wall  # they show for the second time
+                start = change.end_wall  # these come for the second time
         wall = self.first(start)
         return None if wall is None else zone.instant(wall)
 
@@ -95,7 +96,7 @@ class Walls:
             found = [fire for piece in _pieces(zone, at, until) if (fire := self._in(*piece)) is not None]
             if found:
                 return min(found)
-            # A fold may show walls again, so the search for the next begins before those that were looked at.
+            # A fold may repeat walls, so the search begins before those that were checked.
             wall = self.first(until - REACH)
             if wall is None:
                 break
@@ -138,9 +139,9 @@ class Walls:
 
 
 def _pieces(zone: Zone, at: int, until: int) -> Iterator[tuple[int, int, int]]:
-    """Cut the time after `at`, up to and with `until`, into stretches of walls, each with the offset it goes by.
+    """Cut the time after `at`, up to and including `until`, into stretches of walls, each with its offset.
 
-    After a gap come two: the walls that do show, and those left out, which go on by the offset before it.
+    After a gap come two stretches: the walls that exist, and those left out, with the offset before the gap.
     """
     offset, start = zone.offset(at), at + 1
     for change in zone.changes(at - REACH, until):

@@ -1,12 +1,11 @@
-"""Time zones as data: what offset holds when, and the gaps and folds that changes of it make.
+"""Time zones as data: which offset holds when, and the gaps and folds at its changes.
 
-This is the only file of the core that asks `zoneinfo`. A zone's history is a table that ships with the machine, as the
-names of characters do; asking it twice gives the same answer, so the core stays pure (decision 20).
+This is the only file of the core that uses `zoneinfo`. A zone's history is a table that ships with the machine, like
+the names of characters. The same question always gets the same answer, so the core stays pure (decision 20).
 
-Inside, instants (`at`) are whole seconds since 1970 in UTC, and walls are what a clock on the wall shows, counted the
-same way: `wall = at + offset`. At a change the offset goes from `before` to `after`. When it grows, the walls from
-`at + before` up to `at + after` never show: a gap. When it shrinks, those from `at + after` up to `at + before` show
-twice: a fold.
+Here, instants (`at`) are whole seconds since 1970 in UTC, and a *wall* is a wall-clock time, counted the same way:
+`wall = at + offset`. At a change the offset goes from `before` to `after`. When it grows, the walls from `at + before`
+up to `at + after` do not exist: a gap. When it shrinks, those from `at + after` up to `at + before` come twice: a fold.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from laneway.core.common.instants import EPOCH
 from laneway.errors import BadSetting
 
 DAY = 86_400
-# A chunk of a zone's history is read at once and kept. No zone changes and changes back between two looks.
+# A chunk of a zone's history is computed at once and cached. No zone changes and changes back between two probes.
 CHUNK = 1 << 25
 LOOK = DAY // 2
-# Between these every zone can be asked, whatever its offset.
+# Between these instants every zone has an offset that can be computed.
 EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
 LATEST = (datetime(9998, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
-# No offset is further from another than this, so a change further away has nothing to do with a wall.
+# No two offsets differ by more than this, so a change further away does not affect a wall.
 REACH = 2 * DAY
 
 
@@ -64,14 +63,14 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zone:
-    """A time zone, asked in whole seconds."""
+    """A time zone, in whole seconds."""
 
     name: str
     _info: tzinfo
     _chunks: dict[int, _Chunk] = field(default_factory=dict)
 
     def offset(self, at: int) -> int:
-        """Return the offset that holds at an instant."""
+        """Return the offset at an instant."""
         chunk = self._chunk(at // CHUNK)
         offset = chunk.offset
         for change in chunk.changes:
@@ -81,11 +80,11 @@ class Zone:
         return offset
 
     def local(self, instant: datetime) -> datetime:
-        """Return an instant as a clock on the wall shows it."""
+        """Return an instant as local time."""
         return instant.astimezone(self._info)
 
     def calm(self, at: int) -> int | None:
-        """Return the offset that holds at an instant if it is easy to see that no change is near it, else None."""
+        """Return the offset at an instant if clearly no change is near it, else None."""
         number, passed = divmod(at, CHUNK)
         if not REACH < passed < CHUNK - REACH:
             return None
@@ -105,7 +104,7 @@ class Zone:
         return [change for n in chunks for change in self._chunk(n).changes if after < change.at <= until]
 
     def instant(self, wall: int) -> int:
-        """Return when a wall shows first; if it never does, the first instant after its gap."""
+        """Return when a wall comes first; if it does not exist, the first instant after its gap."""
         offset = self.offset(wall - REACH)
         for change in self.changes(wall - REACH, wall + REACH):
             if wall < change.first_wall:
@@ -123,7 +122,7 @@ class Zone:
         return chunk
 
     def _look(self, start: int, end: int) -> Iterator[ClockChange]:
-        # A change at the very start belongs to this chunk, though its offset does not show before it.
+        # A change at the very start belongs to this chunk, though its offset is not visible before the start.
         offset, last = self._ask(start - 1), start - 1
         for at in (*range(start + LOOK, end, LOOK), end - 1):
             found = self._ask(at)
@@ -146,19 +145,19 @@ class Zone:
 
 @cache
 def zone(name: str) -> Zone:
-    """Return the zone of that name, or say which names are near."""
+    """Return the zone of that name. Raises BadSetting, which suggests similar names."""
     if name == "UTC":
         return Zone(name, UTC)
     from zoneinfo import ZoneInfo
 
     try:
         return Zone(name, ZoneInfo(name))
-    except (LookupError, ValueError, OSError):  # unknown; no name at all; a folder of names
+    except (LookupError, ValueError, OSError):  # unknown; not a name; a folder of names
         raise BadSetting(f"unknown time zone {name!r}{_nearest(name)}") from None
 
 
 def checked_zone(name: str | None) -> str | None:
-    """Return the name of a zone that exists, or None for "whoever asks knows"."""
+    """Return the name of an existing zone, or None if none is given. Raises BadSetting."""
     if name is None:
         return None
     if not isinstance(name, str):

@@ -1,1 +1,1 @@
-"""Cron rules: their fields, their days, and the schedule that is made of them."""
+"""Cron rules: their fields, their days, and the schedule."""

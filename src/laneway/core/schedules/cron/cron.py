@@ -29,15 +29,15 @@ SHORT = {
     "@hourly": "0 * * * *",
     "@minutely": "* * * * *",
 }
-MANY = 6  # times of day that are listed one by one
+MANY = 6  # so many times of day are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Cron(WallSchedule):
     """`minute hour day-of-month month day-of-week`, or six fields with the second first.
 
-    Lists, ranges, steps and names as in cron; `L` and `LW` among days of the month, `5L` and `1#2` among those of the
-    week. It is fixed-time when neither minute nor hour begins with `*`.
+    Lists, ranges, steps and names as in cron; `L` and `LW` in day of month, `5L` and `1#2` in day of week. The rule is
+    fixed-time if neither minute nor hour begins with `*`.
 
     >>> Cron("0 9 * * mon-fri", tz="Asia/Tokyo").describe()
     'at 09:00 on Monday to Friday (Asia/Tokyo)'
@@ -57,7 +57,7 @@ class Cron(WallSchedule):
         checked_zone(self.tz)
 
     def walls(self) -> Walls:
-        """Return the walls it fires at."""
+        """Return the wall-clock times at which it fires."""
         return parsed(self.expression)
 
     def describe(self) -> str:
@@ -74,7 +74,7 @@ class Cron(WallSchedule):
 
 
 def six_fields(expression: str) -> list[str]:
-    """Return the six fields of a rule, or say that there are not as many."""
+    """Return the six fields of a rule. Raises BadSetting if there are not five or six."""
     if expression.startswith("@"):
         name = expression.lower()
         if name not in SHORT:
@@ -92,7 +92,7 @@ def six_fields(expression: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def parsed(expression: str) -> Walls:
-    """Return the walls of a rule, or say which field is wrong and why."""
+    """Return the wall-clock times of a rule. Raises BadSetting, which names the wrong field and why."""
     second, minute, hour, of_month, month, of_week = six_fields(expression)
     both_given = not of_month.startswith("*") and not of_week.startswith("*")
     walls = Walls(
@@ -122,7 +122,7 @@ def _read(expression: str, text: str, kind: Kind, reader: Callable[[str, Kind], 
 
 
 def _comes(walls: Walls) -> bool:
-    """Tell whether there is a day at all; the calendar repeats itself, so a whole cycle of it has the answer."""
+    """Tell whether any day fits. The calendar repeats itself, so one whole cycle has the answer."""
     months = [month for month in range(1, 13) if walls.months >> month & 1]
     return any(walls.days.of(year, month) for year in range(2000, 2000 + CYCLE) for month in months)
 

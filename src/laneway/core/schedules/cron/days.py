@@ -1,4 +1,4 @@
-"""The days of a cron rule: its fields of day of month and day of week, and how they go together."""
+"""The days of a cron rule: its day-of-month and day-of-week fields, and how they combine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from laneway.core.schedules.phrases import listed, ordinal, weekday_name
 
 @dataclass(frozen=True, slots=True)
 class MonthDays:
-    """A field of days of the month: numbers, `L` the last one, `LW` the last from Monday to Friday."""
+    """A day-of-month field: numbers, `L` the last day, `LW` the last from Monday to Friday."""
 
     numbers: int
     last: bool = False
@@ -30,7 +30,7 @@ class MonthDays:
 
 @dataclass(frozen=True, slots=True)
 class WeekDays:
-    """A field of days of the week, Monday 0: some always, some only as the nth of their name in a month."""
+    """A day-of-week field, Monday 0: some always, some only as the nth in a month."""
 
     always: tuple[int, ...]
     nth: tuple[tuple[int, int], ...] = ()
@@ -44,7 +44,7 @@ class WeekDays:
 
 @dataclass(frozen=True, slots=True)
 class CronDays:
-    """Both fields. Both given: either fits. One that begins with `*`: both must fit, as in Debian's cron."""
+    """Both fields. A day must fit either of them; if one begins with `*`, both, as in Debian's cron."""
 
     by_month: MonthDays
     by_week: WeekDays
@@ -56,7 +56,7 @@ class CronDays:
 
 
 def month_days(text: str, kind: Kind = MONTH_DAYS) -> MonthDays:
-    """Read the field of days of the month."""
+    """Parse the day-of-month field."""
     items = text.upper().split(",")
     for item in items:
         if "L" in item and item not in ("L", "LW"):
@@ -68,7 +68,7 @@ def month_days(text: str, kind: Kind = MONTH_DAYS) -> MonthDays:
 
 
 def week_days(text: str, kind: Kind = WEEK_DAYS) -> WeekDays:
-    """Read the field of days of the week."""
+    """Parse the day-of-week field."""
     items = text.split(",")
     special = [item for item in items if "#" in item or (item[-1:] in "lL" and item[:-1])]
     usual = [item for item in items if item not in special]
@@ -90,7 +90,7 @@ def _nth(item: str) -> tuple[int, int]:
 
 
 def days_in_words(days: CronDays, month_text: str, week_text: str) -> str:
-    """Return the days in words; nothing if every day fits."""
+    """Return the days in words; empty if every day fits."""
     parts = []
     if month_text != "*":
         parts.append(_month_words(days.by_month))

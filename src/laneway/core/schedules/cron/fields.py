@@ -14,7 +14,7 @@ _DAY_NAMES = {name[:3]: (number + 1) % 7 for number, name in enumerate(WEEKDAYS)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a field counts, and from where to where."""
+    """What a field counts, with its bounds."""
 
     name: str
     least: int
@@ -23,7 +23,7 @@ class Kind:
 
     @property
     def bounds(self) -> str:
-        """The values that it can have, in words."""
+        """The bounds, in words."""
         words = f"{self.least} to {self.most}"
         return f"{words} or {', '.join(self.names)}" if self.names else words
 
@@ -33,12 +33,12 @@ MINUTES = Kind("minute", 0, 59, {})
 HOURS = Kind("hour", 0, 23, {})
 MONTH_DAYS = Kind("day of month", 1, 31, {})
 MONTH = Kind("month", 1, 12, _MONTH_NAMES)
-# 0 and 7 are both Sunday, in the numbers of cron.
+# In cron both 0 and 7 are Sunday.
 WEEK_DAYS = Kind("day of week", 0, 7, _DAY_NAMES)
 
 
 class Wrong(Exception):
-    """What is wrong with a field; whoever knows the whole rule says it with the rule."""
+    """What is wrong with a field. The caller adds the rule to the message."""
 
 
 def bits(text: str, kind: Kind) -> int:
@@ -71,7 +71,7 @@ def _span(span: str, kind: Kind, *, stepped: bool) -> tuple[int, int]:
         return first, kind.most if stepped else first
     last = value(end, kind)
     if kind is WEEK_DAYS and last == 0 < first:
-        last = 7  # a week that ends with Sunday
+        last = 7  # the week ends with Sunday
     if first > last:
         raise Wrong(f"the range {span} goes backwards; write {start}-{kind.most},{kind.least}-{end}")
     return first, last
@@ -87,7 +87,7 @@ def _step(text: str, kind: Kind) -> int:
 
 
 def value(text: str, kind: Kind) -> int:
-    """Return one value, a number or a name."""
+    """Return one value, given as a number or a name."""
     if text.lower() in kind.names:
         return kind.names[text.lower()]
     if not text.isascii() or not text.isdecimal():

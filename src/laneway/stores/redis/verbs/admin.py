@@ -66,22 +66,25 @@ class Explaining(Calling):
         keys = sorted(key for key in found.known() if key > after and user in (None, key[0]))
         return [found.state(*key) for key in keys[: max(0, limit)]]
 
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        [packed] = await self._call("sessions", [name])
-        return _session(name, *packed)
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
+        if named is not None:
+            return await self._sessions([named])
         names = sorted({name for name in await self._call("session_names", prefix) if name > after})
         found: list[SessionState] = []
         while names and len(found) < limit:
             # Race: some may be idle by now, and others take their places on the page.
             page, names = names[: limit - len(found)], names[limit - len(found) :]
-            packed = await self._call("sessions", page)
-            states = (_session(name, *one) for name, one in zip(page, packed, strict=True))
-            found += [state for state in states if state is not None]
+            found += await self._sessions(page)
         return found
+
+    async def _sessions(self, names: Sequence[str]) -> list[SessionState]:
+        """Return those of them that are not idle, or that an operator has set something of."""
+        packed = await self._call("sessions", names)
+        states = (_session(name, *one) for name, one in zip(names, packed, strict=True))
+        return [state for state in states if state is not None]
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""

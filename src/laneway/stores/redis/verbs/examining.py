@@ -32,7 +32,7 @@ class Examining(Reading, Calling):
             warnings=warnings(facts),
             sizes=_sizes(facts),
             findings=look(Picture(await self._call("check"))) if deep and layout == LAYOUT else None,
-            runs=await self.count(),
+            runs=await self._states(),
             workers=await self.workers(),
             newest_at=newest_at or None,
             set_back=set_back,

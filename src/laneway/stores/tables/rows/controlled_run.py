@@ -1,19 +1,19 @@
-"""A run as control and a session's policy find it, wherever it is."""
+"""A run as control and session policies need it, in whatever state it is."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from laneway.core.records.states import RunState
-from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.leased_run import LeasedRun
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
 _SQL = sql_names("run_control")
 
 
-class Steered(Leased, gc=False):
-    """A run, leased or not. `hint` is its key when it was accepted, `call` the newest call that changed it."""
+class ControlledRun(LeasedRun, gc=False):
+    """A run, leased or not. `hint` is its rank at acceptance, `call` the newest control call that changed it."""
 
     state: str = RunState.PENDING.value
     holder: str | None = None
@@ -27,15 +27,15 @@ class Steered(Leased, gc=False):
 
     @property
     def stands(self) -> RunState:
-        """The state it is in."""
+        """Its state."""
         return RunState(self.state)
 
 
-def read(db: Database, numbers: Collection[int]) -> list[Steered]:
+def read(db: Database, numbers: Collection[int]) -> list[ControlledRun]:
     """Return these runs, in this order."""
-    return [Steered(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
+    return [ControlledRun(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
 
 
 def numbers(db: Database, ids: Collection[str]) -> list[int]:
-    """Return the numbers of these runs, of those that are known, in this order."""
+    """Return the numbers of these runs, in this order; unknown ids are left out."""
     return [number for (number,) in db.execute(_SQL["numbers"], (as_json(ids),))]

@@ -1,4 +1,4 @@
-"""Messages that runs took, as they are stored beside those runs."""
+"""Messages that runs took, in their table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from laneway.core.records.run import Message, MessageKind
 from laneway.errors import UnknownRun
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 
@@ -23,7 +23,7 @@ def messages(db: Database, run_id: str, after: int, limit: int) -> list[Message]
 
 
 def takers(db: Database, ids: Iterable[str]) -> dict[str, tuple[MessageKind, str, str]]:
-    """Return which of these ids are messages: their kinds, their lanes, and the runs that took them."""
+    """Return, for the ids that are messages, their kinds, their lanes, and the runs that took them."""
     rows = db.execute(_SQL["takers"], (as_json(ids),))
     return {message_id: (MessageKind(kind), lane, taker) for message_id, kind, lane, taker in rows}
 
@@ -53,7 +53,7 @@ def as_message(
     )
 
 
-def message_row(run: Line, message: Message, *, moved: bool) -> Row:
+def message_row(run: RunRow, message: Message, *, moved: bool) -> Row:
     """Return the row of a message that the run took; `moved` if it was another run's message before."""
     facts = (message.id, message.task, message.lane, message.user, message.priority, message.key)
     return run.number, message.kind.value, message.nth, *facts, moved, message.args

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT = (-(2**62), 0)  # before every key
 
-_key: Callable[[Line], Key] = attrgetter("rank", "number")
+_key: Callable[[RunRow], Key] = attrgetter("rank", "number")
 
 
 class Reader(Protocol):
     """Reads the tables of shelves for a transaction."""
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[RunRow], bool]:
         """Return page `page` (0-based) of a shelf, which begins after the key `after`, and whether more exist."""
 
 
@@ -31,7 +31,7 @@ class Shelf:
     `fresh` are the runs, by number, that were put and not taken since: the table does not have them yet. `taken` are
     the keys of runs that were taken and that the table still has.
 
-    It lives as long as its transaction. A shelf does not refer to its reader, so that it is in no cycle.
+    A shelf lives as long as its transaction. It has no reference to its reader, so that there is no cycle.
 
     *Invariants*: runs of the table that were not read are behind `_read_to`; `taken` is exactly the range of the table
     up to its last key.
@@ -42,12 +42,12 @@ class Shelf:
     def __init__(self, table: str, key: tuple[str, ...]) -> None:
         self.table, self.key = table, key
         self.pages = 0
-        self.read: list[Line] = []
+        self.read: list[RunRow] = []
         self._read_to: Key = FRONT
         self._all_read = False
         self.taken: list[Key] = []
-        self.fresh: dict[int, Line] = {}
-        self._behind: list[Line] = []
+        self.fresh: dict[int, RunRow] = {}
+        self._behind: list[RunRow] = []
 
     @property
     def is_new(self) -> bool:
@@ -58,12 +58,12 @@ class Shelf:
         """Note that the table has no runs of it, so that none are read."""
         self._all_read = True
 
-    def prime(self, firsts: Sequence[Line]) -> None:
+    def prime(self, firsts: Sequence[RunRow]) -> None:
         """Add the first rows of the table, which a query for many shelves has returned."""
         self._fill(firsts, more=True)
         self.pages = 1
 
-    def put(self, run: Line) -> None:
+    def put(self, run: RunRow) -> None:
         """Put a run at its rank."""
         self.fresh[run.number] = run
         self._place(run)
@@ -73,7 +73,7 @@ class Shelf:
         self._find_more(reader)
         return _key(self.read[-1]) if self.read else None
 
-    def take(self, reader: Reader) -> Line | None:
+    def take(self, reader: Reader) -> RunRow | None:
         """Take the first run."""
         self._find_more(reader)
         if not self.read:
@@ -90,7 +90,7 @@ class Shelf:
             self._fill(rows, more=more)
             self.pages += 1
 
-    def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
+    def _fill(self, rows: Sequence[RunRow], *, more: bool) -> None:
         if rows:
             self.read[:0] = rows[::-1]
             self._read_to = rows[-1].rank, rows[-1].number
@@ -100,7 +100,7 @@ class Shelf:
             for run in behind:
                 self._place(run)
 
-    def _place(self, run: Line) -> None:
+    def _place(self, run: RunRow) -> None:
         key, read = _key(run), self.read
         if not self._all_read and key > self._read_to:
             self._behind.append(run)
@@ -110,5 +110,5 @@ class Shelf:
             read.insert(bisect_left(read, (-key[0], -key[1]), key=_descending), run)
 
 
-def _descending(run: Line) -> Key:
+def _descending(run: RunRow) -> Key:
     return -run.rank, -run.number

@@ -17,7 +17,7 @@ from laneway.core.records.policy import Lane
 _RECENT = 4  # lanes
 
 
-class LaneCounts(NamedTuple):
+class CachedLane(NamedTuple):
     """A lane and its counts, as the tables have them. `times` are virtual time and ready runs by priority."""
 
     lane: Lane
@@ -45,7 +45,7 @@ class StepCache:
     __slots__ = ("lanes", "recent_lanes", "workers")
 
     def __init__(self) -> None:
-        self.lanes: dict[str, LaneCounts] = {}
+        self.lanes: dict[str, CachedLane] = {}
         self.workers: dict[str, CachedWorker] = {}  # by the id of the incarnation
         self.recent_lanes: list[str] = []  # that the last step used: a hint of what to prefetch, which may be wrong
 

@@ -1,4 +1,4 @@
-"""The books of sessions, kept in their table."""
+"""The counts of sessions, in their table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from laneway.stores.tables.state.stored_ledger import StoredLedger
 _SQL = sql_names("counts")
 
 
-class SessionBooks(StoredLedger[str, SessionBook]):
-    """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
+class SessionCounts(StoredLedger[str, SessionBook]):
+    """The `SessionBook`s of the sessions in use, by name. `ruled`: sessions may have operator settings."""
 
     def __init__(self, db: Database, *, ruled: bool = True) -> None:
         super().__init__(SessionBook)
@@ -28,7 +28,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
         return self._as_ruled(key, SessionBook())
 
     def emptied(self, key: str) -> None:
-        """Begin anew, with what operators have set; its places count from 1 again."""
+        """Replace the session by a new one with the same operator settings; its places count from 1 again."""
         was, book = self[key], SessionBook()
         if was.paused or was.ruled != NO_RULE:
             session_row.ruled(book, was.ruled, paused=was.paused)
@@ -37,7 +37,7 @@ class SessionBooks(StoredLedger[str, SessionBook]):
     def write(self) -> None:
         """Write back what changed."""
         new, changed, gone = self.changes()
-        new.sort()  # by name, as they stand in the table
+        new.sort()  # the order of the table
         changed.sort()
         self._db.insert(_SQL["set_session"], new, changed)
         self._db.each(_SQL["drop_session"], [(name,) for name in gone])

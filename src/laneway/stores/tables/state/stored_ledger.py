@@ -18,9 +18,10 @@ V = TypeVar("V")
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table. `_rows` are the rows that the table has of what was loaded.
+    """A ledger over a table; `changes` returns the rows to write. `_rows` has the stored rows of the loaded values.
 
-    No ledger refers to itself: each transaction makes some, and cycles would be left to Python's garbage collector.
+    It has no reference cycles: each transaction makes several ledgers, and cycles would keep Python's garbage collector
+    busy.
     """
 
     def __init__(self, make: Callable[[], V]) -> None:
@@ -32,14 +33,11 @@ class StoredLedger(Ledger[K, V]):
         return self[key]
 
     def fetch(self, keys: Iterable[K]) -> None:
-        """Load those of these that are missing, in one query."""
+        """Load the values of these keys that are not loaded, in one query."""
         self.ask(keys)()
 
     def ask(self, keys: Iterable[K]) -> Callable[[], None]:
-        """Send the query for those of these that are missing; return what loads them.
-
-        So several ledgers can send theirs before the first waits for an answer.
-        """
+        """Send the query for the keys that are not loaded; return what loads its result: others can be sent before."""
         wanted = {key for key in keys if key not in self}
         if not wanted:
             return _loaded
@@ -47,7 +45,7 @@ class StoredLedger(Ledger[K, V]):
 
         def load() -> None:
             for key, value, row in found():
-                # A query may return more than was wanted; what is here already may have changed since.
+                # A query may return more rows than wanted; a loaded value may have changed since it was read.
                 if key not in self:
                     self[key], self._rows[key] = value, row
             for key in wanted:
@@ -57,18 +55,18 @@ class StoredLedger(Ledger[K, V]):
         return load
 
     def _read(self, keys: set[K]) -> Callable[[], Iterable[tuple[K, V, Row]]]:
-        """Send the query for these; return what reads the answer."""
+        """Send the query for these keys; return a function that reads its result."""
         raise NotImplementedError
 
     def made(self, key: K) -> V:
-        """Return what is not stored."""
+        """Return the value of a key that is not stored."""
         return self._make()
 
     def emptied(self, key: K) -> None:
-        """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
+        """Keep the value, which equals a new one. Its row is deleted when the transaction ends."""
 
     def changes(self) -> tuple[list[Row], list[Row], list[K]]:
-        """Return the rows to insert, those to write over, and the keys of those to delete."""
+        """Return the rows to insert, the rows to update, and the keys of the rows to delete."""
         new: list[Row] = []
         changed: list[Row] = []
         gone: list[K] = []
@@ -85,7 +83,7 @@ class StoredLedger(Ledger[K, V]):
         return new, changed, gone
 
     def _row(self, key: K, value: V) -> Row | None:
-        """Return the row of a count, None if it counts nothing."""
+        """Return the row of a value, None if it counts nothing."""
         raise NotImplementedError
 
 

@@ -1,11 +1,11 @@
-"""The counts of a lane's users, kept in their tables: whose turn it is, and who has a seat."""
+"""The counts of a lane's users, in tables: turns and seats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from laneway.core.queue.turns import Seat, Turn
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger
 
@@ -14,7 +14,7 @@ TurnKey = tuple[str | None, int]  # user, priority
 _SQL = sql_names("counts")
 
 
-class TurnBook(StoredLedger[TurnKey, Turn]):
+class TurnLedger(StoredLedger[TurnKey, Turn]):
     """The turns of a lane."""
 
     def __init__(self, db: Database, lane: str) -> None:
@@ -28,7 +28,7 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
         db.insert(_SQL["set_turn"], turns, changed)
         if gone:
             db.each(_SQL["drop_turn"], [(lane, user, priority) for user, priority in gone if user is not None])
-            # The row of runs without a user may stay where none waits.
+            # The row of runs without a user may stay when none of them waits.
             waited = [key for key in gone if key[0] is None and self._rows[key][-1]]
             db.each(_SQL["rest_turn"], [(lane, priority) for _, priority in waited])
 
@@ -37,7 +37,7 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
         return (self._lane, user or "", priority, value.last, value.waiting) if value.waiting else None
 
     def _read(self, keys: set[TurnKey]) -> Callable[[], Iterator[tuple[TurnKey, Turn, Row]]]:
-        lane, asked = self._lane, turns_of(self._lane, {user or "" for user, _ in keys})
+        lane, asked = self._lane, turn_query(self._lane, {user or "" for user, _ in keys})
         turns = self._db.execute(asked.name, asked.values)
 
         def rows() -> Iterator[tuple[TurnKey, Turn, Row]]:
@@ -47,8 +47,8 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
         return rows
 
 
-class SeatBook(StoredLedger[str, Seat]):
-    """The seats of a lane. `caps` are those of its users who have one of their own, if any are `capped`."""
+class SeatLedger(StoredLedger[str, Seat]):
+    """The seats of a lane. `caps` are the users' own caps; `capped`: some users have one."""
 
     def __init__(self, db: Database, lane: str, *, capped: bool) -> None:
         super().__init__(Seat)
@@ -66,7 +66,7 @@ class SeatBook(StoredLedger[str, Seat]):
 
     def _read(self, keys: set[str]) -> Callable[[], Iterator[tuple[str, Seat, Row]]]:
         lane, wanted = self._lane, (self._lane, as_json(keys))
-        # The rules ask for a user's cap only after the user's seat.
+        # A cap is only needed together with its seat.
         caps = self._db.execute(_SQL["caps"], wanted) if self._capped else ()
         seats = self._db.execute(_SQL["seats"], wanted)
 
@@ -78,6 +78,6 @@ class SeatBook(StoredLedger[str, Seat]):
         return rows
 
 
-def turns_of(lane: str, users: set[str]) -> Question:
-    """Return what is asked of the turns of these users."""
-    return Question(_SQL["turns"], (lane, as_json(users)))
+def turn_query(lane: str, users: set[str]) -> Query:
+    """Return the query for the turns of these users."""
+    return Query(_SQL["turns"], (lane, as_json(users)))
