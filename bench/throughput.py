@@ -185,7 +185,7 @@ async def submitting(plan: Plan, store: str, callers: int) -> AsyncIterator[Turn
     async def turn() -> float:
         start = perf_counter()
         await asyncio.gather(*[caller() for _ in range(callers)])
-        await laneway.store.count()
+        await laneway.store.depths()
         return each * callers / (perf_counter() - start)
 
     async with subject(plan, store) as laneway:

@@ -9,10 +9,11 @@ import pytest
 
 from laneway import Lane
 from laneway.core.records.states import RunState
+from laneway.ports.settings import LaneSetting
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
-from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.database import DuplicateError, Query
 from laneway.stores.tables.sql.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.postgres.tools import opened, undone
@@ -73,7 +74,7 @@ async def test_a_worker_that_was_at_rest_claims_in_two_journeys(store: PostgresS
 async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
     store: PostgresStore, journeys: list[str]
 ) -> None:
-    await store.set_lane(Lane("main", limit=8, per_user=2))
+    await store.set(LaneSetting(Lane("main", limit=8, per_user=2)))
     runs = [new_run(f"r{nth}", user=f"u{nth % 4}", session=f"s{nth % 12}") for nth in range(400)]
     await store.submit(runs)
     hand = await Hand(store).register()
@@ -83,8 +84,8 @@ async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
         claimed = (await hand.succeed(*claimed, room=8)).claimed
         steps += 1
 
-    assert await store.count() == {"succeeded": 400}
-    assert len(journeys) < 3.5 * steps
+    assert (await store.depths()).runs == {"succeeded": 400}
+    assert len(journeys) < 5.5 * steps
     assert await store.check() == []
 
 
@@ -104,8 +105,8 @@ async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys:
     await store.close()
 
 
-async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
-    # Each session holds back more than is read of it at once, and what comes next is asked for before it runs out.
+async def test_steps_of_users_at_their_caps_take_five_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+    # Leases; what they free, with its counts; the counts of what follows; those of what is ready; the COMMIT.
     await store.declare_lanes([Lane("main", limit=4, per_user=2)])
     sessions = [(user, f"{user}/{nth}") for user in ("ann", "bob") for nth in range(3)]
     for nth in range(90):
@@ -117,7 +118,7 @@ async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: Postgr
         claimed = (await hand.succeed(*claimed, room=4)).claimed
         counts.append(len(journeys))
     assert len(claimed) == 4
-    assert set(counts[5:]) == {2}
+    assert max(counts[5:]) == 5
 
 
 async def test_a_plain_submission_takes_two_journeys_and_one_more_to_wake_somebody(
@@ -178,7 +179,7 @@ async def test_a_step_that_is_done_for_a_worker_knows_all_that_its_transaction_h
         [*(f"r{nth}" for nth in range(8)), *(run.id for n in "xy" for run in new_runs(2, f"s{n}"))]
     )
     await hand.succeed(*given)
-    assert await store.count() == {"succeeded": 17}
+    assert (await store.depths()).runs == {"succeeded": 17}
     assert await store.check() == []
 
 
@@ -191,7 +192,7 @@ def _pending(db: PostgresDatabase) -> int:
 
 
 def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journeys: list[str]) -> None:
-    db.expect(Question(LANE, ("main",)), Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)), Query(LANE, ("main",)))
 
     assert [_pending(db), _pending(db)] == [0, 0]
     assert len(journeys) == 2
@@ -199,14 +200,14 @@ def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journ
 
 @pytest.mark.parametrize("way", ["execute", "each", "insert"])
 def test_what_was_asked_before_its_table_was_written_is_asked_again(db: PostgresDatabase, way: str) -> None:
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     if way == "execute":
         db.execute("counts.set_runs", (0, 7, "main"))
     elif way == "each":
         db.each("counts.set_runs", [(0, 7, "main")])
     else:
         db.execute("counts.set_runs", (0, 7, "main"))
-        db.expect(Question(LANE, ("main",)))
+        db.expect(Query(LANE, ("main",)))
         db.insert("counts.set_pace", [("main", 0, 1, 1), ("main", 5, 1, 1)])
         assert len(db.execute(LANE, ("main",)).fetchall()) == 2
         return
@@ -216,14 +217,14 @@ def test_what_was_asked_before_its_table_was_written_is_asked_again(db: Postgres
 
 def test_a_statement_that_writes_behind_a_with_is_known_to_write(db: PostgresDatabase) -> None:
     db.insert("shelves.put_ready", [("main", rank, rank, 0) for rank in (1, 2)])
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     db.execute("shelves.drop_ready", ("main", 1, 1))
 
     assert db._expected == {}
 
 
 def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, journeys: list[str]) -> None:
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     db.execute("settlements.free", ("[1]",))
     db.each("counts.set_runs", [])
 
@@ -236,7 +237,7 @@ def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
     db.execute("submissions.ready_uniform", (1,))
     key = ("main", -(2**62), 0)
 
-    db.expect(Question(READY, key, 2))
+    db.expect(Query(READY, key, 2))
     rows, more = db.page(READY, key, 50)
     assert (len(rows), more) == (2, True)
 
@@ -250,7 +251,7 @@ def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
 ) -> None:
     shared = ("work", "main", 0)
     db.insert_uniform("submissions.insert_uniform", 1, 0, shared, ["a"], ["{}"])
-    db.expect(Question("acceptance.known", (as_json(ids),)))
+    db.expect(Query("acceptance.known", (as_json(ids),)))
 
     with pytest.raises(DuplicateError):
         db.insert_uniform("submissions.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
@@ -261,4 +262,4 @@ def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
 def test_texts_say_which_tables_they_write() -> None:
     assert TEXTS["shelves.drop_ready"].writes == {"lane", "ready"}
     assert TEXTS["counts.set_pace"].writes >= {"pace"}
-    assert TEXTS["transaction.glance"].writes == frozenset()
+    assert TEXTS["transaction.header"].writes == frozenset()

@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from laneway.stores.tables.rows.run_row import Line
-from laneway.stores.tables.sql.statements import Row
+from laneway.stores.tables.rows.run_row import RunRow
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT = (-(2**62), 0)  # before every key
 
-_key: Callable[[Line], Key] = attrgetter("rank", "number")
+_key: Callable[[RunRow], Key] = attrgetter("rank", "number")
 
 
 class Reader(Protocol):
     """Reads the tables of shelves for a transaction."""
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[RunRow], bool]:
         """Return page `page` (0-based) of a shelf, which begins after the key `after`, and whether more exist."""
 
 
@@ -32,25 +31,23 @@ class Shelf:
     `fresh` are the runs, by number, that were put and not taken since: the table does not have them yet. `taken` are
     the keys of runs that were taken and that the table still has.
 
-    Parked sets and held runs are cached from one transaction to the next, so the methods that read get the
-    transaction's reader each time.
+    A shelf lives as long as its transaction. It has no reference to its reader, so that there is no cycle.
 
     *Invariants*: runs of the table that were not read are behind `_read_to`; `taken` is exactly the range of the table
     up to its last key.
     """
 
-    __slots__ = ("_all_read", "_behind", "_read_to", "coming", "fresh", "key", "pages", "read", "table", "taken")
+    __slots__ = ("_all_read", "_behind", "_read_to", "fresh", "key", "pages", "read", "table", "taken")
 
     def __init__(self, table: str, key: tuple[str, ...]) -> None:
         self.table, self.key = table, key
         self.pages = 0
-        self.read: list[Line] = []
+        self.read: list[RunRow] = []
         self._read_to: Key = FRONT
         self._all_read = False
-        self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it is prefetched
         self.taken: list[Key] = []
-        self.fresh: dict[int, Line] = {}
-        self._behind: list[Line] = []
+        self.fresh: dict[int, RunRow] = {}
+        self._behind: list[RunRow] = []
 
     @property
     def is_new(self) -> bool:
@@ -61,16 +58,12 @@ class Shelf:
         """Note that the table has no runs of it, so that none are read."""
         self._all_read = True
 
-    def prime(self, firsts: Sequence[Line]) -> None:
+    def prime(self, firsts: Sequence[RunRow]) -> None:
         """Add the first rows of the table, which a query for many shelves has returned."""
         self._fill(firsts, more=True)
         self.pages = 1
 
-    def runs_out(self, wanted: int) -> Key | None:
-        """Return the key after which to read the next page, if fewer than `wanted` runs are left in memory."""
-        return None if self._all_read or len(self.read) >= wanted else self._read_to
-
-    def put(self, run: Line) -> None:
+    def put(self, run: RunRow) -> None:
         """Put a run at its rank."""
         self.fresh[run.number] = run
         self._place(run)
@@ -80,7 +73,7 @@ class Shelf:
         self._find_more(reader)
         return _key(self.read[-1]) if self.read else None
 
-    def take(self, reader: Reader) -> Line | None:
+    def take(self, reader: Reader) -> RunRow | None:
         """Take the first run."""
         self._find_more(reader)
         if not self.read:
@@ -90,14 +83,6 @@ class Shelf:
             self.taken.append((run.rank, run.number))  # now: the run gets another rank where it goes
         return run
 
-    def written(self) -> None:
-        """Note that the table has the runs that were put, and no longer those that were taken."""
-        self.taken.clear()
-        if self.fresh:
-            self.fresh.clear()
-            self._behind.clear()
-            self.coming = None  # it was sent before these were put
-
     def _find_more(self, reader: Reader) -> None:
         """Read on until a run is in memory, or everything is read."""
         while not self.read and not self._all_read:
@@ -105,7 +90,7 @@ class Shelf:
             self._fill(rows, more=more)
             self.pages += 1
 
-    def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
+    def _fill(self, rows: Sequence[RunRow], *, more: bool) -> None:
         if rows:
             self.read[:0] = rows[::-1]
             self._read_to = rows[-1].rank, rows[-1].number
@@ -115,7 +100,7 @@ class Shelf:
             for run in behind:
                 self._place(run)
 
-    def _place(self, run: Line) -> None:
+    def _place(self, run: RunRow) -> None:
         key, read = _key(run), self.read
         if not self._all_read and key > self._read_to:
             self._behind.append(run)
@@ -125,5 +110,5 @@ class Shelf:
             read.insert(bisect_left(read, (-key[0], -key[1]), key=_descending), run)
 
 
-def _descending(run: Line) -> Key:
+def _descending(run: RunRow) -> Key:
     return -run.rank, -run.number

@@ -1,6 +1,6 @@
-"""The jobs that a transaction moves: by firing them, or by ending their runs. Most transactions move none.
+"""The states of the jobs that a transaction fires, or whose runs it ends. Most transactions have none.
 
-*Crash*: what becomes of a job is written in the transaction that makes its runs, or ends them: never the one alone.
+*Crash*: the state of a job is written in the transaction that makes or ends its runs: both are written, or neither.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import jobs
-from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.leased_run import LeasedRun
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
@@ -22,8 +22,8 @@ from laneway.stores.tables.sql.statements import as_json, sql_names
 _SQL = sql_names("jobs")
 
 
-class JobBook:
-    """Jobs as they stand in this transaction; `write` says so in the table."""
+class JobStates:
+    """Jobs as this transaction has changed them; `write` writes them."""
 
     __slots__ = ("_db", "_known", "_moved", "_now", "_soonest", "is_changed")
 
@@ -31,10 +31,10 @@ class JobBook:
         self._db, self._now, self._soonest = db, now, soonest
         self._known: dict[str, JobRecord | None] = {}
         self._moved: set[str] = set()
-        self.is_changed = False  # some were moved, written or not
+        self.is_changed = False  # states have changed, written or not
 
     def fetch(self, ids: Iterable[str]) -> None:
-        """Read these jobs, but for those that are known."""
+        """Load these jobs, if they are not known."""
         unknown = [job_id for job_id in dict.fromkeys(ids) if job_id not in self._known]
         if unknown:
             self._known |= dict.fromkeys(unknown)
@@ -46,13 +46,13 @@ class JobBook:
         return self._known[job_id]
 
     def put(self, after_commit: AfterCommit, job: JobRecord) -> None:
-        """Move a job that is there: its spec is what it was."""
+        """Set the state of a job; its spec does not change."""
         self._note(job.id, job)
         if wake_for_fire(self._db, after_commit, job.state.fire_at, self._soonest):
             self._soonest = job.state.fire_at
 
-    def hear(self, after_commit: AfterCommit, run: Leased, state: RunState, failure: Failure | None) -> None:
-        """Hear that a run has ended so, which may be one that a job made."""
+    def run_ended(self, after_commit: AfterCommit, run: LeasedRun, state: RunState, failure: Failure | None) -> None:
+        """Update the job of a run that has ended, if a job made the run."""
         tie = _job_of(run)
         job = None if tie is None else self.get(tie.id)
         if job is None:
@@ -67,8 +67,8 @@ class JobBook:
         if told is not None:
             jobs.put_fires(self._db, {(job.id, told.nth): told})
 
-    def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
-        """Hear that these runs have ended so, in this order; their ids may not have been read."""
+    def runs_ended(self, after_commit: AfterCommit, ends: Sequence[tuple[LeasedRun, RunState, Failure | None]]) -> None:
+        """Update the jobs of runs that have ended, in this order; the ids of the runs may not have been read."""
         fires = [(run, job.id, state, failure) for run, state, failure in ends if (job := _job_of(run)) is not None]
         if fires:
             self.fetch(job_id for _, job_id, *_ in fires)
@@ -76,10 +76,10 @@ class JobBook:
             ids: dict[int, str] = dict(self._db.execute(_SQL["run_ids"], (numbers,)).fetchall())
             for run, _, state, failure in fires:
                 run.id = ids[run.number]
-                self.hear(after_commit, run, state, failure)
+                self.run_ended(after_commit, run, state, failure)
 
     def write(self) -> None:
-        """Write the jobs that were moved."""
+        """Write the states that have changed."""
         if not self._moved:
             return
         moved = [(job_id, self._known[job_id]) for job_id in self._moved]
@@ -90,7 +90,7 @@ class JobBook:
         self._moved.clear()
 
     def soonest(self) -> int | None:
-        """Return when the first of all is due, as the table has it."""
+        """Return when the first job is due, according to the table."""
         return jobs.soonest(self._db)
 
     def _note(self, job_id: str, job: JobRecord | None) -> None:
@@ -99,7 +99,7 @@ class JobBook:
         self.is_changed = True
 
 
-def _job_of(run: Leased) -> JobTie | None:
+def _job_of(run: LeasedRun) -> JobTie | None:
     ties = run.ties
     return None if ties is None else ties.job
 
