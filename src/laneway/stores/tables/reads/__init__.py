@@ -1,1 +1,1 @@
-"""The verbs of the store that only read."""
+"""The verbs of the store that only read, each in one snapshot."""

@@ -1,4 +1,4 @@
-"""The jobs that people list, and those that are due."""
+"""Jobs: those that people list, those that are due, and the records of fires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def listed(db: Database, wanted: JobFilter, limit: int, after: tuple[str, str]) 
 
 
 def due(db: Database, limit: int, after: tuple[int, str], now: int) -> DueJobs:
-    """Return what is due; see `JobStore.due_jobs`."""
+    """Return the jobs that are due; see `JobStore.due_jobs`."""
     found = [as_job(row) for row in db.execute(_SQL["due"], (now, *after, max(0, limit)))]
     [[next_at, latest]] = db.execute(_SQL["times"], (now,)).fetchall()
     return DueJobs(now, found, next_at, max(0, latest - now))

@@ -1,4 +1,4 @@
-"""Explaining: how lanes, users and tasks stand, and how much waits where."""
+"""Lanes, users and tasks as people read them, and the numbers of waiting runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from laneway.stores.tables.state.lane_counts import lane_of
 
 _SQL = sql_names("overview")
 _HEARTBEAT = sql_names("workers")["heartbeat"]
-_LAST = chr(0x10FFFF)  # behind every name
+_LAST = chr(0x10FFFF)  # greater than every name
 _lane = msgspec.json.Decoder(Lane).decode
 
 
@@ -80,7 +80,7 @@ def depths(db: Database) -> Depths:
 
 
 class Living(NamedTuple):
-    """An incarnation that is alive, the tasks it knows, and whether it takes none for lack of memory."""
+    """An incarnation that is alive, the tasks it knows, and whether it claims nothing because it is short of memory."""
 
     id: str
     tasks: frozenset[str]
@@ -88,7 +88,7 @@ class Living(NamedTuple):
 
 
 def alive(db: Database, now: int) -> Iterator[Living]:
-    """Go through the incarnations that have neither left nor lapsed."""
+    """Yield the incarnations that have neither left nor lapsed."""
     [beat] = db.execute(_HEARTBEAT).fetchall()
     heartbeat = Heartbeat(*beat)
     for id_, incarnation, lease, renewed_at, short in db.execute(_SQL["present"]):

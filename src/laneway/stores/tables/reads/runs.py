@@ -1,7 +1,7 @@
-"""Reading: what people ask, each question in one snapshot.
+"""Runs, sessions, workers and events, as people read them: each call in one snapshot.
 
-A snapshot begins with the question, so it holds whatever was answered before. Readers neither wait for the writer nor
-hold it up.
+A snapshot begins with its call, so it contains everything that was acknowledged before. Readers and the writer do not
+wait for each other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def runs(db: Database, wanted: RunFilter, limit: int, before: int | None) -> lis
     return [_run(*row) for row in db.execute(_SQL["by_numbers"], (numbers,))]
 
 
-# Where the runs of a state are found, but for those that ended otherwise and those that are kept aside (paused).
+# The statement that finds the runs of a state; other states are `ended` or (paused, waiting) `kept`.
 _SOURCES = {
     None: "any",
     RunState.PENDING: "pending",
@@ -85,7 +85,7 @@ def sessions(db: Database, prefix: str, limit: int, after: str) -> list[SessionS
 
 
 def _sessions(db: Database, names: list[str]) -> list[SessionState]:
-    """Return those of them that are not idle, or that an operator has set something of."""
+    """Return these sessions, without those that are idle and have no operator setting."""
     books = SessionBooks(db)
     books.fetch(names)
     return [
@@ -136,7 +136,7 @@ def _stored(db: Database, number: int, after: int) -> Iterator[tuple[int, Sequen
 def _open_start(
     run_id: str, attempt: int | None, worker: str | None, started_at: int | None, written: int | None, noted: int | None
 ) -> list[Event]:
-    # The `started` of a lease that has written nothing yet: it will be the first event of its next chunk.
+    # The `started` event of a lease without written events: the next chunk of the lease will begin with it.
     if attempt is None or started_at is None or written is None or noted:
         return []
     return [Event(run_id, written + 1, STARTED, {"worker": worker}, attempt, instant(started_at))]

@@ -1,4 +1,4 @@
-"""Why a run waits: the facts about it, read in one snapshot. What they mean is `core.lifecycle.why`."""
+"""Why a run waits: reads the facts in one snapshot; `core.lifecycle.why` draws the conclusions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _add_workers(db: Database, run: Waiting, *, on_last_chance: bool) -> None:
 
 
 def _before(db: Database, session: str, book: SessionBook, number: int, *, again: bool) -> list[str]:
-    """Return the ids of the runs of its session that it waits for."""
+    """Return the ids of the runs in its session that it waits for."""
     held = [held for (held,) in db.execute(_SQL["held"], (session,))]
     numbers = book.before(number, held, again=again)
     return [run_id for (run_id,) in db.execute(_SQL["ids"], (as_json(numbers),))]

@@ -1,4 +1,4 @@
-"""A run as control and a session's policy find it, wherever it is."""
+"""A run as control and session policies need it, in whatever state it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SQL = sql_names("run_control")
 
 
 class Steered(Leased, gc=False):
-    """A run, leased or not. `hint` is its key when it was accepted, `call` the newest call that changed it."""
+    """A run, leased or not. `hint` is its rank at acceptance, `call` the newest control call that changed it."""
 
     state: str = RunState.PENDING.value
     holder: str | None = None
@@ -27,7 +27,7 @@ class Steered(Leased, gc=False):
 
     @property
     def stands(self) -> RunState:
-        """The state it is in."""
+        """Its state."""
         return RunState(self.state)
 
 
@@ -37,5 +37,5 @@ def read(db: Database, numbers: Collection[int]) -> list[Steered]:
 
 
 def numbers(db: Database, ids: Collection[str]) -> list[int]:
-    """Return the numbers of these runs, of those that are known, in this order."""
+    """Return the numbers of these runs, in this order; unknown ids are left out."""
     return [number for (number,) in db.execute(_SQL["numbers"], (as_json(ids),))]

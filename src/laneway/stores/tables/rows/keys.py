@@ -1,4 +1,4 @@
-"""Idempotency keys in their table: found and remembered for one batch of submissions."""
+"""Idempotency keys in their table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SQL = sql_names("keys")
 
 
 class Keys:
-    """The keys of a batch: read in one query, those it makes written with its runs."""
+    """The keys of a batch of submissions: read in one query, new ones written with the batch's runs."""
 
     def __init__(self, db: Database, batch: Sequence[NewRun]) -> None:
         self._db, self._batch = db, batch
@@ -22,7 +22,7 @@ class Keys:
         self._new: dict[Row, KeyEntry] = {}
 
     def find(self, new: NewRun) -> KeyEntry | None:
-        """Return what the key of a submission stands for."""
+        """Return the entry of a submission's key, if there is one."""
         key = _key(new)
         if self._known is None:
             wanted = as_json({_key(other) for other in self._batch if other.key is not None})
@@ -36,7 +36,7 @@ class Keys:
             self._new[_key(new)] = KeyEntry(run_id, number, digest(new.args), now)
 
     def write(self) -> None:
-        """Write what the batch made. What is known is read again: a run that is dropped frees its keys."""
+        """Write the new entries. The others are read again at the next use: a run that is dropped frees its keys."""
         self._db.insert(
             _SQL["put"],
             [(*key, entry.run_id, entry.number, entry.digest, entry.at) for key, entry in self._new.items()],
@@ -45,12 +45,12 @@ class Keys:
 
 
 def free(db: Database, number: int) -> None:
-    """Forget the keys of a run that was dropped."""
+    """Delete the keys of a run that was dropped."""
     db.execute(_SQL["free"], (number,))
 
 
 def pass_on(db: Database, message: Message, number: int, to: Line | None) -> None:
-    """Let the key of a message that this run did not read stand for the run it became, or for nothing."""
+    """Pass the key of a message that run `number` did not read on to the run that it became; delete it if None."""
     if message.key is not None and to is not None:
         db.execute(_SQL["move"], (to.id, to.number, *_key(message), number))
     elif message.key is not None:

@@ -1,7 +1,7 @@
-"""A leased run, and what is appended to its log.
+"""A leased run, and the chunks of events that are appended to its log.
 
-A claim writes no events. Readers make up the `started` of an open lease from its row, and whatever is written next for
-that lease begins with it. So a run that does its work and ends costs one row of events, not two.
+A claim writes no events. Readers derive the `started` event of a lease from the lease's row, and the next chunk that is
+written under the lease begins with it. So a run that starts and ends costs one row of events, not two.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _APPEND, _NOTE, _KEEP_LOG = (
     sql_names("inboxes")["keep_log"],
 )
 
-NO_EVENTS = chunk(())  # a row of it would take the number of the next event
+NO_EVENTS = chunk(())  # must not be written: the row would take the number of the next event
 
 
 @written_often
 class Leased(Line, gc=False):
-    """A leased run: `worker` executes it, or did; `noted` once its `started` event is written.
+    """A leased run: `worker` executes it, or did; `noted` is True once its `started` event is written.
 
-    `request` is what was asked of it; `cleared`: what lies unread in its inbox when it ends is dropped. One that is not
-    leased has nothing left to note. `waited` is what it waits for, or waited for last, as JSON.
+    `request` is the request on it. `cleared`: its unread messages are dropped when it ends. `waited` is what it waits
+    for, or waited for last, as JSON. A run without a lease is `noted`.
     """
 
     worker: str = ""
@@ -44,7 +44,7 @@ class Leased(Line, gc=False):
 
     @property
     def requested(self) -> Request | None:
-        """What was requested of it."""
+        """The request on it."""
         return None if self.request is None else Request(self.request)
 
     @property
@@ -54,14 +54,14 @@ class Leased(Line, gc=False):
 
 
 def leased(run: Line, worker: str, now: int) -> Leased:
-    """Return a run that the worker was just given, and has kept nothing, as it will be found when it is settled."""
+    """Return a run without memos that the worker has just claimed, as a later read of its lease would return it."""
     who = (run.lane, run.user, run.session, run.priority, run.tied)
     how = (run.attempt, 0, run.fence, run.events)
     return Leased(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
 
 
 def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
-    """Number the events, behind the `started` of the lease if that is not written yet; return them as a chunk."""
+    """Number the events, after the `started` of the lease if that is not written yet; return them as a chunk."""
     run.events += len(drafts)
     if run.noted:
         return _chunk(drafts, run.attempt, now)
@@ -71,12 +71,12 @@ def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
 
 
 def append(db: Database, run: Leased, text: str) -> None:
-    """Write a chunk whose last event is the run's last so far."""
+    """Write a chunk that ends with the run's last event."""
     db.execute(_APPEND, appended(run, text))
 
 
 def log_on(db: Database, run: Leased, drafts: tuple[Draft, ...], now: int, *, leased: bool) -> None:
-    """Write events of a run that nothing else is written of, leased or not, and count them."""
+    """Write events of a run, leased or not, of which nothing else is written; and their number."""
     append(db, run, logged(run, drafts, now))
     if leased:
         db.execute(_NOTE, (run.events, run.number))
@@ -85,11 +85,11 @@ def log_on(db: Database, run: Leased, drafts: tuple[Draft, ...], now: int, *, le
 
 
 def appended(run: Leased, text: str) -> Row:
-    """Return the row of a chunk whose last event is the run's last so far."""
+    """Return the row of a chunk that ends with the run's last event."""
     return run.number, run.events - len(opened(text)) + 1, text
 
 
-# Remembered, because the runs that a step settles were often started together and end alike.
+# Cached: the runs that one step settles were often started together and end alike.
 
 
 @lru_cache(maxsize=256)

@@ -15,13 +15,13 @@ _TIES = Claimed.__struct_fields__.index("ties")
 
 
 def requests(db: Database, incarnation: str) -> list[Requested]:
-    """Return what is requested of the runs that the incarnation executes."""
+    """Return the requests on the runs that the incarnation executes."""
     rows = db.execute(_SQL["requests"], (incarnation,))
     return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in rows]
 
 
 def as_claimed(row: Row) -> Claimed:
-    """Return a row of a lease that is read again."""
+    """Return the claim that the row of a lease stands for."""
     run = Claimed(*row)
     run.lapsed, run.timed_out = bool(run.lapsed), bool(run.timed_out)
     run.ties = None if row[_TIES] is None else decode_ties(row[_TIES])
@@ -29,13 +29,13 @@ def as_claimed(row: Row) -> Claimed:
 
 
 def is_dead(db: Database, incarnation: str, now: int) -> bool:
-    """Tell whether an incarnation that holds leases has left, or has lapsed."""
+    """Return whether an incarnation that holds leases has left or lapsed."""
     [[lease, renewed_at, left]] = db.execute(_WORKERS["holder"], (incarnation,)).fetchall()
     [row] = db.execute(_WORKERS["heartbeat"]).fetchall()
     return bool(left) or Heartbeat(*row).lapsed(renewed_at, lease, now)
 
 
 def lose(db: Database, incarnation: str, number: int) -> None:
-    """Take a lease from its holder, and forget a holder that has left and holds nothing more."""
+    """Delete a lease, and its holder if that has left and holds no others."""
     db.execute(_WORKERS["lose"], (number,))
     db.execute(_WORKERS["forget"], (incarnation,))

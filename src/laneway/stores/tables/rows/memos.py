@@ -1,4 +1,4 @@
-"""Memos in their table, and what a run has kept as people and its next attempt see it."""
+"""Memos of runs, in their table."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _memo = msgspec.json.Decoder(Memo).decode
 
 
 def put(db: Database, kept: Iterable[tuple[int, Memo]]) -> None:
-    """Keep memos of the runs of these numbers, in this order."""
+    """Write memos, given with the numbers of their runs, in this order."""
     rows = [(number, memo.kind.value, memo.name, msgspec.json.encode(memo).decode()) for number, memo in kept]
     db.each(_SQL["put"], rows)
 
 
 def returned(db: Database, number: int) -> list[Memo]:
-    """Return what a run keeps of those that it called and that have ended."""
+    """Return the outcomes of a run's calls that have ended."""
     return [_memo(body) for (body,) in db.execute(_SQL["returned"], (number,))]
 
 
 def recall(db: Database, run_id: str) -> Recall:
-    """Return what a run has kept; see `MemoStore.recall`."""
+    """Return the memos of a run; see `MemoStore.recall`."""
     row = db.execute(_NUMBER, (run_id,)).fetchone()
     if row is None:
         raise UnknownRun(run_id)

@@ -1,4 +1,4 @@
-"""Messages that runs took, as they are stored beside those runs."""
+"""Messages that runs took, in their table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def messages(db: Database, run_id: str, after: int, limit: int) -> list[Message]
 
 
 def takers(db: Database, ids: Iterable[str]) -> dict[str, tuple[MessageKind, str, str]]:
-    """Return which of these ids are messages: their kinds, their lanes, and the runs that took them."""
+    """Return, for the ids that are messages, their kinds, their lanes, and the runs that took them."""
     rows = db.execute(_SQL["takers"], (as_json(ids),))
     return {message_id: (MessageKind(kind), lane, taker) for message_id, kind, lane, taker in rows}
 

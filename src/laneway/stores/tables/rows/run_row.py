@@ -12,17 +12,17 @@ decode_ties = msgspec.json.Decoder(RunLinks).decode
 
 
 def encode_ties(new: NewRun) -> str | None:
-    """Return what ties a submission to other runs, as JSON."""
+    """Return the links of a submission to other runs, as JSON."""
     return None if new.ties is None else msgspec.json.encode(new.ties).decode()
 
 
 @written_often
 class Line(msgspec.Struct, eq=False, gc=False):
-    """A run as a transaction holds it, in the order of the columns in `shelves.sql`.
+    """A run as a transaction holds it, with the columns of `shelves.sql` in their order.
 
-    `args` is None where it was not read. `paused` is set for one that is paused where it is held, `arrival` is what it
-    says of its session when it joins, as JSON, and was read where it can be about to. `tied` are its ties, as JSON, and
-    `kept` is how many memos it has.
+    `args` is None if it was not read. `paused` is set for a held run that is paused. `arrival` is its session intent,
+    as JSON, for a run that may join its session in this transaction. `tied` are its links to other runs, as JSON.
+    `kept` is the number of its memos.
     """
 
     kind: int
@@ -49,11 +49,11 @@ class Line(msgspec.Struct, eq=False, gc=False):
 
     @property
     def ties(self) -> RunLinks | None:
-        """What ties it to other runs."""
+        """Its links to other runs."""
         return None if self.tied is None else decode_ties(self.tied)
 
 
 def row_of(run: Line, arrival: str | None, accepted_at: int, due_at: int) -> Row:
-    """Return a run as it is inserted. Its rank is the key by which it is looked for first."""
+    """Return the row to insert for a run. Lookups try its rank first (`find` in `shelves.sql`)."""
     facts = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority)
     return *facts, arrival, accepted_at, due_at, run.rank, run.args, run.tied

@@ -1,4 +1,4 @@
-"""A session's row and its book: what is stored of it, and what that means."""
+"""The row of a session, and the `SessionBook` that it stands for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laneway.stores.tables.sql.statements import Row, as_json
 
 
 class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What few sessions have, so that the rows of the others stay small."""
+    """Fields that few sessions have, in one column: the rows of the others stay small."""
 
     outside: list[int] = []
     asking: list[int] = []
@@ -27,7 +27,7 @@ _rest = msgspec.json.Decoder(Rest).decode
 
 
 def row_of(name: str, book: SessionBook) -> Row | None:
-    """Return what is stored of a session: nothing of one that is idle."""
+    """Return the row of a session; None for an idle one, which is not stored."""
     admitted, given = book.admitted, book.given
     if not admitted and book.idle:
         return None
@@ -42,7 +42,7 @@ def row_of(name: str, book: SessionBook) -> Row | None:
 def opened(
     admitted: str, unstarted: int, held: int, back: int, joined: int, front: int, rest: str | None
 ) -> SessionBook:
-    """Return the book of a stored session; what operators have set of it is not there."""
+    """Return the book of a stored session, without operator settings."""
     book = SessionBook(_numbers(admitted), unstarted, held, back, joined, front)
     if rest is not None:
         kept, rule = _opened(rest)
@@ -52,7 +52,7 @@ def opened(
     return book
 
 
-# Remembered, because most sessions say the same.
+# Cached: most sessions have equal values.
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def _encoded(rest: Rest) -> str:
 
 
 def ruled(book: SessionBook, rule: Rule, *, paused: bool) -> SessionBook:
-    """Return the book with what operators have set."""
+    """Return the book with the operator settings added."""
     book.ruled, book.paused = rule, paused
     book.judge()
     return book

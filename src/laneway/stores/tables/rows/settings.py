@@ -1,4 +1,4 @@
-"""What operators have set, as the rules ask for it. A transaction's `Glance` tells whether there is anything to ask."""
+"""Operator settings, as the rules read them. The header of a transaction tells whether there are any."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _rule = msgspec.json.Decoder(Rule).decode
 
 
 def ruled_sessions(db: Database, names: Collection[str]) -> dict[str, tuple[Rule, bool]]:
-    """Return, of these sessions, what is set of their rules and whether they are paused; nothing where neither is."""
+    """Return the rules that operators set of these sessions, and whether they paused them; others are left out."""
     rows = db.execute(_SQL["ruled_sessions"], (as_json(names),))
     return {name: (NO_RULE if rule is None else _rule(rule), bool(paused)) for name, rule, paused in rows}
 
 
 def ruled_names(db: Database, prefix: str, after: str, limit: int) -> list[str]:
-    """Name, in order, the sessions that operators have set something of, and that begin so and come behind `after`."""
+    """Return, in order, the names of sessions with operator settings that have this prefix and come after `after`."""
     asked = {"prefix": prefix, "last": prefix + chr(0x10FFFF), "after": after, "limit": max(0, limit)}
     return [name for (name,) in db.execute(_SQL["ruled_names"], asked)]
 

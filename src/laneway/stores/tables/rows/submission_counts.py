@@ -1,4 +1,4 @@
-"""Counting, per lane, what became of submissions and runs that were not simply accepted."""
+"""Counts per lane of submissions that were not simply accepted, and of dropped runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SQL = sql_names("submission_counts")
 
 
 def count(db: Database, lane: str, what: str, n: int = 1) -> None:
-    """Count so many more of it, such as "merged" or "dropped session_full"; see `LaneState.counts`."""
+    """Add to a count such as "merged" or "dropped session_full"; see `LaneState.counts`."""
     db.execute(_SQL["count"], (lane, what, n))
 
 

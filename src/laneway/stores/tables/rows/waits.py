@@ -1,4 +1,4 @@
-"""What runs wait for, in a table. A run that goes on, or ends, leaves its row there: it is what it waited for last."""
+"""What runs wait for, in a table. The row stays when the wait is over: it is what the run waited for last."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ opened = msgspec.json.Decoder(Wait).decode
 
 
 def put(db: Database, number: int, wait: Wait, request: str | None, *, over: bool) -> None:
-    """Keep what a run waits for and what is requested of it meanwhile; neither has its time if that is `over`."""
+    """Write what a run waits for, with its deadline and the request on it; without both if the wait is `over`."""
     stands = (None, None) if over else (wait.until, request)
     db.execute(_SQL["put"], (number, *stands, msgspec.json.encode(wait).decode()))
 
 
 def leave(db: Database, number: int) -> None:
-    """Let a run wait no more."""
+    """End the wait of a run."""
     db.execute(_SQL["leave"], (number,))
 
 
 def take_back(db: Database, number: int) -> None:
-    """Forget what was requested of a run that waits."""
+    """Delete the request on a run that waits."""
     db.execute(_SQL["take_back"], (number,))
 
 
 def late(db: Database, now: int, limit: int) -> list[int]:
-    """Return the numbers of runs whose questions nobody has answered in time."""
+    """Return the numbers of runs whose questions were not answered in time."""
     return [number for (number,) in db.execute(_SQL["late"], (now, limit))]
 
 

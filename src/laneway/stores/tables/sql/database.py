@@ -1,7 +1,7 @@
-"""What the verbs ask of a database: named statements inside a transaction that somebody else began and will end.
+"""The database as the verbs use it: it executes named statements inside a transaction that the writer begins and ends.
 
-SQLite and PostgreSQL keep the same tables, so they share the verbs of this package and differ in what a statement says,
-in how a transaction begins, and in what happens around it.
+SQLite and PostgreSQL have the same tables, so they share the verbs of this package. They differ in the text of the
+statements, in how a transaction begins, and in what happens around it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from laneway.stores.tables.sql.statements import Row
 
 
 class DuplicateError(Exception):
-    """A run's id was seen before. Whoever inserted it undoes what was written of the batch."""
+    """The id of a run exists. The caller undoes what was written of the batch."""
 
 
 class Question(NamedTuple):
-    """A reading statement that will be asked for: by `execute`, or by `page` if it says how many at `most`."""
+    """A reading statement with its values: for `execute`, or for `page` if it has `most`, the number of rows."""
 
     name: str
     values: Row = ()
@@ -25,11 +25,11 @@ class Question(NamedTuple):
 
 
 class Answer(Protocol):
-    """What a statement found. It may be fetched once."""
+    """The rows that a statement has found. They can be fetched once."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows a writing statement has changed."""
+        """The number of rows that a writing statement has changed."""
 
     def fetchone(self) -> Any:
         """Return the next row, if there is one."""
@@ -38,53 +38,53 @@ class Answer(Protocol):
         """Return the rows that are left."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Go through the rows."""
+        """Iterate over the rows."""
 
 
 class Database(Protocol):
-    """A connection inside a transaction; nobody else writes until it has ended."""
+    """A connection inside a transaction; no other transaction writes until it has ended."""
 
     @property
     def ahead(self) -> int:
-        """How far to read ahead: 0 where reading once more costs next to nothing, more where each is a journey."""
+        """How far to prefetch: 0 where a read costs next to nothing, more where each is a round trip."""
 
     def now(self) -> int:
-        """Return the store's time: of the server where there is one, else the machine's."""
+        """Return the store's time: the time of the server if there is one, else of this machine."""
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
-        """Do a statement."""
+        """Execute a statement."""
 
     def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
-        """Do a statement that reads up to so many rows; return them, and whether there may be more.
+        """Execute a statement that reads up to `count` rows; return them, and whether more may exist.
 
-        If it was expected, it brings as many as were said then.
+        If it was expected, it reads the number of rows that was given there.
         """
 
     def expect(self, *questions: Question) -> None:
-        """Take note that these will be asked for, unless a table that they read is written before.
+        """Prefetch these, for use before a table that they read is written.
 
-        Where each answer is a journey they are sent at once, and what is asked then has come already.
+        Over a network they are sent now, in one round trip; a later `execute` or `page` finds the result here.
         """
 
     def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Send what `page` would ask, and return what has its answer: later in the transaction, or after it.
+        """Send what `page` would execute; return a function that returns its result, even after the transaction.
 
-        Once that is committed, nobody waits for it any more. Only where each answer is a journey.
+        After the COMMIT the function does not wait. Only over a network, where each read is a round trip.
         """
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
-        """Do the statement for each row."""
+        """Execute the statement for each row."""
 
     def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
-        """Insert rows by a statement that says so of one, and write over those that are `known` to be there."""
+        """Insert rows by a statement that inserts one, and update the rows that are `known` to exist."""
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert runs. Raises DuplicateError if an id is known; then some of them may be written."""
+        """Insert runs. Raises DuplicateError if an id exists; some of the runs may be written then."""
 
     def insert_uniform(
         self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
     ) -> None:
-        """Insert runs of a uniform batch: numbers and ranks are counted up, ids and arguments are each run's own.
+        """Insert the runs of a uniform batch: numbers and ranks count up, ids and arguments are given per run.
 
         Raises DuplicateError as `insert_new` does.
         """

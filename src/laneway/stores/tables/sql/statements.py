@@ -52,7 +52,7 @@ def texts(package: str) -> dict[str, str]:
 
 
 def as_json(values: Iterable[str | int | Row]) -> str:
-    """Return values as a JSON array, the form in which a statement takes any number of them."""
+    """Return values as a JSON array: the form in which a statement takes any number of them."""
     return msgspec.json.encode(list(values)).decode()
 
 

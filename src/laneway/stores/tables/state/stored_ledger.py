@@ -19,23 +19,19 @@ V = TypeVar("V")
 
 
 class StoredLedger(Ledger[K, V]):
-    """A ledger over a table; `changes` says what is to be written there.
+    """A ledger over a table; `changes` returns the rows to write.
 
-    In it is what a rule has asked for, and may have changed. All that was read, or need not be, is `seen`, and of what
-    is stored there is its row. *Invariant*: what is in it is what is seen under the same key.
+    It contains the values that a rule has used and may have changed. `_known` has all values that are loaded, and
+    `_rows` the rows of those that are stored. *Invariant*: a value of the ledger is the one in `_known` under the same
+    key.
 
-    Nothing in it refers to itself: each transaction makes some, and what a busy step leaves behind is much to do for
-    Python's garbage collector.
+    It has no reference cycles: each transaction makes several ledgers, and cycles would keep Python's garbage collector
+    busy.
     """
 
     def __init__(self, make: Callable[[], V], known: Known[K, V]) -> None:
         super().__init__(make)
         self._known, self._rows = known.values, known.rows
-
-    @property
-    def seen(self) -> dict[K, V]:
-        """What was read, or need not be."""
-        return self._known
 
     def __missing__(self, key: K) -> V:
         value = self._known.get(key)
@@ -46,20 +42,20 @@ class StoredLedger(Ledger[K, V]):
         return value
 
     def touch(self, keys: Iterable[K]) -> None:
-        """Have at hand what is known of these: a call for all of them, where a rule would ask for each."""
+        """Put the known values of these keys into the ledger: one call, where a rule would look up each."""
         known = self._known
         self.update({key: known[key] for key in keys if key in known})
 
     def put_back(self, key: K, value: V) -> None:
-        """Keep what was taken from here before, whatever is here by now."""
+        """Set a value that was taken from the ledger before, whatever is there now."""
         self[key] = self._known[key] = value
 
     def fetch(self, keys: Iterable[K]) -> None:
-        """Load these, those known excepted, in one query."""
+        """Load the values of these keys that are not known, in one query."""
         self.ask(keys)()
 
     def ask(self, keys: Iterable[K]) -> Callable[[], None]:
-        """Ask for these, those known excepted; return what loads them: others can ask before anybody waits."""
+        """Send the query for the unknown keys; return what loads its result: other queries can be sent before."""
         known = self._known
         wanted = {key for key in keys if key not in known}
         if not wanted:
@@ -68,7 +64,7 @@ class StoredLedger(Ledger[K, V]):
 
         def load() -> None:
             for key, value, row in found():
-                # A query may bring more than was asked for; what is known already may have changed since.
+                # A query may return more rows than wanted; a known value may have changed since it was read.
                 if key not in known:
                     known[key], self._rows[key] = value, row
             for key in wanted:
@@ -78,18 +74,18 @@ class StoredLedger(Ledger[K, V]):
         return load
 
     def _read(self, keys: set[K]) -> Callable[[], Iterable[tuple[K, V, Row]]]:
-        """Ask the table for these; return what reads the answers."""
+        """Send the query for these keys; return a function that reads its result."""
         raise NotImplementedError
 
     def made(self, key: K) -> V:
-        """Return what is not stored."""
+        """Return the value of a key that is not stored."""
         return self._make()
 
     def emptied(self, key: K) -> None:
-        """Keep it: as it counts nothing, it is as good as new. Its row goes when the transaction ends."""
+        """Keep the value, which equals a new one. Its row is deleted when the transaction ends."""
 
     def changes(self) -> tuple[list[Row], list[Row], list[K]]:
-        """Return the rows that are new, those that must be written over, and the keys of those that must be deleted."""
+        """Return the rows to insert, the rows to update, and the keys of the rows to delete."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Packing: all that the tables have, in pages of pieces (`core.transfer.pieces`)."""
+"""Read everything in the tables, in pages of pieces (`core.transfer.pieces`)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _lane = msgspec.json.Decoder(Lane).decode
 _rule = msgspec.json.Decoder(Rule).decode
 _key = msgspec.json.Decoder(list[Any]).decode
 
-Found = tuple[Sequence[Piece], list[Any] | None]  # pieces, and the key of the last if there may be more
+Found = tuple[Sequence[Piece], list[Any] | None]  # pieces, and the key of the last one if more may exist
 
 
 def page(db: Database, after: Mark, limit: int) -> Page:
-    """Return the next pieces behind a mark; see `MovingStore.pack`."""
+    """Return the next pieces after a mark; see `MovingStore.pack`."""
     part, key = after
     pieces, last = _PARTS[part](db, _key(key) if key else [], limit)
     return page_of(part, pieces, None if last is None else msgspec.json.encode(last).decode())
@@ -124,7 +124,7 @@ def _keys(db: Database, key: list[Any], limit: int) -> Found:
     return pieces, _last(rows, 3, limit)
 
 
-# Where a shelf's key begins, how long it is, and which piece a row is.
+# Per shelf: a key before all others, and how a row becomes a piece.
 _SHELVES: dict[Shelf, tuple[tuple[Any, ...], Callable[..., Place]]] = {
     Shelf.READY: (
         ("", _LEAST, 0),
@@ -167,7 +167,7 @@ def _places(db: Database, key: list[Any], limit: int) -> Found:
 
 
 def _last(rows: Sequence[Sequence[Any]], length: int, limit: int) -> list[Any] | None:
-    """Return the key of the last row, which is so many columns long, if there may be more rows."""
+    """Return the key of the last row, its first `length` columns, if more rows may exist."""
     return list(rows[-1][:length]) if rows and len(rows) >= limit else None
 
 

@@ -1,4 +1,4 @@
-"""Packing runs: each with all that belongs to it, from the tables in which that stands."""
+"""Read runs as pieces, each with its rows of all tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Texts = dict[int, list[Any]]
 
 
 def runs(db: Database, key: list[Any], limit: int) -> tuple[list[RunIn], list[Any] | None]:
-    """Return runs behind a number, and the last one's if there may be more."""
+    """Return runs after a number, and the number of the last one if more may exist."""
     rows = db.execute(_SQL["runs"], (*(key or (0,)), limit)).fetchall()
     if not rows:
         return [], None
@@ -99,7 +99,7 @@ def _opened(text: str | None, opened: Callable[[str], T]) -> T | None:
 
 
 def stamped(text: str) -> list[Stamped]:
-    """Return the events of a chunk, with their data as text."""
+    """Return the events of a chunk, with their data as JSON text."""
     return [(kind, attempt, at, bytes(data).decode()) for kind, attempt, at, data in _rows(text)]
 
 

@@ -1,4 +1,4 @@
-"""The phases of a move, in their table: who may go where from where is said in `core.transfer.move_state`."""
+"""The phase of a move, in its table; `core.transfer.move_state` tells which phase follows which."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laneway.stores.tables.verbs import settings
 _SQL = sql_names("phases")
 _EMPTYING = sql_names("clear")
 
-# All that holds anything but for the heartbeat, which is nobody's, and the standing itself.
+# All tables with data of users. Not among them: the heartbeat, and the phase itself.
 TABLES = (
     *("inbox", "run", "outcome", "event", "ready", "parked", "held", "due", "aside", "lease", "lane", "pace", "turn"),
     *("seat", "session", "worker", "checkpoint", "prepared", "control", "message", "key", "memo", "wait", "transient"),
@@ -37,7 +37,7 @@ def shut_for(db: Database, after_commit: AfterCommit, move: str, place: str) -> 
 
 
 def freeze(db: Database, move: str) -> int:
-    """Let nothing change any more; see `MovingStore.freeze`."""
+    """Refuse all changes from now on; see `MovingStore.freeze`."""
     found = standing(db)
     if found is None or found.move != move or not found.leaves:
         raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
@@ -48,7 +48,7 @@ def freeze(db: Database, move: str) -> int:
 
 
 def reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> bool:
-    """Undo a part in a move; see `MovingStore.reopen`."""
+    """End the store's part in a move; see `MovingStore.reopen`."""
     found = standing(db)
     if found is None or found.move != move or found.phase is MovePhase.ARRIVED:
         return False
@@ -61,7 +61,7 @@ def reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> bool
 
 
 def holds(db: Database) -> list[str]:
-    """Return what there is; see `MovingStore.holds`."""
+    """Return what the store has, in words; see `MovingStore.holds`."""
     return in_words(*db.execute(_SQL["holds"]).fetchone())
 
 
@@ -76,7 +76,7 @@ def arrive(db: Database, move: str, place: str) -> Moving:
 
 
 def open_up(db: Database, move: str) -> None:
-    """Be an ordinary store; see `MovingStore.open_up`."""
+    """Become an ordinary store; see `MovingStore.open_up`."""
     found = standing(db)
     if found is None or found.move != move:
         raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
@@ -87,7 +87,7 @@ def open_up(db: Database, move: str) -> None:
 
 
 def remember(db: Database, move: str, mark: Mark | None) -> None:
-    """Note how far the pieces of a move have come. Raises StoreUnavailable if the store is not its target."""
+    """Write how far the pieces of a move have arrived. Raises StoreUnavailable if the store is not its target."""
     found = standing(db)
     if found is None or found.move != move or found.phase is not MovePhase.ARRIVING:
         raise StoreUnavailable(f"this store is not the target of move {move} (any more)")

@@ -1,4 +1,4 @@
-"""Unpacking: pieces that another store had, written into the tables. What is there already stays as it is."""
+"""Write the pieces of another store into the tables. Rows that exist already stay as they are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Rows = dict[str, list[Row]]  # by statement, in the order in which they are to b
 
 
 def unpack(db: Database, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
-    """Take in these pieces; see `MovingStore.unpack`."""
+    """Write these pieces; see `MovingStore.unpack`."""
     phases.remember(db, move, mark)
     put_runs(db, [piece for piece in pieces if isinstance(piece, RunIn)])
     rows: Rows = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Unpacking runs: each with all that belongs to it, into the tables in which that stands."""
+"""Write runs that were pieces, each with its rows of all tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SQL = sql_names("unpack")
 
 
 def put_runs(db: Database, runs: Sequence[RunIn]) -> None:
-    """Write those of these runs that are not there yet."""
+    """Write these runs; those that exist already are left out."""
     if not runs:
         return
     span = min(run.number for run in runs), max(run.number for run in runs)
@@ -52,7 +52,7 @@ def _run(run: RunIn) -> Row:
 
 
 def _outcome(run: RunIn, log: Sequence[tuple[int, int, str]]) -> Row | None:
-    """Return what its attempts came to; None of one that was never started and has said nothing."""
+    """Return the row of its outcome; None for a run that was never started and has no events."""
     if run.state is RunState.PENDING and not (run.fence or log):
         return None
     events = log[-1][1] if log else 0

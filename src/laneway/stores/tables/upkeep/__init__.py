@@ -1,1 +1,1 @@
-"""Pruning, trimming, and checking that the tables agree with each other."""
+"""Maintenance: prune old runs, trim old logs, check that the tables agree with each other."""

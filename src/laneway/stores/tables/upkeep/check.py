@@ -1,11 +1,11 @@
-"""Checking: does the file agree with itself? And setting right what does not.
+"""Check that the tables agree with each other, and repair them.
 
-**What is believed.** A run that has ended has ended. A lease is believed before a shelf, and everything that can be
-counted before its count. A run that is in no place, or in two of them, goes to the due shelf, from where the next step
-takes it in by the usual rules; at worst it loses its turn.
+**Which table is right.** An ended run has ended. A lease counts more than a shelf entry, and counted rows count more
+than their count. A run that is nowhere, or in two places, goes to the due shelf; from there the next step handles it by
+the usual rules. At worst it loses its turn.
 
-**Repairing** looks again for each kind of trouble in turn, because mending one may show the next, and happens in the
-transaction that looked: nobody can come between. Last, the rules themselves bring back what has room now.
+**Repair** looks again for each kind of mistake in turn, because a repair may reveal the next mistake. It happens in the
+transaction that looked, so no other write comes between. At the end the rules start what has room now.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OFF_THE_SHELVES = ("unready", "unpark", "unhold", "undue")
 
 
 class Rule(NamedTuple):
-    """One kind of trouble: the statement that finds it, what it is, and the statements that mend it."""
+    """One kind of mistake: the statement that finds it, its description, and the statements that repair it."""
 
     find: str
     wrong: str
@@ -68,14 +68,14 @@ RULES = (
     Rule("find_stray_fires", "there are records of its fires, but no job", ("drop_fires",)),
     Rule("find_unnumbered", "its events are more or fewer than counted", ("number_lease", "number_outcome")),
 )
-# This follows from counts, so it is mended when those are right: `_let_go_on` does.
+# These follow from counts, so `_let_go_on` repairs them when the counts are right.
 PARKED = Rule("find_parked", "parked runs could go on, but nothing brings them back", ())
 HELD = "held runs could go on, but nothing admits them"
 
 
 def look(db: Database) -> list[Finding]:
-    """Return what does not agree."""
-    # All of them before an answer is read: where each is a journey, they make one.
+    """Return the mistakes."""
+    # All are sent before the first result is read: over a network that is one round trip.
     asked = [(rule.wrong, db.execute(_SQL[rule.find])) for rule in (*RULES, PARKED)]
     findings = [Finding(row[0], wrong) for wrong, found in asked for row in found]
     books = _sessions(db)
@@ -84,7 +84,7 @@ def look(db: Database) -> list[Finding]:
 
 
 def repair(db: Database, after_commit: AfterCommit, now: int) -> list[Finding]:
-    """Return what did not agree, and set it right; see `UpkeepStore.check`."""
+    """Return the mistakes, and repair them; see `UpkeepStore.check`."""
     findings = look(db)
     if findings:
         for rule in RULES:
@@ -112,7 +112,7 @@ def _mend_counts(db: Database) -> None:
 
 
 def _list_again(db: Database, names: set[str]) -> None:
-    """List the runs of these sessions anew, by where they are."""
+    """Rebuild the lists of runs in these sessions from the places of the runs."""
     sessions, spots = SessionBooks(db), _spots(db, _sessions(db))
     for name in names:
         book = sessions[name]

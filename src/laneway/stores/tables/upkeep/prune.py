@@ -1,7 +1,7 @@
-"""Pruning: delete ended runs that are old, a bounded number at a time.
+"""Delete ended runs that are old, a bounded number at a time.
 
-What it costs grows with how many it deletes, not with how many there are. The pages it empties are used again; the file
-does not shrink.
+The cost grows with the number of deleted runs, not with the size of the history. Later rows reuse the emptied pages;
+the file does not shrink.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def prune(db: Database, keep: Mapping[RunState, int], limit: int, now: int) -> i
     numbers = [number for _, number in nsmallest(limit, old)]
     if numbers:
         db.execute(_SQL["keep_number"])
-        # Crash here: one transaction, so no run is left without its events, nor they without their run.
+        # Crash here: one transaction, so no run is left without its events, and no events without their run.
         for statement in _BELONGINGS:
             db.execute(_SQL[statement], (as_json(numbers),))
     db.execute(_SQL["drop_keys"], (now - KEPT,))

@@ -1,8 +1,8 @@
-"""Trimming: replace the deltas of runs that ended some time ago, a bounded number of runs at a time.
+"""Replace the deltas of runs that ended some time ago by marks, a bounded number of runs at a time.
 
-`transient` names the runs that have any, so what it costs grows with them alone. Chunks without deltas are not touched.
-The last chunk of a run stands with its outcome and is counted back from the run's last event, so a mark never stands in
-it, but in a chunk before it.
+The table `transient` has the runs with deltas, so the cost grows with them alone. Chunks without deltas are not
+touched. The last chunk of a run is stored with its outcome, and its events are numbered backwards from the run's last
+event. So a mark never is in the last chunk, but in a chunk before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def trim(db: Database, older_than: int, limit: int, now: int) -> int:
     numbers = [number for (number,) in db.execute(_SQL["outdated"], (now - older_than, max(0, limit)))]
     for number in numbers:
         _trim(db, number)
-    # Crash here: one transaction, so a log is trimmed and forgotten, or neither.
+    # Crash here: one transaction, so a log is trimmed and its row in `transient` deleted, or neither.
     db.execute(_SQL["forget"], (as_json(numbers),))
     return len(numbers)
 
@@ -54,7 +54,7 @@ def _opened(body: str) -> list[Stamped]:
 
 
 def _split(rows: Sequence[Stamped]) -> tuple[Sequence[Stamped], Sequence[Stamped]]:
-    """Return the rows up to the last mark, and those behind it."""
+    """Return the rows up to the last mark, and those after it."""
     marks = [index for index, (kind, *_) in enumerate(rows) if kind == TRIMMED]
     behind = marks[-1] + 1 if marks else 0
     return rows[:behind], rows[behind:]

@@ -145,12 +145,6 @@ VALUES ($1::bigint, $2::text, $3::int, $4::text, $5::text, $6::text, $7::text, $
     $11::int, $12::int, $13::text)
 ON CONFLICT DO NOTHING;
 
--- name: put_memo
--- Write a memo. Index: the unique (number, kind, name).
-INSERT INTO memo (number, kind, name, body)
-VALUES ($1::bigint, $2::text, $3::text, $4::text)
-ON CONFLICT DO NOTHING;
-
 -- name: put_wait
 -- Write what a run waits for. Index: the primary key.
 INSERT INTO wait (number, until, request, body)

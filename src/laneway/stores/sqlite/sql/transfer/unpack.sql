@@ -117,11 +117,6 @@ VALUES (?, ?) ON CONFLICT DO NOTHING;
 INSERT INTO message (number, kind, nth, id, task, lane, user, priority, key, moved, open, read, args)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
--- name: put_memo
--- Write a memo. Index: the unique (number, kind, name).
-INSERT INTO memo (number, kind, name, body)
-VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
-
 -- name: put_wait
 -- Write what a run waits for. Index: the primary key.
 INSERT INTO wait (number, until, request, body)
