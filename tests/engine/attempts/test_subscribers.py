@@ -474,7 +474,7 @@ async def test_who_leaves_before_the_end_leaves_nothing_behind(lossy: Scheduler)
         await soon(lossy.wait(receipt))
         worker = lossy._lifecycle.worker
         assert worker is not None
-        assert not worker._settlement_events.waiting
+        assert not worker._settlement_events.wants_replies
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, Scheduler
-from laneway.core.lifecycle.step import LentReply
+from laneway.core.lifecycle.step import PushedReply
 from laneway.core.records.states import RunState
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.store import Store
@@ -161,21 +161,21 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
     postgres_url: str, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = list[tuple[IdleHandle, LentReply]]()
+    given = list[tuple[IdleHandle, PushedReply]]()
     async with Scheduler(postgres_url, clock=clock) as app:
         worker = noting(app, begun)
         async with worker.running():
             assert worker._lifecycle.worker is not None
             rest = worker._lifecycle.worker._idle_handle
-            await until(lambda: rest.lends)
+            await until(lambda: rest.is_offered)
             with monkeypatch.context() as patched:
-                patched.setattr(IdleHandle, "answer", lambda rest, lent: given.append((rest, lent)))
+                patched.setattr(IdleHandle, "push", lambda rest, lent: given.append((rest, lent)))
                 receipt = await worker.submit("work")
                 await until(lambda: bool(given))
             await clock.advance(LEASE + 1)
             await take_over(await app.open())
             [(of, lent)] = given
-            of.answer(lent)
+            of.push(lent)
             value = await soon(worker.result(receipt))
 
     assert of is rest

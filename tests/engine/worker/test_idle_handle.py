@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from laneway import Scheduler, Submission
-from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
+from laneway.core.lifecycle.step import PushedReply, Step, StepReply, named_in
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
@@ -32,68 +32,68 @@ async def app(postgres_url: str) -> Scheduler:
 
 
 async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, wakeup: Wakeup) -> None:
-    rest.lend(2)
+    rest.offer(2)
     waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
-    await asyncio.to_thread(rest.answer, LentReply(2, StepReply(now=7)))
+    await asyncio.to_thread(rest.push, PushedReply(2, StepReply(now=7)))
 
     await soon(waiting)
-    assert rest.take_back() == StepReply(now=7)
-    assert not rest.lends
-    assert rest.take_back() is None
+    assert rest.take_reply() == StepReply(now=7)
+    assert not rest.is_offered
+    assert rest.take_reply() is None
 
 
 async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: IdleHandle) -> None:
-    rest.lend(2)
+    rest.offer(2)
 
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.push(PushedReply(2, StepReply(now=7)))
 
-    assert rest.is_answered
+    assert rest.has_reply
 
 
 async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: IdleHandle) -> None:
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.push(PushedReply(2, StepReply(now=7)))
     await turns()
 
-    rest.lend(2)
+    rest.offer(2)
 
-    assert rest.is_answered
-    assert rest.take_back() == StepReply(now=7)
+    assert rest.has_reply
+    assert rest.take_reply() == StepReply(now=7)
 
 
 async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: IdleHandle) -> None:
-    rest.lend(2)
-    assert rest.take_back() is None
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.offer(2)
+    assert rest.take_reply() is None
+    rest.push(PushedReply(2, StepReply(now=7)))
     await turns()
 
-    rest.lend(3)
+    rest.offer(3)
 
-    assert not rest.is_answered
-    assert rest.take_back() is None
+    assert not rest.has_reply
+    assert rest.take_reply() is None
 
 
 async def test_a_ring_beside_the_answer_is_not_lost(rest: IdleHandle, wakeup: Wakeup) -> None:
-    rest.lend(2)
+    rest.offer(2)
     waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
-    rest.answer(LentReply(2, StepReply()))
+    rest.push(PushedReply(2, StepReply()))
     wakeup.set()
 
     await soon(waiting)
     await soon(wakeup.wait())
     await turns()
-    assert rest.is_answered
+    assert rest.has_reply
 
 
 async def test_who_has_ended_is_not_there(rest: IdleHandle) -> None:
-    assert rest.is_there
+    assert rest.is_alive
 
     rest.end()
 
-    assert not rest.is_there
+    assert not rest.is_alive
 
 
 async def started(app: Scheduler) -> list[int]:
@@ -117,8 +117,8 @@ def store_of(app: Scheduler) -> PostgresStore:
 async def at_rest(app: Scheduler) -> IdleHandle:
     """Wait until a worker has lent its step."""
     wakes = store_of(app)._runtime._workers
-    await until(lambda: any(isinstance(wake, IdleHandle) and wake.lends for wake in wakes.values()))
-    return next(wake for wake in wakes.values() if isinstance(wake, IdleHandle) and wake.lends)
+    await until(lambda: any(isinstance(wake, IdleHandle) and wake.is_offered for wake in wakes.values()))
+    return next(wake for wake in wakes.values() if isinstance(wake, IdleHandle) and wake.is_offered)
 
 
 def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
@@ -136,7 +136,7 @@ def steps_of(app: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 
 def deafen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose every wake-up that brings an answer."""
-    monkeypatch.setattr(IdleHandle, "answer", lambda *_: None)
+    monkeypatch.setattr(IdleHandle, "push", lambda *_: None)
 
 
 async def test_a_submission_starts_the_run_of_a_resting_worker_without_asking_it(
@@ -253,7 +253,7 @@ async def test_a_worker_that_is_stopped_while_it_goes_to_rest_makes_the_step_tha
 
     async def late(asked: Step) -> StepReply:
         reply = await step(asked)
-        if asked.lends and not receipts:
+        if asked.offers_next and not receipts:
             receipts.append((await app.submit("note", {"number": 1})).run_id)
             stops.set()
             await turns(20)
@@ -277,7 +277,7 @@ async def test_who_drains_lends_nothing(app: Scheduler, monkeypatch: pytest.Monk
     await app.aclose()
 
     assert noted == [1]
-    assert not any(step.lends for step in sent)
+    assert not any(step.offers_next for step in sent)
 
 
 def failing(*_: object) -> None:
@@ -321,7 +321,7 @@ async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, mo
 
     assert noted == [1]
     assert after
-    assert not any(step.lends for step in after)
+    assert not any(step.offers_next for step in after)
 
 
 async def test_a_worker_that_was_cancelled_is_given_nothing(app: Scheduler) -> None:

@@ -38,7 +38,7 @@ class AttemptBackend:
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop."""
-        return self._attempt.told
+        return self._attempt.told_to_stop
 
     @property
     def inbox(self) -> Inbox:
@@ -75,7 +75,7 @@ class AttemptBackend:
         """Return a checked submission of another run."""
         return self._shared.checker.child(task, args, options)
 
-    def say_reordered(self) -> None:
+    def report_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
         for said in self.replay.reordered:
             self._shared.event_buffer.say(self._attempt, said)

@@ -53,7 +53,7 @@ class EventBuffer:
 
         What handlers say is not stored if their task wants that; subscribers hear it all the same.
         """
-        self._tell(attempt, draft)
+        self._publish(attempt, draft)
         if own and not attempt.task.keeps_events:
             return
         attempt.say(draft)
@@ -62,9 +62,9 @@ class EventBuffer:
         else:
             from_thread(self._loop, partial(self._add, attempt))
 
-    def say_now(self, attempt: RunningAttempt, draft: Draft) -> None:
+    def add_now(self, attempt: RunningAttempt, draft: Draft) -> None:
         """Say something of the engine's that shall not wait."""
-        self._tell(attempt, draft)
+        self._publish(attempt, draft)
         attempt.say(draft)
         self._unsaved.add(attempt)
         self._wakeup.set()
@@ -90,10 +90,10 @@ class EventBuffer:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell(self, attempt: RunningAttempt, draft: Draft) -> None:
+    def _publish(self, attempt: RunningAttempt, draft: Draft) -> None:
         if self._subscribers.listening and not attempt.over:
             run = attempt.run
-            self._subscribers.say(run.id, *draft, run.attempt, instant(self._clock.now()))
+            self._subscribers.publish(run.id, *draft, run.attempt, instant(self._clock.now()))
 
     def _taken(self, attempt: RunningAttempt) -> Emitted:
         if len(attempt.drafts) < ENOUGH:
@@ -106,9 +106,9 @@ class EventBuffer:
             attempt.enough = min(2 * attempt.enough, MOST)
             self._wakeup.set()
         elif self._timer is None or self._timer.done():
-            self._timer = self._loop.create_task(self._ring_soon())
+            self._timer = self._loop.create_task(self._wake_soon())
 
-    async def _ring_soon(self) -> None:
+    async def _wake_soon(self) -> None:
         await self._clock.sleep(FIRST_AFTER)
         # What was taken meanwhile was taken with all that had waited then.
         while (left := self._taken_at + FLUSH_AFTER - self._clock.monotonic()) > 0:

@@ -114,7 +114,7 @@ class Executor:
         """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
         replay.concurrent_steps.over = True
         if replay.concurrent_steps:
-            await replay.concurrent_steps.end(cancel=attempt.told)
+            await replay.concurrent_steps.end(cancel=attempt.told_to_stop)
             if attempt.stopped is Stop.TIMED_OUT:
                 outcome = self._after_stop(attempt)  # as is stored by now
         return replay.after(outcome)
@@ -153,10 +153,10 @@ class Executor:
         for left in reversed(range(call_options.tries)):
             try:
                 outcome = await self._in_its_place(attempt, args)
-            except FailedInChild as told:
+            except FailedInChild as error:
                 if not left:
-                    return told.outcome
-                await self._wait(attempt, told.outcome.failure, told.wait)
+                    return error.outcome
+                await self._wait(attempt, error.outcome.failure, error.wait)
             except Exception as error:
                 cause = error.error if isinstance(error, Raised) else error
                 decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, call_options.transient)
@@ -184,13 +184,13 @@ class Executor:
         if attempt.inbox is not None:
             attempt.inbox.note(0)  # the next try begins at the top, and so must what it reads
         if attempt.replay is not None:
-            await attempt.replay.concurrent_steps.end(cancel=attempt.told)
+            await attempt.replay.concurrent_steps.end(cancel=attempt.told_to_stop)
             if attempt.stopped is not None:
                 raise asyncio.CancelledError  # that came meanwhile, and there is no next try
             attempt.replay.begin()
         seconds = attempt.task.call_options.wait if wait is None else wait
-        told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
-        self._event_buffer.say(attempt, draft(events.LOG, {"text": told}))
+        text = f"{error.type}: {error.message}; trying again in {seconds:g} s"
+        self._event_buffer.say(attempt, draft(events.LOG, {"text": text}))
         await self._clock.sleep(seconds)
 
     async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
@@ -226,7 +226,7 @@ class Executor:
         return await value if isawaitable(value) else value
 
     async def _in_child(self, attempt: RunningAttempt) -> Outcome:
-        def heard(said: Draft) -> None:
+        def add_draft(said: Draft) -> None:
             self._event_buffer.say(attempt, said, own=True)
 
         async def saved(what: Checkpoint | Keep) -> bool:
@@ -245,7 +245,7 @@ class Executor:
         attempt.child = child = self._children.attempt(
             task.function,
             run,
-            heard,
+            add_draft,
             saved,
             inbox=attempt.inbox,
             recall=replay.recall,

@@ -76,7 +76,7 @@ class Preparer:
         except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
             return Failed(failure("bad_merge", error))
         if task.start_hooks.before_start is not None:
-            if attempt.told:
+            if attempt.told_to_stop:
                 raise asyncio.CancelledError  # before it had begun
             try:
                 args = await self._asked(attempt, task.start_hooks.before_start, args)

@@ -60,13 +60,13 @@ class RunningAttempt(msgspec.Struct, eq=False, gc=False):
         return self.handle is None or self.lost
 
     @property
-    def told(self) -> bool:
+    def told_to_stop(self) -> bool:
         """Whether the attempt was told to stop. One that pauses was not: it ends what it has begun."""
         return self.stopped is not None and self.stopped is not Stop.PAUSED
 
     def stop(self, why: Stop, grace: float = 0) -> None:
         """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""
-        if self.told:
+        if self.told_to_stop:
             return
         self.stopped = why
         if self.child is not None:

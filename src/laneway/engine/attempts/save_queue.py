@@ -51,7 +51,7 @@ class SaveQueue:
         saves, self._waiting = self._waiting, []
         return saves
 
-    def told(self, saves: list[Save]) -> None:
+    def stored(self, saves: list[Save]) -> None:
         """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
         for attempt, saved, future in saves:
             if self._running.get(attempt.run.number) is not attempt:

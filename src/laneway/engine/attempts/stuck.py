@@ -24,7 +24,7 @@ class StuckHandlers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: dict[RunningAttempt, tuple[StuckRun, float]] = {}
-        self.heard: Callable[[StuckRun], None] | None = None
+        self.on_stuck: Callable[[StuckRun], None] | None = None
         # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
         self._outside = copy_context()
 
@@ -40,7 +40,7 @@ class StuckHandlers:
         self._found[attempt] = found, self._clock.monotonic() - seconds
         why = attempt.stopped.value if attempt.stopped is not None else "stopped"
         log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
-        self._tell(found)
+        self._report(found)
         return found
 
     def ended(self, attempt: RunningAttempt) -> None:
@@ -48,10 +48,10 @@ class StuckHandlers:
         if self._found.pop(attempt, None) is not None:
             log.warning("run %s of %s was stuck and has ended", attempt.run.id, attempt.run.task)
 
-    def _tell(self, found: StuckRun) -> None:
-        if self.heard is not None:
+    def _report(self, found: StuckRun) -> None:
+        if self.on_stuck is not None:
             try:
-                self._outside.copy().run(self.heard, found)
+                self._outside.copy().run(self.on_stuck, found)
             except Exception:
                 log.exception("whoever was told of the stuck run %s crashed", found.run_id)
 

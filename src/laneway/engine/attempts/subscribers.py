@@ -59,7 +59,7 @@ class Subscribers:
         subscriber = Subscriber(call, run, None if wanted is None else frozenset(wanted))
         with self._lock:
             self._all = (*self._all, subscriber)
-            self._judge()
+            self._update_listening()
             if self._loop is not None:
                 from_thread(self._loop, lambda: self._start(subscriber))
         return lambda: self._remove(subscriber)
@@ -71,7 +71,7 @@ class Subscribers:
         """
         with self._lock:
             self._loop, self._tasks = asyncio.get_running_loop(), {}
-            self._judge()
+            self._update_listening()
         for subscriber in self._all:
             self._start(subscriber)
         return self._tasks
@@ -80,19 +80,19 @@ class Subscribers:
         """Wait for them to hear what was said, a few seconds at most, and tell them no more."""
         if self._tasks is not life:
             return
-        hearing = [asyncio.ensure_future(subscriber.heard_all()) for subscriber in self._tasks]
+        hearing = [asyncio.ensure_future(subscriber.drained()) for subscriber in self._tasks]
         if hearing:
             await asyncio.wait(hearing, timeout=LAST_WORDS)
         with self._lock:
             tasks, self._tasks, self._loop = self._tasks, {}, None
-            self._judge()
+            self._update_listening()
         for task in (*hearing, *tasks.values()):
             task.cancel()
         await asyncio.gather(*hearing, *tasks.values(), return_exceptions=True)
         for subscriber in tasks:
             subscriber.forget()
 
-    def say(self, run_id: str, kind: str, data: str, attempt: int, at: datetime) -> None:
+    def publish(self, run_id: str, kind: str, data: str, attempt: int, at: datetime) -> None:
         """Tell them of an event, whose data is JSON text. From any thread."""
         event: Event | None = None
         for subscriber in self._all:
@@ -100,7 +100,7 @@ class Subscribers:
                 event = event or Event(run_id, 0, kind, codec.from_json(data), attempt, at)
                 subscriber.put(event)
 
-    def say_later(self, run_id: str, found: Callable[[], Coroutine[Any, Any, list[Event]]]) -> None:
+    def publish_later(self, run_id: str, found: Callable[[], Coroutine[Any, Any, list[Event]]]) -> None:
         """Tell them, in its turn, of what is still to be found out. On the loop."""
         wanting = [subscriber for subscriber in self._all if subscriber.wants(run_id, None)]
         if wanting:
@@ -108,19 +108,19 @@ class Subscribers:
             for subscriber in wanting:
                 subscriber.put(later)
 
-    def _judge(self) -> None:
+    def _update_listening(self) -> None:
         self.listening = bool(self._all) and self._loop is not None
 
     def _start(self, subscriber: Subscriber) -> None:
         if subscriber in self._all and subscriber not in self._tasks and self._loop is not None:
             context = subscriber.context.copy()
-            task = self._loop.create_task(subscriber.listen(), context=context, name="laneway-subscriber")
+            task = self._loop.create_task(subscriber.run(), context=context, name="laneway-subscriber")
             self._tasks[subscriber] = task
 
     def _remove(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._all = tuple(each for each in self._all if each is not subscriber)
-            self._judge()
+            self._update_listening()
         subscriber.close()
 
 
@@ -171,13 +171,13 @@ class Subscriber:
         if left:
             log.warning("subscriber %s was too slow: %d events it had not heard yet were dropped", self._name, left)
 
-    async def heard_all(self) -> None:
+    async def drained(self) -> None:
         """Return once it has heard all there is to hear."""
         while (self._queue or self._busy) and not self._closed:
             self._rest.clear()
             await self._rest.wait()
 
-    async def listen(self) -> None:
+    async def run(self) -> None:
         """Hear what comes, until closed or cancelled."""
         wakeup, before = Wakeup(), self._wakeup
         self._wakeup, self._thread = wakeup, threading.get_ident()
@@ -187,7 +187,7 @@ class Subscriber:
         while self._wakeup is wakeup and not self._closed:
             while self._queue and self._wakeup is wakeup and not self._closed:
                 self._busy = True
-                await self._hear(await self._taken())
+                await self._deliver(await self._taken())
             self._busy = False
             rest.set()
             if self._wakeup is wakeup and not self._closed:
@@ -207,7 +207,7 @@ class Subscriber:
                 events += [event for event in found if self.wants(event.run_id, event.kind)]
         return events
 
-    async def _hear(self, events: list[Event]) -> None:
+    async def _deliver(self, events: list[Event]) -> None:
         if not self._is_async:
             loop, context = asyncio.get_running_loop(), self.context.copy()
             await on_thread("laneway-subscriber", lambda stopped: context.run(self._call_all, events, stopped, loop))

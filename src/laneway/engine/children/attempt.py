@@ -202,7 +202,7 @@ class ChildAttempt:
             )
         return SubmissionChecker(registry, lambda _: None, self.order.bounds).child(task, args, options)
 
-    def say_reordered(self) -> None:
+    def report_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
         self._drafts += self.replay.reordered
         self.replay.reordered.clear()

@@ -51,7 +51,7 @@ class DurableBackend(Protocol):
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a checked submission of another run. Raises UnknownTask, BadArguments or BadSetting."""
 
-    def say_reordered(self) -> None:
+    def report_reordered(self) -> None:
         """Tell that steps are not in the order they were."""
 
 
@@ -192,7 +192,7 @@ class DurableCalls:
         replay = self._backend.replay
         memo = replay.step(name)
         if replay.reordered:
-            self._backend.say_reordered()
+            self._backend.report_reordered()
         return memo
 
     def _kept(self, name: str, value: object) -> str:

@@ -46,7 +46,7 @@ class Ticker:
         """The jobs that cannot be fired, by name, and why; may be asked from any thread."""
         return self._firer.bad
 
-    def hear(self, fires_in: int | None, asked_at: float) -> None:
+    def due_in(self, fires_in: int | None, asked_at: float) -> None:
         """Hear how long it is until a job is due, counted from `asked_at` (monotonic): with every answer to a step."""
         # What was left aside is due all the time; it must not keep the ticker awake.
         if fires_in is not None and not self._aside:

@@ -38,6 +38,6 @@ class LeaseClock:
             # Race: of two at once the earlier may be noted last. Then the worker asks once more than it need.
             self._until = at + self._lease
 
-    def asked(self, at: float) -> None:
+    def checked(self, at: float) -> None:
         """Hear that the worker has renewed, and asked what it holds, since then."""
         self._until = at + self._lease
