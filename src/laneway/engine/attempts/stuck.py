@@ -1,7 +1,8 @@
-"""Handlers that were told to stop and have not: reported once, with where they are, and kept in sight until they end.
+"""Stuck handlers: they were told to stop and have not. Each is reported once with its stack, and watched until it ends.
 
-Python cannot stop a thread, nor a coroutine that swallows its cancellation. Such a run keeps its lease and its slots:
-its code may still do anything. What frees them is the end of the code, of the process, or `cancel(run, abandon=True)`.
+Python cannot stop a thread, nor a coroutine that swallows its cancellation. Such a run keeps its lease and its slots,
+because its code may still do anything. They are freed when the code or the process ends, or by `cancel(run,
+abandon=True)`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ log = logging.getLogger("laneway.worker")
 
 
 class StuckHandlers:
-    """The stuck handlers of one worker. `heard` is called with each when it is found."""
+    """The stuck handlers of one worker. `on_stuck` is called once for each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: dict[RunningAttempt, tuple[StuckRun, float]] = {}
         self.on_stuck: Callable[[StuckRun], None] | None = None
-        # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
+        # `on_stuck` may stop the worker and wait for that: outside of the handlers' context it does not wait for
+        # itself.
         self._outside = copy_context()
 
     def __len__(self) -> int:
@@ -44,7 +46,7 @@ class StuckHandlers:
         return found
 
     def ended(self, attempt: RunningAttempt) -> None:
-        """Hear that one of them has ended after all."""
+        """Record that an attempt has ended; it may have been stuck."""
         if self._found.pop(attempt, None) is not None:
             log.warning("run %s of %s was stuck and has ended", attempt.run.id, attempt.run.task)
 
@@ -56,7 +58,7 @@ class StuckHandlers:
                 log.exception("whoever was told of the stuck run %s crashed", found.run_id)
 
     def runs(self) -> list[StuckRun]:
-        """Return them, each with how long it has not listened; may be asked from any thread."""
+        """Return the stuck runs, each with the seconds since it was told to stop; any thread may call it."""
         now = self._clock.monotonic()
         return [
             StuckRun(run_id=found.run_id, task=found.task, seconds=now - since, stack=found.stack)
