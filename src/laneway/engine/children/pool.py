@@ -179,9 +179,9 @@ class ChildHandle:
 
     def deliver(self) -> None:
         """Send the messages that the child does not have yet."""
-        if self._child is not None and self._inbox is not None and self._inbox.came > self._delivered:
+        if self._child is not None and self._inbox is not None and self._inbox.received > self._delivered:
             self._child.send(Inbound(self._inbox.since(self._delivered)))
-            self._delivered = self._inbox.came
+            self._delivered = self._inbox.received
 
     def kill(self) -> None:
         """Stop the handler at once, whatever it is doing."""

@@ -193,20 +193,20 @@ class AttemptTable:
                 asked.request = Request.CANCEL
                 self._tell_to_stop(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
 
-    def _deliver_messages(self, attempt: RunningAttempt, came: int) -> None:
-        if attempt.inbox is None or attempt.inbox.came >= came:
+    def _deliver_messages(self, attempt: RunningAttempt, received: int) -> None:
+        if attempt.inbox is None or attempt.inbox.received >= received:
             return
         task = self._loop.create_task(self._fetch_messages(attempt, attempt.inbox))
         self._fetching.add(task)  # the loop keeps only weak references to tasks
         task.add_done_callback(self._fetching.discard)
 
     async def _fetch_messages(self, attempt: RunningAttempt, inbox: Inbox) -> None:
-        came = inbox.came
+        received = inbox.received
         try:
-            messages = await self._fetch(attempt.run.id, attempt.merged + came)
+            messages = await self._fetch(attempt.run.id, attempt.merged + received)
         except LeaseLost:
             return  # the run is lost too
-        if inbox.came == came:  # else another call was faster
+        if inbox.received == received:  # else another call was faster
             inbox.put([message.args for message in messages])
         if attempt.child is not None:
             attempt.child.deliver()
