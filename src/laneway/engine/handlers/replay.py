@@ -98,7 +98,7 @@ class ReplayLog:
     # Steps
 
     def step(self, name: str) -> Memo | None:
-        """Begin the step of that name: return its memo if it was taken before. Raises Unwound after the handler ended."""
+        """Begin the step of that name: return its memo if it was taken before. Raises Unwound after the handler."""
         if self.concurrent_steps.over:
             raise Unwound
         self._use(MemoKind.STEP, name)
