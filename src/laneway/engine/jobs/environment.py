@@ -14,7 +14,7 @@ from typing import Any
 
 from laneway.core.jobs.record import JobRecord, JobSpec, Source, Verdict
 from laneway.core.schedules.calendar.zones import checked_zone
-from laneway.engine.common.threads import answered_on_thread
+from laneway.engine.common.threads import result_on_thread
 from laneway.errors import BadSetting
 
 log = logging.getLogger("laneway.jobs")
@@ -84,7 +84,7 @@ class JobEnvironment:
         if task is None or task.done():
             # A thread of its own: one that hangs holds up nothing, not even the end of the process. And one at a time,
             # or each fire would leave another thread behind.
-            task = self._under_way[name] = asyncio.create_task(answered_on_thread("laneway-condition", condition))
+            task = self._under_way[name] = asyncio.create_task(result_on_thread("laneway-condition", condition))
             task.add_done_callback(_heard)
         said = await asyncio.shield(task)
         return await _unable_to_exit(said) if inspect.isawaitable(said) else said

@@ -27,7 +27,7 @@ import msgspec
 from laneway.core.common.instants import SECOND
 from laneway.core.jobs.fire_decision import Firing, decide, set_back
 from laneway.core.jobs.record import JobRecord
-from laneway.engine.common.threads import answered_on_thread
+from laneway.engine.common.threads import result_on_thread
 from laneway.engine.jobs.environment import JobEnvironment
 from laneway.errors import StoreError
 from laneway.ports.clock import Clock
@@ -170,7 +170,7 @@ class Firer:
         """Decide about these jobs; report those that cannot be decided about, and leave them out."""
         long = len(jobs) > AT_ONCE or any(now - (job.state.next_at or now) > LONG_AGO for job in jobs)
         work = partial(_decided, jobs, self._zones(jobs), decision, now)
-        deeds, bad = await answered_on_thread("laneway-ticker", work) if long else work()
+        deeds, bad = await result_on_thread("laneway-ticker", work) if long else work()
         for job, error in bad:
             self._complain(job, error)
         return deeds
