@@ -39,7 +39,8 @@ class Notes:
     """What was noted in a folder; a file `end` there lets every handler end by itself."""
 
     def __init__(self, folder: str | Path) -> None:
-        self._file, self._end = Path(folder) / "notes", Path(folder) / "end"
+        self.folder = Path(folder)
+        self._file, self._end = self.folder / "notes", self.folder / "end"
 
     @contextlib.contextmanager
     def code(self, ctx: Context) -> Iterator[None]:

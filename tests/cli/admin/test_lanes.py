@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.admin.lanes import HEADS
-from laneway.cli.shell import tables
+from laneway.cli.admin.lanes import LANE
+from laneway.cli.shell import view
+from laneway.core.records.policy import Lane, WhenFull
+from laneway.ports.lanes import LaneState
 from tests.cli.conftest import Invoke, Laneway
 
 Submitted = Callable[..., str]
@@ -40,14 +42,25 @@ def test_the_list_has_one_word_in_each_column_and_only_limits_that_are_there(inv
 def test_on_a_narrow_terminal_no_name_and_no_number_is_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "is_terminal", lambda: True)
+    monkeypatch.setattr(view, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    rows = [["a-lane-of-intake", "30", "2", "1000000", "drop_old", "30", "12", "100000", "open", "declared"]]
+    lane = Lane("a-lane-of-intake", limit=30, per_user=2, max_pending=1_000_000, when_full=WhenFull.DROP_OLD)
 
-    tables.show(HEADS[:3] + HEADS[4:], rows)
+    LANE.show_all([LaneState(lane, active=30, ready=12, pending=100_000)])
 
     *_, head, line = capsys.readouterr().out.splitlines()
-    assert line.split() == rows[0]
+    assert line.split() == [
+        "a-lane-of-intake",
+        "30",
+        "2",
+        "1000000",
+        "drop_old",
+        "30",
+        "12",
+        "100000",
+        "open",
+        "declared",
+    ]
     assert head.split() == ["name", "limit", "user", "pending", "full", "active", "ready", "pending", "state", "by"]
 
 

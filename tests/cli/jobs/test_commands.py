@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from laneway import Scheduler
-from laneway.cli.jobs import render
 from laneway.cli.jobs.diagnose import Surroundings
-from laneway.cli.shell import formats, tables
+from laneway.cli.shell import formats, view
 from laneway.cli.shell.commands import awaited
 from laneway.cli.shell.completion import VARIABLE
 from laneway.core.jobs.job import Job
@@ -442,8 +441,7 @@ def test_on_a_narrow_terminal_columns_go_before_times_are_cut(
     invoke: Invoke, digest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("jobs", "run", "digest", *APP)
-    monkeypatch.setattr(tables, "is_terminal", lambda: True)
-    monkeypatch.setattr(render, "is_terminal", lambda: True)
+    monkeypatch.setattr(view, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "70")
 
     listed, fires = invoke("jobs", "list").stdout.splitlines(), invoke("jobs", "runs", "digest").stdout.splitlines()

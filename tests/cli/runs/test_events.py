@@ -104,13 +104,14 @@ def test_text_that_ends_in_the_middle_of_a_line_does_not_swallow_the_prompt(
 
 def test_following_goes_on_where_it_was_stopped_without_a_gap(start: Start, folder: Path, submitted: Submitted) -> None:
     start()
-    run_id = submitted("sleep", "seconds=3")
+    run_id = submitted("sleep", "seconds=5")
     command = [sys.executable, "-m", "laneway", "runs", "events", run_id, "-f", "--json"]
     first = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert first.stdout is not None
     seen = [json.loads(first.stdout.readline())["seq"]]
     first.send_signal(signal.SIGINT)
-    _, stderr = first.communicate(timeout=20)
+    stdout, stderr = first.communicate(timeout=20)
+    seen += [json.loads(line)["seq"] for line in stdout.splitlines()]
 
     again = stderr.partition("go on with: laneway ")[2].split()
     command = [sys.executable, "-m", "laneway", *again, "--json"]

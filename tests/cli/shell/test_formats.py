@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from laneway.cli.runs import run_table
 from laneway.cli.shell import formats
 from laneway.cli.shell.options import seconds
 from laneway.cli.shell.output import STATES, one_line
-from laneway.core.records import events
-from laneway.core.records.events import Event
 from laneway.core.records.memos import Called, Question, Wait
 from laneway.core.records.run import Failure, Request, Run
 from laneway.core.records.states import RunState
@@ -97,51 +94,6 @@ def test_an_error_is_said_in_its_first_line() -> None:
     assert (formats.failure(failed), formats.failure(silent)) == ("ValueError: no", "KeyboardInterrupt")
 
 
-@pytest.mark.parametrize("data", [None, {}, {"x": 1}, [1, 2], "text", 7])
-@pytest.mark.parametrize("kind", [*sorted(events.RESERVED), "progress", "tokens.used"])
-def test_an_event_of_any_shape_can_be_said(kind: str, data: object) -> None:
-    assert isinstance(formats.event_text(Event("a", 1, kind, data, 1, NOW)), str)
-
-
-STACK = 'File "a.py", line 3, in outer\n    inner()\n  File "b.py", line 7, in inner\n    wait()'
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "said"),
-    [
-        ("snoozed", {"delay": 90}, "to be run again in 1m30s; nothing is charged"),
-        ("cancel_delivered", {}, "the handler was told to stop"),
-        ("overdue", {}, "longer than its timeout; the handler was told to stop"),
-        (
-            "stuck",
-            {"seconds": 10, "stack": STACK},
-            'told to stop 10s ago, and has not, at File "b.py", line 7, in inner',
-        ),
-        ("stuck", {"seconds": 10, "stack": ""}, "told to stop 10s ago, and has not"),
-        ("merged", {"message": "b", "nth": 1}, "message b became part of its arguments"),
-        ("steered", {"message": "b", "nth": 1}, "message b was put into its inbox"),
-        ("dropped", {"reason": "session_full"}, "it will never start (session_full)"),
-        (
-            "question",
-            {"name": "ok", "question": {"sum": 5}, "timeout": 90.0},
-            'ok: {"sum":5} (to be answered within 1m30s)',
-        ),
-        ("answered", {"name": "ok", "answer": "yes"}, "ok: yes"),
-        ("unanswered", {"name": "ok"}, "nobody answered ok in time"),
-        ("superseded", {"by": "b"}, "message b came instead of an answer"),
-        ("called", {"name": "draft 1", "run_id": "b"}, "draft 1: run b"),
-        ("returned", {"name": "draft 1", "run_id": "b", "state": "failed"}, "draft 1: run b failed"),
-        (
-            "steps_changed",
-            {"step": "pay", "was": 2, "now": 1},
-            "step pay was number 2 in an earlier attempt, and is number 1 now",
-        ),
-    ],
-)
-def test_what_happens_to_a_run_is_said_in_words(kind: str, data: object, said: str) -> None:
-    assert formats.event_text(Event("a", 1, kind, data, 1, NOW)) == said
-
-
 def test_a_list_notes_what_is_requested_before_what_failed() -> None:
     error = Failure("error", "ValueError", "no")
     running = run(state=RunState.RUNNING, request=Request.CANCEL, error=error)
@@ -183,25 +135,3 @@ def test_ids_are_shortened_to_what_tells_them_apart() -> None:
     short = formats.short_ids(ids)
     assert len(set(short)) == 200
     assert {len(each) for each in short} <= set(range(12, 21))
-
-
-@pytest.mark.parametrize("wants_note", [True, False])
-@pytest.mark.parametrize("room", range(0, 130, 7))
-def test_columns_give_way_in_their_order_and_task_and_state_stay(room: int, wants_note: bool) -> None:
-    cells = {column: ["12345678901"] for column in run_table.COLUMNS}
-
-    widths = run_table.fitting(cells, room, wants_note=wants_note)
-
-    shown = {column.head for column in widths}
-    assert {"task", "state"} <= shown
-    assert sum(widths.values()) + 2 * len(widths) <= max(room, 24)
-    if "lane" in shown:
-        assert len(shown) == len(run_table.COLUMNS)
-
-
-def test_a_column_that_says_nothing_is_left_out() -> None:
-    cells = {column: [""] if column.head in ("user", "session") else ["x"] for column in run_table.COLUMNS}
-
-    shown = {column.head for column in run_table.fitting(cells, 1000, wants_note=False)}
-
-    assert not {"user", "session"} & shown

@@ -256,16 +256,18 @@ async def test_an_oversized_result_fails_the_run_without_another_attempt(app: Sc
     assert "1048577 bytes as JSON; at most 1048576 are allowed" in run.error.message
 
 
-async def test_arguments_that_fit_no_more_fail_the_run_without_another_attempt(app: Scheduler) -> None:
+async def test_arguments_that_fit_no_more_fail_the_run_without_another_attempt(
+    app: Scheduler, clock: FakeClock
+) -> None:
     def before(doc: str) -> None: ...
 
     async def after(doc: str, length: int) -> None: ...
 
     app.task(name="work")(before)
     receipt = await app.submit("work", {"doc": "42"})
-    app._registry._tasks.clear()  # as a deploy would: the same name, another signature
-    app.task(name="work")(after)
-    await app.drain()
+    deployed = Scheduler(store=await app.open(), clock=clock)  # the same name, another signature
+    deployed.task(name="work")(after)
+    await deployed.drain()
 
     run = await app.get(receipt)
     assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "bad_arguments", 1)
@@ -286,14 +288,17 @@ async def test_a_type_error_of_the_handlers_own_is_an_ordinary_error(app: Schedu
     assert (error.kind, error.message) == ("error", "of its own")
 
 
-async def test_a_run_whose_task_no_worker_knows_stays_pending_and_holds_up_nobody(app: Scheduler) -> None:
+async def test_a_run_whose_task_no_worker_knows_stays_pending_and_holds_up_nobody(
+    app: Scheduler, clock: FakeClock
+) -> None:
     app.task(name="unknown_here")(lambda: None)
     app.task(name="known")(lambda: "fine")
     stays = await app.submit("unknown_here")
     goes = await app.submit("known")
-    del app._registry._tasks["unknown_here"]
+    worker = Scheduler(store=await app.open(), clock=clock)
+    worker.task(name="known")(lambda: "fine")
 
-    await app.drain()
+    await worker.drain()
 
     assert (await app.get(stays)).state is RunState.PENDING
     assert await app.result(goes) == "fine"

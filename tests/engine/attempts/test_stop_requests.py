@@ -33,7 +33,7 @@ class Play:
 
     async def begin(self, *, saves: bool = False) -> None:
         """Submit both runs, and wait until the first one's code runs."""
-        args = {"folder": str(self.notes._file.parent), "saves": saves and self.kind.saves}
+        args = {"folder": str(self.notes.folder), "saves": saves and self.kind.saves}
         self.run, self.next = [
             receipt.run_id
             for receipt in await self.app.submit_many([("work", args), ("follow", {"folder": args["folder"]})])

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from laneway import Context, Event, Receipt, Run, Scheduler, UnknownRun
 from laneway.core.records.states import RunState
 from laneway.engine.client import event_feed
+from laneway.engine.common.clock import SystemClock
 from laneway.errors import StoreUnavailable
 from laneway.stores.memory.store import MemoryStore
+from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
 from tests.support.run_logs import log_of
 from tests.support.waits import as_time_passes, soon, turns, until
@@ -39,6 +41,11 @@ async def receive(app: Scheduler, run: Any, cuts: Random, received: list[Event])
                 return
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+
+def feeds() -> list[asyncio.Task[Any]]:
+    """Return the feeds of this loop."""
+    return [task for task in asyncio.all_tasks() if task.get_name() == "laneway-feed"]
 
 
 async def waiting_run(app: Scheduler) -> Receipt:
@@ -95,7 +102,7 @@ def test_followers_cut_at_random_points_receive_the_log(
             assert [event.kind for event in log].count("done") == 1
             for each in received:
                 assert each == log
-            assert app._client._following._feeds == {}
+            assert not feeds()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_feed, "WINDOW", window)
@@ -160,18 +167,17 @@ async def test_a_thousand_followers_cost_the_store_as_much_as_one(
 
 async def test_the_feed_ends_with_its_last_follower(lossy: Scheduler, watched: WatchedStore, clock: FakeClock) -> None:
     receipt = await waiting_run(lossy)
-    feeds = lossy._client._following._feeds
     one, other = (asyncio.create_task(log_of(lossy, receipt)) for _ in range(2))
     await turns()
-    assert len(feeds) == 1
+    assert len(feeds()) == 1
 
     one.cancel()
     await turns()
-    assert len(feeds) == 1
+    assert len(feeds()) == 1
     other.cancel()
     await turns()
 
-    assert feeds == {}
+    assert not feeds()
     watched.calls.clear()
     await clock.advance(5)
     assert watched.calls["events"] == 0
@@ -193,7 +199,7 @@ async def test_a_follower_that_just_goes_away_leaves_no_feed(lossy: Scheduler) -
         gc.collect()
         await turns()
 
-        assert lossy._client._following._feeds == {}
+        assert not feeds()
         await lossy.stop(0)
 
 
@@ -237,7 +243,7 @@ async def test_a_store_out_of_reach_is_told_to_every_follower(
     results = await as_time_passes(clock, asyncio.gather(*followers, return_exceptions=True))
 
     assert [type(result) for result in results] == [StoreUnavailable] * 3
-    assert lossy._client._following._feeds == {}
+    assert not feeds()
     again = asyncio.create_task(log_of(lossy, receipt))
     await turns()
     await lossy.cancel(receipt)
@@ -293,7 +299,8 @@ async def test_a_run_that_is_deleted_while_it_is_followed_is_unknown_to_all_foll
 
 
 async def test_followers_on_several_loops_share_nothing_they_should_not(tmp_path: Any) -> None:
-    app = Scheduler(f"sqlite:///{tmp_path / 'laneway.db'}")
+    watched = WatchedStore(SQLiteStore(tmp_path / "laneway.db", SystemClock()))
+    app = Scheduler(store=watched)
     go_on = asyncio.Event()
 
     @app.task
@@ -307,13 +314,14 @@ async def test_followers_on_several_loops_share_nothing_they_should_not(tmp_path
         here = asyncio.create_task(log_of(app, receipt))
         there = [asyncio.create_task(asyncio.to_thread(lambda: list(app.sync.events(receipt)))) for _ in range(3)]
         elsewhere = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(log_of(app, receipt))))
-        await until(lambda: len(app._client._following._feeds) == 3)
+        await until(lambda: watched.watchers == 3)
         go_on.set()
         logs = await soon(asyncio.gather(here, *there, elsewhere))
 
     assert all(log == logs[0] for log in logs)
     assert [event.kind for event in logs[0]] == ["started", "log", "log", "result", "done"]
     await asyncio.to_thread(app.sync.close)
+    await watched.close()
 
 
 def event(seq: int, kind: str = "log") -> Event:
@@ -342,13 +350,14 @@ async def test_who_follows_a_log_that_loses_its_end_is_not_left_waiting(
     async def get(_: str) -> Run:
         return run
 
-    async def follow() -> None:
-        received.extend([one.seq async for one in feeds.follow("run", 0)])
+    async def follow(received: list[int]) -> None:
+        async for one in following.follow("run", 0):
+            received.append(one.seq)  # noqa: PERF401 - it is looked at while it grows
 
-    received: list[int] = []
-    feeds = event_feed.EventFeeds(store, clock, get, read)
-    followers = [asyncio.create_task(follow()) for _ in range(2)]
-    await until(lambda: [feed._head for feed in feeds._feeds.values()] == [3])
+    following = event_feed.EventFeeds(store, clock, get, read)
+    received: list[list[int]] = [[], []]
+    followers = [asyncio.create_task(follow(each)) for each in received]
+    await until(lambda: received == [[1, 2, 3]] * 2)
     log[:] = then
     await clock.advance(2 * event_feed.LOOK_BACK_EVERY)
     await turns()
@@ -357,5 +366,5 @@ async def test_who_follows_a_log_that_loses_its_end_is_not_left_waiting(
 
     await as_time_passes(clock, asyncio.gather(*followers), step=1)
 
-    assert received == heard * 2
-    assert feeds._feeds == {}
+    assert received == [heard] * 2
+    assert not feeds()

@@ -198,7 +198,7 @@ def test_a_loop_abandoned_in_the_middle_of_a_call_does_not_disturb_the_next() ->
     for _ in range(10):
         abandoned.call_soon(abandoned.stop)
         abandoned.run_forever()
-    watched._gates.clear()
+    watched.let_go("submit")
 
     receipt = asyncio.run(app.submit("work", {"n": 2}))
 

@@ -82,7 +82,7 @@ def test_ids_of_two_processes_that_were_one_are_unique() -> None:
 
 def test_a_fork_while_another_thread_makes_ids_does_not_hang_the_child() -> None:
     make = RunIds()
-    with make._lock:
+    with make._lock:  # noqa: SLF001 - another thread holds it as it makes an id
         child = os.fork()
         if child == 0:
             os._exit(0 if len(make()) == 32 else 1)

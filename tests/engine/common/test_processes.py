@@ -73,7 +73,7 @@ def test_a_process_whose_first_thread_has_ended_is_there_while_another_runs() ->
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         childs = msgspec.json.decode(child.stdout.readline(), type=ProcessMark)
-        while processes._stat(childs.pid)[0] != "Z":
+        while "State:\tZ" not in Path(f"/proc/{childs.pid}/status").read_text():
             pass
 
         gone = is_gone(childs)

@@ -192,8 +192,10 @@ async def test_what_the_file_says_no_more_is_removed_and_nothing_else(
     app: Scheduler, store: Store, file: Path, clock: FakeClock
 ) -> None:
     write(file, DIGEST + SWEEP)
-    by_call = spec_of(app._registry, "mine", "daily 03:00", "cleanup", {}, {})
-    other = spec_of(app._registry, "theirs", "daily 03:00", "cleanup", {}, {}, source=Source.FILE, origin="/other.toml")
+    by_call = spec_of(app.tasks.registry, "mine", "daily 03:00", "cleanup", {}, {})
+    other = spec_of(
+        app.tasks.registry, "theirs", "daily 03:00", "cleanup", {}, {}, source=Source.FILE, origin="/other.toml"
+    )
     for nth, spec in enumerate((by_call, other)):
         await store.add_job(created(f"{nth:032}", spec, clock.now(), "UTC"))
     async with app.running():
@@ -461,7 +463,7 @@ async def test_a_name_that_code_declares_is_reserved(
 async def test_a_name_that_a_call_has_taken_is_refused_and_nothing_of_the_file_applies(
     app: Scheduler, store: Store, file: Path, clock: FakeClock
 ) -> None:
-    spec = spec_of(app._registry, "sweep", "daily 03:00", "cleanup", {}, {})
+    spec = spec_of(app.tasks.registry, "sweep", "daily 03:00", "cleanup", {}, {})
     await store.add_job(created("a" * 32, spec, clock.now(), "UTC"))
     write(file, DIGEST + SWEEP)
 

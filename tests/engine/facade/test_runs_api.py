@@ -111,13 +111,13 @@ async def test_whoever_stops_waiting_leaves_no_trace(lossy: Scheduler, watched: 
     receipt = await lossy.submit("work")
     waiting = [asyncio.create_task(lossy.result(receipt)) for _ in range(5)]
     await turns()
-    listening = len(watched.store._watchers)  # type: ignore[attr-defined]  # a memory store
+    listening = watched.watchers
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
 
     assert listening == 5
-    assert watched.store._watchers == []  # type: ignore[attr-defined]  # a memory store
+    assert watched.watchers == 0
 
 
 async def test_waiting_finds_the_end_within_a_second_when_the_hint_is_lost(
@@ -259,7 +259,7 @@ async def test_a_reader_may_leave_early(lossy: Scheduler, watched: WatchedStore)
         break
     await turns()
 
-    assert watched.store._watchers == []  # type: ignore[attr-defined]  # a memory store
+    assert watched.watchers == 0
 
 
 async def test_events_may_be_asked_for_by_the_beginning_of_an_id(app: Scheduler) -> None:

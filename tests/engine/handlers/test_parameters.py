@@ -112,7 +112,7 @@ def test_what_is_of_its_very_type_needs_no_second_look(args: dict[str, Any]) -> 
         except BadArguments as error:
             return str(error)
 
-    assert packed(parameters.pack) == packed(parameters._pack_with_care)
+    assert packed(parameters.pack) == packed(parameters._pack_with_care)  # noqa: SLF001 - the short way stands for it
 
 
 def count_up(number: int, text: str) -> None: ...

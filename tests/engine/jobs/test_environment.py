@@ -15,6 +15,7 @@ from laneway.core.schedules import Every
 from laneway.engine.jobs import environment
 from laneway.engine.jobs.environment import JobEnvironment
 from tests.support.jobs import spec_of
+from tests.support.waits import turns, until
 
 GATED = spec_of(Every(60), enabled_when="condition")
 
@@ -64,7 +65,8 @@ async def test_a_plain_condition_that_hangs_says_no_and_takes_one_thread_however
     known.conditions["condition"] = hangs
     said = [await known.verdict(GATED) for _ in range(5)]
     release.set()
-    await known._under_way["condition"]
+    await until(lambda: all(thread.name != "laneway-condition" for thread in threading.enumerate()))
+    await turns()
     answered = await known.verdict(GATED)
 
     assert said == [Verdict.GATING_ERROR] * 5
@@ -80,15 +82,17 @@ async def test_an_async_condition_that_hangs_says_no() -> None:
     assert await known.verdict(GATED) is Verdict.GATING_ERROR
 
 
-async def test_what_a_condition_raises_is_remembered_once_however_differently_it_says_it() -> None:
-    known, asked = JobEnvironment(), [0]
+async def test_of_what_a_condition_raised_only_the_last_is_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    known, requests = JobEnvironment(), iter([1, 2, 2, 1])
 
     def fails() -> bool:
-        asked[0] += 1
-        raise ValueError(f"request {asked[0]} failed")
+        raise ValueError(f"request {next(requests)} failed")
 
     known.conditions["condition"] = fails
-    for _ in range(3):
-        await known.verdict(GATED)
+    with caplog.at_level(logging.WARNING, "laneway.jobs"):
+        for _ in range(4):
+            await known.verdict(GATED)
 
-    assert known._complained == {"the condition 'condition'": "ValueError: request 3 failed"}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the condition 'condition': ValueError: request {number} failed" for number in (1, 2, 1)
+    ]

@@ -9,11 +9,9 @@ import pytest
 
 from laneway import Context, Every, Retry, Run, Scheduler
 from laneway.core.common.instants import SECOND
-from laneway.core.records.job_tie import JobTie
-from laneway.core.records.run import Claimed, RunLinks
 from laneway.core.records.states import RunState
 from laneway.core.records.status import StuckRun
-from laneway.testing import FakeClock
+from laneway.testing import FakeClock, Hand
 from tests.engine.conftest import address
 from tests.support.jobs import standing
 from tests.support.run_logs import kinds_of
@@ -121,19 +119,18 @@ async def test_a_run_of_a_job_that_does_not_stop_when_it_is_told_to_is_reported_
 
 async def test_who_takes_over_an_overdue_run_of_a_job_settles_it_on_the_jobs_terms(app: Scheduler) -> None:
     app.task(name="work", timeout=3600, retry=Retry(attempts=5))(print)
-    tie = JobTie(id="j", name="job", at=0, timeout=SECOND, retry=Retry(attempts=1))
-    lease = (1, "run", "work", "{}", 1, 1, 0, "main", None, None, 0, "dead")
-    lapsed = Claimed(*lease, lapsed=True, timed_out=True, ties=RunLinks(job=tie))
+    await add_job(app, "job", MINUTELY, timeout=SECOND, retry=Retry(attempts=1))
+    receipt = await app.jobs.run("job")
+    dead = await Hand(await app.open(), "dead", tasks={"work"}).register()
+    await dead.overdue(*await dead.claim())
+    await dead.leave()
 
     async with app.running():
-        assert app._lifecycle.worker is not None
-        executions = app._lifecycle.worker._attempts
-        executions.take_over([lapsed])
-        [result] = executions.take_results()
+        run = await soon(app.wait(receipt))
 
-    assert result.settlement.state is RunState.FAILED
-    assert result.settlement.failure is not None
-    assert result.settlement.failure.message == "the handler took longer than 1 s"
+    assert run.state is RunState.FAILED
+    assert run.error is not None
+    assert run.error.message == "the handler took longer than 1 s"
 
 
 @pytest.mark.parametrize("ties", [True, False])
@@ -184,9 +181,7 @@ async def test_a_run_that_a_crash_interrupted_is_executed_again(clock: FakeClock
     await add_job(dead, "job", MINUTELY)
     working = asyncio.create_task(dead.work())
     await as_time_passes(clock, begun.wait())
-    worker = dead._lifecycle.worker
-    assert worker is not None
-    await watched.leave(worker._incarnation)  # as when its process is seen to be gone
+    await watched.leave(watched.incarnations[0])  # as when its process is seen to be gone
     async with heir.running():
         await as_time_passes(clock, ended.wait())
         [record] = await recorded(heir, "job", 1)

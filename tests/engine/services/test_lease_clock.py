@@ -6,11 +6,10 @@ import pytest
 import pytest_asyncio
 
 from laneway import Context, Scheduler
-from laneway.core.lifecycle.step import PushedReply
 from laneway.core.records.states import RunState
-from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
+from tests.support.idle_store import IdleStore
 from tests.support.waits import soon, turns, until
 from tests.support.watched_store import WatchedStore
 
@@ -112,7 +111,7 @@ async def test_a_renewal_that_came_too_late_does_not_stand_for_what_was_lost_bef
         watched.fail("renew", times=10_000)
         await clock.advance(LEASE + 1)
         await worker.cancel(receipt)
-        watched._planned.clear()
+        watched.heal()
         renewed = watched.calls["renew"]
         await until(lambda: watched.calls["renew"] > renewed + 1)
         watched.let_go("step")
@@ -159,25 +158,23 @@ async def test_a_worker_that_cannot_ask_begins_nothing_until_it_can(
 
 
 async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_step_that_was_taken_over(
-    postgres_url: str, clock: FakeClock, begun: list[int], monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, clock: FakeClock, begun: list[int]
 ) -> None:
-    given = list[tuple[IdleHandle, PushedReply]]()
-    async with Scheduler(postgres_url, clock=clock) as app:
-        worker = noting(app, begun)
-        async with worker.running():
-            assert worker._lifecycle.worker is not None
-            rest = worker._lifecycle.worker._idle_handle
-            await until(lambda: rest.is_offered)
-            with monkeypatch.context() as patched:
-                patched.setattr(IdleHandle, "push", lambda rest, lent: given.append((rest, lent)))
-                receipt = await worker.submit("work")
-                await until(lambda: bool(given))
-            await clock.advance(LEASE + 1)
-            await take_over(await app.open())
-            [(of, lent)] = given
-            of.push(lent)
-            value = await soon(worker.result(receipt))
+    store = IdleStore(postgres_url, clock)
+    worker = noting(Scheduler(store=store, clock=clock), begun)
+    async with worker.running():
+        lender = await store.lender()
+        store.loses_answers = True
+        receipt = await worker.submit("work")
+        await until(lambda: bool(store.answers))
+        store.loses_answers = False
+        await clock.advance(LEASE + 1)
+        await take_over(store)
+        [(handle, lent)] = store.answers
+        handle.push(lent)
+        value = await soon(worker.result(receipt))
+    await store.close()
 
-    assert of is rest
+    assert handle is lender
     assert [run.fence for run in lent.reply.claimed] == [1]
     assert begun == [value] == [2]

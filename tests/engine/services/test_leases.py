@@ -224,7 +224,7 @@ async def test_after_an_outage_nobody_is_taken_for_dead_within_the_grace(
         for verb in ("renew", "workers", "reclaim"):
             watched.fail(verb, times=10_000)  # nobody reaches the store ...
         await clock.advance(60)
-        watched._planned.clear()  # ... and then everybody does
+        watched.heal()  # ... and then everybody does
         await pass_by(watched, clock, LEASE - 1)
         in_grace = await worker.get(receipt)
         other.renew()
@@ -434,7 +434,7 @@ async def test_the_renewer_tells_that_the_incarnation_is_lost_once_and_ends() ->
     service = renewer(Line(RenewReply(0), LeaseLost("gone")), set(), lost)
 
     service.start()
-    await until(lambda: not service._thread.is_alive())
+    await until(lambda: not any(thread.name == "laneway-renewer" for thread in threading.enumerate()))
 
     assert lost == [None]
 
@@ -560,9 +560,8 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
         [info] = await store.workers()
         thief = await Hand(memory, "thief").register()
         await thief.reclaim(info.incarnation.id)
-        assert app._lifecycle.worker is not None
         registering = store.hold_back("register")
-        app._lifecycle.worker._wakeup.set()  # its step hears that the incarnation is lost
+        store.wake()  # its step learns that the incarnation is lost
         await soon(registering.wait())
         answer.set()  # and now the renewer of the old one hears of it
         await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ from laneway.engine.common.clock import SystemClock
 from laneway.engine.services import watchdog
 from laneway.engine.services.supervisor import Supervisor
 from laneway.engine.services.watchdog import Stall, Watchdog
-from tests.support.waits import IN_TIME, until
+from tests.support.waits import IN_TIME, soon, until
 
 STALL_AFTER = 0.1
 
@@ -88,25 +88,42 @@ async def test_a_stall_is_reported_once_with_the_stack_and_the_run_and_again_for
     assert all("the event loop goes on after" in line for line in messages(caplog, logging.WARNING))
 
 
-async def test_the_run_whose_handler_blocks_a_real_worker_is_named(app: Scheduler) -> None:
-    alarm = Alarm()
+class Report(logging.Handler):
+    """Keeps what the watchdog of a worker reports, from its thread."""
 
-    @app.task
-    async def hog() -> None:
-        alarm.block_until_heard()
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+        self._came = threading.Event()
 
-    def run_of(task: asyncio.Task[Any]) -> str | None:
-        assert app._lifecycle.worker is not None
-        running = list(app._lifecycle.worker._attempts._running.values())
-        return next((execution.run.id for execution in running if execution.handle is task), None)
+    def emit(self, record: logging.LogRecord) -> None:
+        if "in hog" in record.getMessage():
+            self.lines.append(record.getMessage())
+            self._came.set()
 
-    async with watching(Watchdog(STALL_AFTER, run_of, alarm.hear)):
-        receipt = await hog.submit()
-        await app.drain()
+    def wait(self) -> None:
+        assert self._came.wait(IN_TIME), "nobody noticed"
 
-    [stall] = alarm.stalls
-    assert stall.run_id == receipt.run_id
-    assert "in hog" in stall.stack
+
+async def test_the_run_whose_handler_blocks_a_real_worker_is_named(url: str) -> None:
+    report = Report()
+    log = logging.getLogger("laneway.watchdog")
+    log.addHandler(report)
+    try:
+        async with Scheduler(url, stall_after=STALL_AFTER) as app:
+
+            @app.task
+            async def hog() -> None:
+                report.wait()
+
+            async with app.running():
+                receipt = await hog.submit()
+                await soon(app.wait(receipt))
+    finally:
+        log.removeHandler(report)
+
+    [line] = report.lines
+    assert f"the handler of run {receipt.run_id} is on it" in line
 
 
 async def test_a_callback_that_stalls_belongs_to_no_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -128,9 +145,10 @@ async def test_a_stall_that_held_the_watchdog_too_is_reported_when_it_is_over(
 
     def wait_as_long_as_it_takes(probe: watchdog._Probe, _: float) -> bool:
         # As if SIGSTOP, or code that lets no other thread run, had stopped this thread with the loop's.
-        return probe._done.wait(IN_TIME)
+        return probe._done.wait(IN_TIME)  # noqa: SLF001 - as above
 
-    monkeypatch.setattr(watchdog._Probe, "wait", wait_as_long_as_it_takes)
+    # No test can stop all threads of its own process.
+    monkeypatch.setattr(watchdog._Probe, "wait", wait_as_long_as_it_takes)  # noqa: SLF001 - as above
     async with watching(Watchdog(STALL_AFTER, stalled=alarm.hear)):
         threading.Event().wait(4 * STALL_AFTER)
         await until(lambda: bool(alarm.stalls))

@@ -13,7 +13,7 @@ from laneway.errors import WrongState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.support.run_logs import kinds_of
-from tests.support.waits import as_time_passes, in_state, passes, soon, until
+from tests.support.waits import as_time_passes, eventually, in_state, passes, soon, until
 from tests.support.watched_store import WatchedStore
 
 
@@ -44,22 +44,18 @@ class Fleet:
         working = asyncio.create_task(doomed.work())
         await until(lambda: len(self.begun) >= before + begins)
         held = store.hold_back("step")
-        assert doomed._lifecycle.worker is not None
-        doomed._lifecycle.worker._wakeup.set()
+        store.wake()
         await soon(held.wait())
-        await self.memory.leave(doomed._lifecycle.worker._incarnation)  # as if its process were seen to be gone
+        await self.memory.leave(store.incarnations[0])  # as if its process were seen to be gone
         await soon(self._settled())
         working.cancel()
-        for execution in list(doomed._lifecycle.worker._attempts._running.values()):
-            doomed._lifecycle.worker._attempts.lose(execution.run.number, execution.run.fence)
         store.let_go("step")
         await soon(asyncio.gather(working, return_exceptions=True))
 
     async def _settled(self) -> None:
         # A worker that knows no task claims nothing, and still takes over from the dead, by the default policy.
         async with Scheduler(store=self.memory, clock=self.clock).running():
-            while await self.client.runs(state="running"):  # noqa: ASYNC110 - a store sets no event
-                await asyncio.sleep(0.001)
+            await eventually(lambda: self.client.runs(state="running"), lambda runs: not runs)
 
 
 @pytest.fixture
@@ -115,8 +111,7 @@ async def test_what_is_put_off_for_another_on_its_last_chance_says_for_which(fle
         await done.wait()
 
     async with healthy.running():
-        worker = healthy._lifecycle.worker
-        assert worker is not None
+        [worker] = await fleet.memory.workers()
         [held] = await healthy.runs(state="running")
         waits = second if held.id == first.run_id else first
         for _ in range(3):  # put off, due, put off again, for longer
@@ -127,7 +122,7 @@ async def test_what_is_put_off_for_another_on_its_last_chance_says_for_which(fle
             seen = put_off.fence
             while (await healthy.get(waits)).fence == seen:
                 await passes(clock, 1)
-                fleet.memory.renew(worker._incarnation)  # its own renewer goes by real time
+                fleet.memory.renew(worker.incarnation.id)  # its own renewer goes by real time
         done.set()
         await as_time_passes(clock, healthy.result(waits))
 

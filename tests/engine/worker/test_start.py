@@ -61,9 +61,9 @@ def test_a_scheduler_can_work_again_after_its_loop_was_abandoned() -> None:
         abandoned.call_soon(abandoned.stop)
         abandoned.run_forever()
     abandoned.set_exception_handler(lambda *_: None)
-    working._log_destroy_pending = False  # type: ignore[attr-defined]  # it is the point
+    working._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio warns, and it is the point
     for task in asyncio.all_tasks(abandoned):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is the point
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - as above
     abandoned.close()
 
     async def again() -> str:

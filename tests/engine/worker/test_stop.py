@@ -260,7 +260,7 @@ async def test_a_start_that_fails_is_raised_and_leaves_nothing_working(lossy: Sc
         async with lossy.running():
             pytest.fail("it must not start")
 
-    assert lossy._lifecycle.worker is None
+    assert not lossy.status().running
 
 
 async def test_a_stop_with_the_store_out_of_reach_ends_and_says_so(watched: WatchedStore, clock: FakeClock) -> None:

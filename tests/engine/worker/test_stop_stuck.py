@@ -220,7 +220,7 @@ async def test_a_cancelled_start_leaves_a_scheduler_that_can_start(app: Schedule
         starting.cancel()
         await soon(asyncio.gather(starting, return_exceptions=True))
         await soon(app.stop(0))
-        await until(lambda: app._lifecycle._loop is None)
+        await until(lambda: not app.status().running)
 
     async with app.running():
         assert await soon(app.result(await work.submit())) == "done"

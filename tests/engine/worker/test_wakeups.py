@@ -225,9 +225,7 @@ async def test_a_lost_wake_up_costs_a_second_where_the_store_can_tell(
 
     async with lossy.running():
         await turns()
-        deaf = watched.store._workers  # type: ignore[attr-defined]  # a memory store
-        for worker in deaf.values():
-            worker.wake = lambda: None
+        watched.hints_get_lost = True
         receipt = await lossy.submit("work", {"n": 1})
         await turns()
         watched.look = lambda: next(looks, False)  # type: ignore[method-assign]  # what SQLite would say

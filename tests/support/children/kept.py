@@ -25,7 +25,7 @@ class KeptChild(ChildProcess):
     async def start(cls) -> ChildProcess:
         while cls.kept:
             child = cls.kept.pop()
-            if await child._is_taken():
+            if await child.is_taken():
                 return child
         return await super().start()
 
@@ -48,7 +48,7 @@ class KeptChild(ChildProcess):
         if not self.died.done():
             super()._is_dead(status)
 
-    async def _is_taken(self) -> bool:
+    async def is_taken(self) -> bool:
         """Belong to the loop that runs; tell whether it lives."""
         assert self.line is not None
         line, self.line = self.line, None

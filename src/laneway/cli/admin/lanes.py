@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, Group, awaited
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
-from laneway.cli.shell.errors import FINE, NOT_FOUND, Problem
+from laneway.cli.shell.errors import NOT_FOUND, Problem
 from laneway.cli.shell.options import NONE, count, count_or_none, json_option
 from laneway.cli.shell.switches import switch
-from laneway.cli.shell.target import read_store, store_option
+from laneway.cli.shell.target import call, read_store, store_option
+from laneway.cli.shell.view import Column, Fact, View, show_change
 
 if TYPE_CHECKING:
     from laneway.core.records.policy import Lane
@@ -19,8 +20,80 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 WHEN_FULL = ("wait", "refuse", "drop_old")
-OPTIONAL = ("per_user", "worker_limit", "max_pending", "when_full")
-HEADS = ("name", "limit", *OPTIONAL, "active", "ready", "pending", "state", "by")
+
+
+def _record(state: LaneState) -> dict[str, Any]:
+    return {
+        "v": 1,
+        "name": state.lane.name,
+        **_limits(state.lane),
+        "active": state.active,
+        "ready": state.ready,
+        "pending": state.pending,
+        "paused": state.paused,
+        "by": _by(state),
+        "declared": None if state.declared is None else _limits(state.declared),
+        "counts": state.counts,
+    }
+
+
+def _facts(state: LaneState) -> list[Fact]:
+    lane, declared = state.lane, ""
+    if state.declared not in (None, lane):
+        declared = f"; declared: {_bounds(state.declared)}"
+    return [
+        ("limits", f"{_bounds(lane)} ({_by(state)}{declared})"),
+        ("active", f"{state.active} of {lane.limit}"),
+        ("ready", str(state.ready)),
+        ("pending", str(state.pending) + (f" of {lane.max_pending}" if lane.max_pending else "")),
+        *(_count(what, count) for what, count in state.counts.items()),
+    ]
+
+
+def _count(what: str, count: int) -> Fact:
+    outcome, _, reason = what.partition(" ")
+    return outcome, f"{count} ({reason})" if reason else str(count)
+
+
+def _limits(lane: Lane) -> dict[str, Any]:
+    import msgspec
+
+    limits: dict[str, Any] = msgspec.to_builtins(lane)
+    del limits["name"]
+    return limits
+
+
+def _bounds(lane: Lane) -> str:
+    limits = {name: value for name, value in _limits(lane).items() if value is not None}
+    if lane.max_pending is None:
+        del limits["when_full"]  # without a bound it says nothing
+    return ", ".join(f"{name} {value}" for name, value in limits.items())
+
+
+def _state(state: LaneState) -> str:
+    return "paused" if state.paused else "open"
+
+
+def _by(state: LaneState) -> str:
+    return "set" if state.ruled else "declared"
+
+
+LANE: View[LaneState] = View(
+    Column("name", lambda state: state.lane.name),
+    Column("limit", lambda state: state.lane.limit),
+    Column("per_user", lambda state: state.lane.per_user, optional=True),
+    Column("worker_limit", lambda state: state.lane.worker_limit, optional=True),
+    Column("max_pending", lambda state: state.lane.max_pending, optional=True),
+    Column("when_full", lambda state: state.lane.when_full if state.lane.max_pending else None, optional=True),
+    Column("active", lambda state: state.active),
+    Column("ready", lambda state: state.ready),
+    Column("pending", lambda state: state.pending),
+    Column("state", _state),
+    Column("by", _by),
+    json=_record,
+    title=lambda state: f"{state.lane.name}  {_state(state)}",
+    facts=_facts,
+)
 
 
 @click.group(
@@ -30,7 +103,7 @@ def lanes() -> None:
     """See and change lanes, for all processes at once: list, show, set, unset, pause, resume."""
 
 
-@lanes.command("list", cls=Command, examples=("laneway lanes list", "laneway lanes list --json"))
+@lanes.command("list", examples=("laneway lanes list", "laneway lanes list --json"))
 @json_option("an array of lanes")
 @store_option
 def list_(store: str | None, as_json: bool) -> None:
@@ -40,45 +113,20 @@ def list_(store: str | None, as_json: bool) -> None:
     whether its limits are `declared` (in code, laneway.toml or the environment) or were `set` by an operator, which
     wins. Limits that no lane has are left out.
     """
-    from laneway.cli.shell import tables
-    from laneway.cli.shell.output import print_json
-
-    async def read() -> list[LaneState]:
-        async with read_store(store) as scheduler:
-            return await scheduler.lanes.list()
-
-    records = [_record(state) for state in awaited(read())]
-    if as_json:
-        print_json(records)
-        return
-    rows = [_row(record) for record in records]
-    shown = [name for name in HEADS if name not in OPTIONAL or any(row[name] for row in rows)]
-    tables.show(shown, [[row[name] for name in shown] for row in rows])
+    LANE.show_all(call(read_store(store), lambda app: app.lanes.list()), as_json=as_json)
 
 
-@lanes.command("show", cls=Command, examples=("laneway lanes show main", "laneway lanes show main --json"))
+@lanes.command("show", examples=("laneway lanes show main", "laneway lanes show main --json"))
 @name_argument("lane")
 @json_option("the lane")
 @store_option
 def show(name: str, store: str | None, as_json: bool) -> None:
     """Show everything about a lane: limits, how full it is, and how many were merged, dropped or refused."""
-    from laneway.cli.shell import facts
-    from laneway.cli.shell.output import print_json
-
-    async def read() -> LaneState:
-        async with read_store(store) as scheduler:
-            return await scheduler.lanes.get(name)
-
-    state = awaited(read())
-    if as_json:
-        print_json(_record(state))
-    else:
-        facts.show(f"{name}  {'paused' if state.paused else 'open'}", _facts(state))
+    LANE.show(call(read_store(store), lambda app: app.lanes.get(name)), as_json=as_json)
 
 
 @lanes.command(
     "set",
-    cls=Command,
     examples=(
         "laneway lanes set main --limit 40 --per-user 4",
         "laneway lanes set foreground --per-user none",
@@ -96,7 +144,7 @@ def show(name: str, store: str | None, as_json: bool) -> None:
 @click.option("--create", is_flag=True, help="Make the lane if there is none of that name.")
 @json_option("what it was and what it is")
 @store_option
-def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any) -> int:
+def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any) -> None:
     """Change a lane's limits, and say what they were and what they are.
 
     What is not given stays as it is. All of the lane holds from now on, whatever code, laneway.toml and the environment
@@ -106,40 +154,43 @@ def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any
     if not wanted and not create:
         raise Problem("what shall it be? give --limit, --per-user, --worker-limit, --max-pending or --when-full")
     fields = {field: None if value == NONE else value for field, value in wanted.items()}
-    return awaited(_set(read_store(store), name, fields, create=create, as_json=as_json))
 
+    async def changed(app: Scheduler) -> tuple[Lane | None, Lane]:
+        import msgspec
 
-async def _set(scheduler: Scheduler, name: str, fields: dict[str, Any], *, create: bool, as_json: bool) -> int:
-    import msgspec
+        from laneway.core.records.policy import Lane
+        from laneway.errors import UnknownLane
 
-    from laneway.core.records.policy import Lane
-    from laneway.errors import UnknownLane
-
-    async with scheduler:
         try:
-            was = (await scheduler.lanes.get(name)).lane
+            was = (await app.lanes.get(name)).lane
         except UnknownLane as error:
             if not create:
                 raise Problem(str(error), hint="--create makes a lane of that name", code=NOT_FOUND) from None
             was = None
-        await scheduler.lanes.set(msgspec.structs.replace(was or Lane(name), **fields))
-        return _tell(was, (await scheduler.lanes.get(name)).lane, as_json=as_json)
+        await app.lanes.set(msgspec.structs.replace(was or Lane(name), **fields))
+        return was, (await app.lanes.get(name)).lane
+
+    _show_change(*call(read_store(store), changed), as_json=as_json)
 
 
-@lanes.command("unset", cls=Command, examples=("laneway lanes unset main",))
+@lanes.command("unset", examples=("laneway lanes unset main",))
 @name_argument("lane")
 @json_option("what it was and what it is")
 @store_option
-def unset(name: str, as_json: bool, store: str | None) -> int:
+def unset(name: str, as_json: bool, store: str | None) -> None:
     """Let the limits that code, laneway.toml and the environment declare hold again."""
 
-    async def changed() -> int:
-        async with read_store(store) as scheduler:
-            was = (await scheduler.lanes.get(name)).lane
-            await scheduler.lanes.unset(name)
-            return _tell(was, (await scheduler.lanes.get(name)).lane, as_json=as_json)
+    async def changed(app: Scheduler) -> tuple[Lane, Lane]:
+        was = (await app.lanes.get(name)).lane
+        await app.lanes.unset(name)
+        return was, (await app.lanes.get(name)).lane
 
-    return awaited(changed())
+    _show_change(*call(read_store(store), changed), as_json=as_json)
+
+
+def _show_change(was: Lane | None, now: Lane, *, as_json: bool) -> None:
+    old = None if was is None else _limits(was)
+    show_change(f"{now.name}  ", {"lane": now.name}, old, _limits(now), as_json=as_json)
 
 
 for command in (
@@ -152,68 +203,3 @@ for command in (
     switch("lane", "resume", "Let paused lanes go on.", example="background"),
 ):
     lanes.add_command(command)
-
-
-def _tell(was: Lane | None, now: Lane, *, as_json: bool) -> int:
-    from laneway.cli.shell.formats import change
-    from laneway.cli.shell.output import print_json
-
-    old, new = None if was is None else _limits(was), _limits(now)
-    if as_json:
-        print_json({"v": 1, "lane": now.name, "was": old, "is": new})
-    else:
-        click.echo(f"{now.name}  {change(old, new)}")
-    return FINE
-
-
-def _limits(lane: Lane) -> dict[str, Any]:
-    import msgspec
-
-    limits: dict[str, Any] = msgspec.to_builtins(lane)
-    del limits["name"]
-    return limits
-
-
-def _record(state: LaneState) -> dict[str, Any]:
-    return {
-        "v": 1,
-        "name": state.lane.name,
-        **_limits(state.lane),
-        "active": state.active,
-        "ready": state.ready,
-        "pending": state.pending,
-        "paused": state.paused,
-        "by": "set" if state.ruled else "declared",
-        "declared": None if state.declared is None else _limits(state.declared),
-        "counts": state.counts,
-    }
-
-
-def _row(record: dict[str, Any]) -> dict[str, str]:
-    state = "paused" if record["paused"] else "open"
-    when_full = record["when_full"] if record["max_pending"] else None  # without a bound it says nothing
-    values = {**record, "when_full": when_full, "state": state}
-    return {name: "" if values[name] is None else str(values[name]) for name in HEADS}
-
-
-def _facts(state: LaneState) -> list[tuple[str, str]]:
-    lane, record = state.lane, _record(state)
-    declared = "" if state.declared in (None, lane) else f"; declared: {_said(record['declared'])}"
-    return [
-        ("limits", f"{_said(_limits(lane))} ({record['by']}{declared})"),
-        ("active", f"{state.active} of {lane.limit}"),
-        ("ready", str(state.ready)),
-        ("pending", str(state.pending) + (f" of {lane.max_pending}" if lane.max_pending else "")),
-        *((what.partition(" ")[0], _counted(what, count)) for what, count in state.counts.items()),
-    ]
-
-
-def _counted(what: str, count: int) -> str:
-    why = what.partition(" ")[2]
-    return f"{count} ({why})" if why else str(count)
-
-
-def _said(limits: dict[str, Any]) -> str:
-    bounded = limits["max_pending"] is not None
-    shown = {name: value for name, value in limits.items() if value is not None and (bounded or name != "when_full")}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())

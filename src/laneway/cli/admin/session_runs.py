@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from laneway.cli.shell import formats
-from laneway.cli.shell.facts import several
+from laneway.cli.shell.view import Fact, several
 from laneway.core.records.run import Request
 from laneway.core.records.states import TERMINAL, RunState
 
@@ -63,7 +63,7 @@ def _place(run: Run, places: SessionRuns, now: datetime) -> list[Run]:
     return places.queued if run.due_at <= now else places.later
 
 
-def facts(places: SessionRuns, session: str) -> list[tuple[str, str]]:
+def facts(places: SessionRuns, session: str) -> list[Fact]:
     """Return the runs as facts, the first of each place."""
     import shlex
 

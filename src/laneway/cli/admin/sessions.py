@@ -2,24 +2,95 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from laneway.cli.admin.session_stop import reset, stop, stop_all
-from laneway.cli.shell.commands import Command, Group, awaited
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
-from laneway.cli.shell.errors import FINE, Problem, say
-from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, json_option
+from laneway.cli.shell.errors import Problem
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, json_option, limit_option
 from laneway.cli.shell.switches import switch
-from laneway.cli.shell.target import read_store, store_option
+from laneway.cli.shell.target import call, read_store, store_option
+from laneway.cli.shell.view import Column, Fact, View, cell, show_change
 
 if TYPE_CHECKING:
     from laneway.cli.admin.session_runs import SessionRuns
     from laneway.core.records.policy import Rule, SessionPolicy
     from laneway.ports.sessions import SessionState
+    from laneway.scheduler import Scheduler
 
-HEADS = ("name", "active", "queued", "windows", "max_concurrent", "cap", "drop", "state", "set")
+
+class SessionPage(NamedTuple):
+    """A session, and where its runs stand."""
+
+    state: SessionState
+    runs: SessionRuns
+
+
+def _record(state: SessionState) -> dict[str, Any]:
+    return {
+        "v": 1,
+        "name": state.name,
+        "active": state.active,
+        "queued": state.queued,
+        "windows": state.windows,
+        "paused": state.paused,
+        "throttled": state.throttled,
+        "rule": _rule(state.rule),
+        "set": _rule(state.ruled),
+    }
+
+
+def _page_record(page: SessionPage) -> dict[str, Any]:
+    ids = {place: [run.id for run in runs] for place, runs in page.runs._asdict().items()}
+    return {**_record(page.state), "runs": ids}
+
+
+def _page_facts(page: SessionPage) -> list[Fact]:
+    from laneway.cli.admin import session_runs
+
+    state = page.state
+    return [
+        ("rule", _said(_rule(state.rule))),
+        ("set", _said(_rule(state.ruled))),
+        ("windows", str(state.windows or "")),
+        *session_runs.facts(page.runs, state.name),
+    ]
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    import msgspec
+
+    given: dict[str, Any] = msgspec.to_builtins(rule)  # without what is None
+    return given
+
+
+def _said(rule: dict[str, Any]) -> str:
+    return ", ".join(f"{field} {cell(value)}" for field, value in rule.items())
+
+
+def _state(state: SessionState) -> str:
+    words = [word for word in ("paused", "throttled") if getattr(state, word)]
+    return ",".join(words) or ("open" if state.active or state.queued or state.windows else "idle")
+
+
+SESSION: View[SessionState] = View(
+    Column("name", lambda state: state.name),
+    Column("active", lambda state: state.active),
+    Column("queued", lambda state: state.queued),
+    Column("windows", lambda state: state.windows),
+    Column("max_concurrent", lambda state: state.rule.max_concurrent),
+    Column("cap", lambda state: state.rule.cap),
+    Column("drop", lambda state: state.rule.drop),
+    Column("state", _state),
+    Column("set", lambda state: ",".join(_rule(state.ruled))),
+    json=_record,
+)
+SESSION_PAGE: View[SessionPage] = View(
+    json=_page_record, title=lambda page: f"{page.state.name}  {_state(page.state)}", facts=_page_facts
+)
 
 
 @click.group(
@@ -33,7 +104,6 @@ def sessions() -> None:
 
 @sessions.command(
     "list",
-    cls=Command,
     examples=(
         "laneway sessions list",
         "laneway sessions list --prefix chat- --limit 500",
@@ -41,9 +111,7 @@ def sessions() -> None:
     ),
 )
 @click.option("--prefix", default="", metavar="TEXT", help="Only sessions whose names begin so.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="At most N sessions."
-)
+@limit_option("sessions")
 @click.option("--after", default="", metavar="NAME", help="Go on from here: names behind NAME.")
 @json_option("an array of sessions")
 @store_option
@@ -53,55 +121,28 @@ def list_(prefix: str, limit: int, after: str, store: str | None, as_json: bool)
     `active` runs were started and have not ended, `queued` ones wait to be started, `windows` collect messages. `set`
     names what an operator has set of its rule. An idle session is not kept.
     """
-    from laneway.cli.shell import tables
-    from laneway.cli.shell.output import print_json
-
-    async def read() -> list[SessionState]:
-        async with read_store(store) as scheduler:
-            return await scheduler.sessions.list(prefix=prefix, limit=limit + 1, after=after)
-
-    found = awaited(read())
-    records = [_record(state) for state in found[:limit]]
-    if as_json:
-        print_json(records)
-    elif records:
-        tables.show(HEADS, [_row(record) for record in records])
-    else:
-        say("no sessions that fit" if prefix or after else "no sessions: all are idle")
-    if len(found) > limit:
-        say(f"there are more; go on with --after {records[-1]['name']!r}")
+    found = call(read_store(store), lambda app: app.sessions.list(prefix=prefix, limit=limit + 1, after=after))
+    none = "no sessions that fit" if prefix or after else "no sessions: all are idle"
+    SESSION.show_all(found, as_json=as_json, none=none, limit=limit, resume=lambda state: f"--after {state.name!r}")
 
 
-@sessions.command("show", cls=Command, examples=("laneway sessions show chat-7", "laneway sessions show chat-7 --json"))
+@sessions.command("show", examples=("laneway sessions show chat-7", "laneway sessions show chat-7 --json"))
 @name_argument("session")
 @json_option("the session and the ids of its runs")
 @store_option
 def show(name: str, store: str | None, as_json: bool) -> None:
     """Show a session: its rule, and its active and queued runs in order."""
-    from laneway.cli.admin import session_runs
-    from laneway.cli.shell import facts
-    from laneway.cli.shell.output import print_json
 
-    async def read() -> tuple[SessionState, SessionRuns]:
-        async with read_store(store) as scheduler:
-            return await scheduler.sessions.get(name), await session_runs.read(scheduler, name)
+    async def read(app: Scheduler) -> SessionPage:
+        from laneway.cli.admin import session_runs
 
-    state, found = awaited(read())
-    record = _record(state)
-    if as_json:
-        ids = {place: [run.id for run in runs] for place, runs in found._asdict().items()}
-        print_json({**record, "runs": ids})
-        return
-    rule, ruled = (
-        ", ".join(f"{field} {_cell(value)}" for field, value in record[one].items()) for one in ("rule", "set")
-    )
-    head = [("rule", rule), ("set", ruled), ("windows", str(state.windows or ""))]
-    facts.show(f"{name}  {_state(record)}", [*head, *session_runs.facts(found, name)])
+        return SessionPage(await app.sessions.get(name), await session_runs.read(app, name))
+
+    SESSION_PAGE.show(call(read_store(store), read), as_json=as_json)
 
 
 @sessions.command(
     "set",
-    cls=Command,
     examples=(
         "laneway sessions set chat-7 --cap 3 --drop new",
         "laneway sessions set chat-7 --max-concurrent 2 --pass-on-retry",
@@ -132,7 +173,7 @@ def show(name: str, store: str | None, as_json: bool) -> None:
 )
 @json_option("the rule that it had and has")
 @store_option
-def set_(name: str, load: float | None, as_json: bool, store: str | None, **given: Any) -> int:
+def set_(name: str, load: float | None, as_json: bool, store: str | None, **given: Any) -> None:
     """Set what belongs to a session, and say what it was and what it is.
 
     It wins over what messages give, and is kept while the session is idle, until `laneway sessions unset`. What is not
@@ -146,35 +187,28 @@ def set_(name: str, load: float | None, as_json: bool, store: str | None, **give
     from laneway.core.records.policy import SessionPolicy
 
     policy = SessionPolicy(**wanted) if wanted else None
-    return awaited(_changed(store, name, policy, load, as_json=as_json))
+    _change(store, name, policy, load, as_json=as_json)
 
 
-@sessions.command("unset", cls=Command, examples=("laneway sessions unset chat-7",))
+@sessions.command("unset", examples=("laneway sessions unset chat-7",))
 @name_argument("session")
 @json_option("the rule that it had and has")
 @store_option
-def unset(name: str, as_json: bool, store: str | None) -> int:
+def unset(name: str, as_json: bool, store: str | None) -> None:
     """Take back all that was set of a session: what its messages give holds again."""
-    return awaited(_changed(store, name, None, None, as_json=as_json))
+    _change(store, name, None, None, as_json=as_json)
 
 
-async def _changed(
-    store: str | None, name: str, policy: SessionPolicy | None, load: float | None, *, as_json: bool
-) -> int:
-    from laneway.cli.shell.formats import change
-    from laneway.cli.shell.output import print_json
+def _change(store: str | None, name: str, policy: SessionPolicy | None, load: float | None, *, as_json: bool) -> None:
+    async def changed(app: Scheduler) -> tuple[SessionState, SessionState]:
+        was = await app.sessions.get(name)
+        await app.sessions.set(name, policy, load=load)
+        return was, await app.sessions.get(name)
 
-    async with read_store(store) as scheduler:
-        was = _rule((await scheduler.sessions.get(name)).rule)
-        await scheduler.sessions.set(name, policy, load=load)
-        state = await scheduler.sessions.get(name)
-    now = _rule(state.rule)
-    if as_json:
-        print_json({"v": 1, "session": name, "was": was, "is": now, "throttled": state.throttled})
-        return FINE
-    throttled = "; one run at a time, because of its load" if state.throttled else ""
-    click.echo(f"{name}  {change(was, now)}{throttled}")
-    return FINE
+    was, now = call(read_store(store), changed)
+    names = {"session": name, "throttled": now.throttled}
+    note = "; one run at a time, because of its load" if now.throttled else ""
+    show_change(f"{name}  ", names, _rule(was.rule), _rule(now.rule), as_json=as_json, note=note)
 
 
 for command in (
@@ -190,38 +224,3 @@ for command in (
     reset,
 ):
     sessions.add_command(command)
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    import msgspec
-
-    given: dict[str, Any] = msgspec.to_builtins(rule)  # without what is None
-    return given
-
-
-def _record(state: SessionState) -> dict[str, Any]:
-    return {
-        "v": 1,
-        "name": state.name,
-        "active": state.active,
-        "queued": state.queued,
-        "windows": state.windows,
-        "paused": state.paused,
-        "throttled": state.throttled,
-        "rule": _rule(state.rule),
-        "set": _rule(state.ruled),
-    }
-
-
-def _state(record: dict[str, Any]) -> str:
-    words = [word for word in ("paused", "throttled") if record[word]]
-    return ",".join(words) or ("open" if any(record[name] for name in ("active", "queued", "windows")) else "idle")
-
-
-def _row(record: dict[str, Any]) -> list[str]:
-    values = {**record, **record["rule"], "state": _state(record), "set": ",".join(record["set"])}
-    return [_cell(values[name]) for name in HEADS]
-
-
-def _cell(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

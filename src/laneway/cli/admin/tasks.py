@@ -2,20 +2,151 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from laneway.cli.shell.commands import Command, Group, awaited
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import Problem, say
+from laneway.cli.shell.formats import span
+from laneway.cli.shell.hints import unknown_task
 from laneway.cli.shell.options import json_option
 from laneway.cli.shell.switches import switch
-from laneway.cli.shell.target import APP, MEMORY, file_of, load, read_store, store_option
+from laneway.cli.shell.target import APP, MEMORY, call, file_of, load, read_store, store_option
+from laneway.cli.shell.view import Column, View
 
 if TYPE_CHECKING:
+    from laneway.core.records.breakers import Breaker
+    from laneway.engine.handlers.task import Task
     from laneway.ports.gates import TaskState
     from laneway.scheduler import Scheduler
+
+
+class AppTask(NamedTuple):
+    """A task of an app, and how it stands in the app's store; None if there is no store yet."""
+
+    task: Task[..., Any]
+    state: TaskState | None
+
+
+def _record(found: AppTask) -> dict[str, Any]:
+    import msgspec
+
+    from laneway.core.common.instants import SECOND
+
+    task, policy, options = found.task, found.task.policy, found.task.call_options
+    standing = dict.fromkeys(("paused", "disabled", "workers", "circuits"))
+    if found.state is not None:
+        standing = {name: msgspec.to_builtins(getattr(found.state, name)) for name in standing}
+    return {
+        "v": 1,
+        "name": task.name,
+        "kind": _kind(task),
+        "lane": policy.lane,
+        "timeout": None if policy.timeout is None else policy.timeout / SECOND,
+        "retry": msgspec.to_builtins(policy.retry),
+        "max_crashes": policy.max_crashes,
+        "breaker": _breaker(policy.breaker),
+        "transient": [error.__name__ for error in options.transient],
+        "transient_tries": options.tries,
+        "transient_wait": options.wait,
+        "validate": _validate(task),
+        "parameters": _parameters(task),
+        **standing,
+    }
+
+
+def _state_record(state: TaskState) -> dict[str, Any]:
+    import msgspec
+
+    return {"v": 1, **msgspec.to_builtins(state)}
+
+
+def _kind(task: Task[..., Any]) -> str:
+    return "process" if task.call_options.process else "async" if task.is_async else "plain"
+
+
+def _timeout(task: Task[..., Any]) -> str:
+    from laneway.core.common.instants import SECOND
+
+    return "" if task.policy.timeout is None else span(task.policy.timeout / SECOND)
+
+
+def _breaker(breaker: Breaker | None) -> dict[str, Any] | None:
+    from laneway.core.common.instants import SECOND
+
+    if breaker is None:
+        return None
+    seconds = breaker.length / SECOND
+    return {"failures": breaker.failures, "open_for": seconds, "disable": breaker.disable, "per": str(breaker.per)}
+
+
+def _validate(task: Task[..., Any]) -> str | None:
+    function = task.call_options.validate
+    return None if function is None else str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _parameters(task: Task[..., Any]) -> list[dict[str, Any]]:
+    import inspect
+
+    given = inspect.signature(task.function).parameters
+    return [
+        {
+            "name": name,
+            "type": inspect.formatannotation(type_).removeprefix("typing."),
+            "required": given[name].default is inspect.Parameter.empty,
+        }
+        for name, type_ in task.parameters.types.items()
+    ]
+
+
+def _signature(task: Task[..., Any]) -> str:
+    return ", ".join(
+        one["name"] + ("" if one["required"] else "?") + ("" if one["type"] == "Any" else f": {one['type']}")
+        for one in _parameters(task)
+    )
+
+
+def _state(state: TaskState | None) -> str:
+    return "" if state is None else ",".join(word for word in ("paused", "disabled") if getattr(state, word))
+
+
+def _circuits(state: TaskState | None) -> str:
+    """Say how those circuits of a task stand that are not closed."""
+    circuits = [] if state is None else [one for one in state.circuits if one.phase != "closed"]
+    if not circuits:
+        return ""
+    phase = circuits[0].phase.value.replace("_", " ")
+    if circuits[0].user is None and len(circuits) == 1:
+        return phase
+    return f"{phase} for {len(circuits)} user{'s' * (len(circuits) != 1)}"
+
+
+# What an app says of its tasks
+APP_TASK: View[AppTask] = View(
+    Column("name", lambda found: found.task.name),
+    Column("kind", lambda found: _kind(found.task)),
+    Column("lane", lambda found: found.task.policy.lane),
+    Column("timeout", lambda found: _timeout(found.task)),
+    Column("attempts", lambda found: found.task.policy.retry.attempts),
+    Column("transient", lambda found: ",".join(e.__name__ for e in found.task.call_options.transient), optional=True),
+    Column("validate", lambda found: _validate(found.task), optional=True),
+    Column("state", lambda found: _state(found.state), optional=True),
+    Column("breaker", lambda found: _circuits(found.state), optional=True),
+    Column("workers", lambda found: None if found.state is None else found.state.workers, optional=True),
+    Column("parameters", lambda found: _signature(found.task)),
+    json=_record,
+)
+# What a store knows of tasks
+TASK: View[TaskState] = View(
+    Column("name", lambda state: state.name),
+    Column("state", _state),
+    Column("breaker", _circuits, optional=True),
+    Column("workers", lambda state: state.workers),
+    Column("aside", lambda state: state.aside),
+    json=_state_record,
+)
 
 
 @click.group(
@@ -33,7 +164,6 @@ def tasks() -> None:
 
 @tasks.command(
     "list",
-    cls=Command,
     examples=(
         "laneway tasks list app:app",
         "laneway tasks list app:app --json",
@@ -59,39 +189,23 @@ def list_(context: click.Context, app: str | None, store: str | None, as_json: b
     if store and context.get_parameter_source("app") is click.core.ParameterSource.COMMANDLINE:
         raise Problem("give APP or --store, not both: APP says where its store is")
     if store:
-        _list_store(store, as_json=as_json)
+        none = "no tasks: no worker is up, and none is paused or disabled"
+        TASK.show_all(call(read_store(store), lambda app: app.tasks.list()), as_json=as_json, none=none)
     elif app:
-        _list_app(app, as_json=as_json)
+        none = f"{app} has no tasks; register functions with @app.task"
+        APP_TASK.show_all(_tasks_of(load(app)), as_json=as_json, none=none)
     else:
         raise Problem("which tasks? give APP, such as app:app, or --store URL", hint="try: laneway tasks list --help")
 
 
-def _list_app(app: str, *, as_json: bool) -> None:
-    from laneway.cli.admin import task_records
-    from laneway.cli.shell.output import print_json
+def _tasks_of(scheduler: Scheduler) -> list[AppTask]:
+    from laneway.ports.gates import TaskState
 
-    scheduler = load(app)
     states = _states_beside(scheduler)
-    records = [task_records.record(task, states) for task in scheduler.tasks]
-    if as_json:
-        print_json(records)
-    elif records:
-        task_records.show(records)
-    else:
-        say(f"{app} has no tasks; register functions with @app.task")
-
-
-def _list_store(store: str, *, as_json: bool) -> None:
-    from laneway.cli.admin import task_records
-    from laneway.cli.shell.output import print_json
-
-    records = [task_records.state_record(state) for state in awaited(_states(read_store(store)))]
-    if as_json:
-        print_json(records)
-    elif records:
-        task_records.show_states(records)
-    else:
-        say("no tasks: no worker is up, and none is paused or disabled")
+    return [
+        AppTask(task, None if states is None else states.get(task.name) or TaskState(name=task.name))
+        for task in scheduler.tasks
+    ]
 
 
 def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
@@ -102,20 +216,14 @@ def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
     if scheduler.url.startswith(MEMORY) or (path is not None and not path.exists()):
         return None
     try:
-        return {state.name: state for state in awaited(_states(scheduler))}
+        return {state.name: state for state in call(scheduler, lambda app: app.tasks.list())}
     except StoreError as error:
         say(f"what is paused or disabled cannot be told: {error}")
         return None
 
 
-async def _states(scheduler: Scheduler) -> list[TaskState]:
-    async with scheduler:
-        return await scheduler.tasks.list()
-
-
 @tasks.command(
     "close",
-    cls=Command,
     examples=("laneway tasks close summarize", "laneway tasks close summarize --user ann"),
 )
 @name_argument("task")
@@ -131,7 +239,13 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
     """
     from laneway.cli.shell.output import print_json
 
-    closed, doubt = awaited(_close(read_store(store), name, user))
+    async def closing(app: Scheduler) -> tuple[bool, str]:
+        states = [state for state in await app.tasks.list() if state.name == name]
+        await app.tasks.close_breaker(name, user)
+        closed = any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
+        return closed, "" if closed else await unknown_task(app, name)
+
+    closed, odd = call(read_store(store), closing)
     whose = "" if user is None else f" of user {user}" if user else " without a user"
     if as_json:
         print_json({"v": 1, "task": name, "user": user, "closed": closed})
@@ -139,29 +253,12 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
         click.echo(f"{name}{whose}  closed")
     else:
         say(f"task {name}{whose} has no breaker that is open")
-    if doubt:
-        say(doubt)
+    if odd:
+        say(odd)
 
 
-async def _close(scheduler: Scheduler, name: str, user: str | None) -> tuple[bool, str]:
-    """Close it; tell whether there was anything to close, and if not, what is odd about the name."""
-    from laneway.cli.shell.hints import unknown_task
-
-    async with scheduler:
-        states = [state for state in await scheduler.tasks.list() if state.name == name]
-        await scheduler.tasks.close_breaker(name, user)
-        closed = any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
-        return closed, "" if closed else await unknown_task(scheduler, name)
-
-
-async def _doubt(scheduler: Scheduler, name: str) -> str | None:
-    from laneway.errors import did_you_mean
-
-    known = [state.name for state in await scheduler.tasks.list() if state.workers]
-    if name in known:
-        return None
-    near = did_you_mean(name, known) or "; it holds for those to come"
-    return f"no worker that is up knows task {name!r}{near}"
+async def _doubt(scheduler: Scheduler, name: str) -> str:
+    return await unknown_task(scheduler, name, then="it holds for those to come", if_none_is_up=True)
 
 
 for command in (

@@ -10,14 +10,13 @@ from laneway.cli.jobs.edit import add, edit
 from laneway.cli.jobs.fires import calendar, preview, run, runs
 from laneway.cli.jobs.switch import disable, enable, remove
 from laneway.cli.jobs.target import jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, Group, awaited
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import say
-from laneway.cli.shell.options import json_option
+from laneway.cli.shell.options import json_option, limit_option
+from laneway.cli.shell.target import call
 
 if TYPE_CHECKING:
-    from laneway.cli.jobs.diagnose import Surroundings
-    from laneway.core.jobs.fires import Fire
     from laneway.core.jobs.job import Job
     from laneway.scheduler import Scheduler
 
@@ -44,7 +43,6 @@ def jobs() -> None:
 
 @jobs.command(
     "list",
-    cls=Command,
     examples=(
         "laneway jobs list",
         "laneway jobs list --task summarize --enabled",
@@ -55,9 +53,7 @@ def jobs() -> None:
 @click.option("--task", metavar="NAME", help="Only those that start this task.")
 @click.option("--source", type=click.Choice(("call", "code", "file")), help="Only those that were made so.")
 @click.option("--enabled/--disabled", default=None, help="Only those that fire, or do not.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="At most N jobs."
-)
+@limit_option("jobs")
 @click.option("--after", nargs=2, default=("", ""), metavar="NAME ID", help="Go on from here: behind this job.")
 @click.option("--next", "by_next", is_flag=True, help="In the order of their next fires, instead of their names.")
 @json_option("an array of jobs")
@@ -69,22 +65,16 @@ def list_(limit: int, by_next: bool, app: str | None, store: str | None, as_json
     `skipped` have no fire left and say how the last one ended; `gated` and `gating_error` is what its condition said;
     `backoff` and `breaker_open` hold it back after failures; what is `orphaned` is declared in code, by nobody now.
     """
-    from laneway.cli.jobs import diagnose, records, render
-    from laneway.cli.shell.output import print_json
+    from laneway.cli.jobs import diagnose
+    from laneway.cli.jobs.view import JOB
 
-    async def read() -> tuple[list[Job], int]:
-        async with jobs_of(app, store) as scheduler:
-            listed = _by_next(scheduler, **wanted) if by_next else scheduler.jobs.list(limit=limit + 1, **wanted)
-            return await listed, await diagnose.workers_up(scheduler)
+    async def read(scheduler: Scheduler) -> tuple[list[Job], int]:
+        listed = _by_next(scheduler, **wanted) if by_next else scheduler.jobs.list(limit=limit + 1, **wanted)
+        return await listed, await diagnose.workers_up(scheduler)
 
-    found, workers = awaited(read())
-    if as_json:
-        print_json([records.job_record(job) for job in found[:limit]])
-    elif found:
-        render.table(found[:limit])
-    else:
-        given = any(value not in (None, ("", "")) for value in wanted.values())
-        say("no jobs" + (" that fit" if given else ""))
+    found, workers = call(jobs_of(app, store), read)
+    given = any(value not in (None, ("", "")) for value in wanted.values())
+    JOB.show_all(found[:limit], as_json=as_json, none="no jobs" + (" that fit" if given else ""))
     if not workers and any(job.enabled for job in found):
         say("no worker is up: nobody fires them")
     if len(found) > limit and by_next:
@@ -103,7 +93,7 @@ async def _by_next(scheduler: Scheduler, **wanted: Any) -> list[Job]:
     return sorted(found, key=lambda job: (job.next_fire_at is None, job.next_fire_at or job.created_at))
 
 
-@jobs.command("show", cls=Command, examples=("laneway jobs show digest", "laneway jobs show digest --json"))
+@jobs.command("show", examples=("laneway jobs show digest", "laneway jobs show digest --json"))
 @name_argument("job")
 @owner_option
 @json_option("the job, its next and its last fires")
@@ -113,32 +103,16 @@ def show(name: str, owner: str | None, app: str | None, store: str | None, as_js
 
     If it does not fire, it says why, and which command changes that.
     """
-    from laneway.cli.jobs import next_fires, records, render
-    from laneway.cli.shell import formats
-    from laneway.cli.shell.output import print_json
-
-    job, around, fires, past = awaited(_read(app, store, name, owner))
-    if as_json:
-        rows = {
-            "why_not": around.reasons(job, formats.now()),
-            "next_fires": [next_fires.record(fire) for fire in fires],
-            "last_fires": [records.fire_record(fire) for fire in past],
-        }
-        print_json({**records.job_record(job), **rows})
-    else:
-        render.show(job, around, fires, past)
-
-
-async def _read(
-    app: str | None, store: str | None, name: str, owner: str | None
-) -> tuple[Job, Surroundings, list[Any], list[Fire]]:
     from laneway.cli.jobs.diagnose import Surroundings
+    from laneway.cli.jobs.view import JobPage
 
-    async with jobs_of(app, store) as scheduler:
+    async def read(scheduler: Scheduler) -> JobPage:
         job = await scheduler.jobs.get(name, owner=owner)
-        fires = list(await scheduler.jobs.preview(job, SHOWN))
+        fires = await scheduler.jobs.preview(job, SHOWN)
         past = await scheduler.jobs.runs(job, limit=SHOWN)
-        return job, await Surroundings.read(scheduler, job), fires, past
+        return JobPage(job, await Surroundings.read(scheduler, job), fires, past)
+
+    call(jobs_of(app, store), read).show(as_json=as_json)
 
 
 for command in (calendar, preview, add, edit, enable, disable, remove, run, runs):

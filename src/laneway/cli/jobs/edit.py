@@ -9,13 +9,15 @@ import click
 
 from laneway.cli.jobs.preview import zones
 from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.completion import name_argument
-from laneway.cli.shell.errors import FINE, Problem, say
-from laneway.cli.shell.options import NONE, count_or_none, json_option, seconds
+from laneway.cli.shell.errors import Problem, say
+from laneway.cli.shell.options import NONE, count_or_none, json_object, json_option, seconds
+from laneway.cli.shell.target import call
 
 if TYPE_CHECKING:
     from laneway.core.jobs.job import Job
+    from laneway.scheduler import Scheduler
 
 F = TypeVar("F", bound=Callable[..., Any])
 MISFIRE = ("skip", "once", "all")
@@ -105,14 +107,14 @@ def job_options(function: F) -> F:
 @where_options
 def add(
     name: str, schedule: str, task: str, app: str | None, store: str | None, as_json: bool, disabled: bool, **given: Any
-) -> int:
+) -> None:
     """Add a job: SCHEDULE starts TASK.
 
     SCHEDULE is one line, as `laneway preview` takes it: a cron rule, or words such as "every 30m", "daily 09:00",
     "weekly mon,fri 09:00", "monthly last 18:00", "at 2126-12-01T09:00". With --app (or LANEWAY_APP) the task and its
     arguments are checked; without, they are taken as given. Everything else is checked before anything is stored.
     """
-    from laneway.cli.jobs import render
+    from laneway.cli.jobs.view import show_done
     from laneway.cli.shell import hints
 
     options = _options(given) | ({"enabled": False} if disabled else {})
@@ -123,17 +125,16 @@ def add(
     if assumed:
         options["tz"] = "UTC"
 
-    async def added() -> tuple[Job, str]:
-        async with jobs_of(app, store) as scheduler:
-            made = await scheduler.jobs.create(name, schedule, task, args, check_task=app is not None, **options)
-            return made, await hints.unknown_task(scheduler, task)
+    async def added(scheduler: Scheduler) -> tuple[Job, str]:
+        made = await scheduler.jobs.create(name, schedule, task, args, check_task=app is not None, **options)
+        return made, await hints.unknown_task(scheduler, task)
 
-    made, doubt = awaited(added())
+    made, doubt = call(jobs_of(app, store), added)
     if assumed:
         say("its times are in UTC; give --tz for another zone, or --app, which knows its own")
     if doubt:
         say(doubt)
-    return render.told(made, "added", as_json=as_json)
+    show_done(made, "added", as_json=as_json)
 
 
 @click.command(
@@ -161,29 +162,28 @@ def edit(
     store: str | None,
     as_json: bool,
     **given: Any,
-) -> int:
+) -> None:
     """Change a job, and say what it was and what it is. What is not given stays as it is.
 
     Everything is checked before anything is changed. Another schedule counts from now on: fires that it would have had
     before are not made up for. `none` takes an option back to its default.
     """
-    from laneway.cli.jobs import diagnose, render
+    from laneway.cli.jobs import diagnose
+    from laneway.cli.jobs.view import show_edit
 
     changes = _options(given) | ({"name": rename} if rename else {})
     if not changes:
         raise Problem("what shall it be? give --schedule, --task, --args or another option")
     app = app_or_default(app, store)
 
-    async def changed() -> tuple[Job, Job]:
-        async with jobs_of(app, store) as scheduler:
-            was = await scheduler.jobs.get(name, owner=owner)
-            return was, await scheduler.jobs.update(was, check_task=app is not None, **changes)
+    async def changed(scheduler: Scheduler) -> tuple[Job, Job]:
+        was = await scheduler.jobs.get(name, owner=owner)
+        return was, await scheduler.jobs.update(was, check_task=app is not None, **changes)
 
-    was, now = awaited(changed())
-    render.told_change(was, now, as_json=as_json)
+    was, now = call(jobs_of(app, store), changed)
+    show_edit(was, now, as_json=as_json)
     if declared := diagnose.of_declared(now, "changed"):
         say(declared)
-    return FINE
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     elif open_for is not None or disable:
         raise Problem("--open-for and --auto-disable say what a breaker does; give --breaker N, too")
     if text is not None:
-        options["args"] = _arguments(text)
+        options["args"] = json_object(text, "--args")
     return options
 
 
@@ -207,15 +207,3 @@ def _breaker(failures: int, open_for: float | None, *, disable: bool) -> object:
     from laneway.core.records.breakers import Breaker
 
     return Breaker(failures, disable=disable) if open_for is None else Breaker(failures, open_for, disable)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    import msgspec
-
-    try:
-        found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Problem(f"--args is not JSON: {error}", hint="""write it as in --args '{"doc": "42"}'""") from None
-    if not isinstance(found, dict):
-        raise Problem("--args must be a JSON object of names and values", hint="""as in --args '{"doc": "42"}'""")
-    return found

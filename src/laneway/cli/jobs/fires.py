@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from laneway.cli.jobs.target import app_or_default, jobs_of, owner_option, where_options
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.completion import name_argument
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
-from laneway.cli.shell.options import json_option
+from laneway.cli.shell.options import json_option, limit_option
+from laneway.cli.shell.target import call
 
 if TYPE_CHECKING:
-    from laneway.core.jobs.fires import Fire, NextFire
+    from laneway.core.jobs.fires import Fire
     from laneway.core.jobs.job import Job
     from laneway.core.records.run import Receipt
+    from laneway.core.schedules.preview import Preview
+    from laneway.scheduler import Scheduler
 
 MOST = 1000
 
@@ -35,12 +39,11 @@ def run(name: str, if_due: bool, owner: str | None, app: str | None, store: str 
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
 
-    async def fired() -> tuple[Job, Receipt]:
-        async with jobs_of(app_or_default(app, store), store) as scheduler:
-            job = await scheduler.jobs.get(name, owner=owner)
-            return job, await scheduler.jobs.run(job, force=not if_due)
+    async def fired(scheduler: Scheduler) -> tuple[Job, Receipt]:
+        job = await scheduler.jobs.get(name, owner=owner)
+        return job, await scheduler.jobs.run(job, force=not if_due)
 
-    job, receipt = awaited(fired())
+    job, receipt = call(jobs_of(app_or_default(app, store), store), fired)
     if as_json:
         print_json({**to_dict(receipt), "job": job.name})
     elif receipt.accepted:
@@ -64,9 +67,7 @@ def _refusal(job: Job, receipt: Receipt) -> str:
     examples=("laneway jobs runs digest", "laneway jobs runs digest --limit 100 --before 1200 --json"),
 )
 @name_argument("job")
-@click.option(
-    "--limit", type=click.IntRange(1, MOST), default=20, show_default=True, metavar="N", help="At most N records."
-)
+@limit_option("records", 20, MOST)
 @click.option("--before", type=click.IntRange(min=1), metavar="NUMBER", help="Go on from here: records before NUMBER.")
 @owner_option
 @json_option("an array of fires, with what their runs came to")
@@ -79,22 +80,14 @@ def runs(
     A stretch of fires that were skipped or missed for one reason is one line, with how many they were. Times are
     nominal ones, in UTC. Of a job the newest 1,000 records are kept; what a run came to is told as long as it is kept.
     """
-    from laneway.cli.jobs import records, render
-    from laneway.cli.shell.output import print_json
+    from laneway.cli.jobs.view import FIRE
 
-    async def read() -> list[Fire]:
-        async with jobs_of(app, store) as scheduler:
-            return await scheduler.jobs.runs(name, owner=owner, limit=limit + 1, before=before)
+    def read(scheduler: Scheduler) -> Awaitable[list[Fire]]:
+        return scheduler.jobs.runs(name, owner=owner, limit=limit + 1, before=before)
 
-    found = awaited(read())
-    if as_json:
-        print_json([records.fire_record(fire) for fire in found[:limit]])
-    elif found:
-        render.fire_table(found[:limit])
-    else:
-        say("it has not fired yet" if before is None else "no more records")
-    if len(found) > limit:
-        say(f"there are more; go on with --before {found[limit - 1].number}")
+    none = "it has not fired yet" if before is None else "no more records"
+    found = call(jobs_of(app, store), read)
+    FIRE.show_all(found, as_json=as_json, none=none, limit=limit, resume=lambda fire: f"--before {fire.number}")
 
 
 @click.command(
@@ -110,20 +103,20 @@ def preview(name: str, count: int, owner: str | None, app: str | None, store: st
 
     `laneway preview SCHEDULE` shows the same of a schedule that is no job yet.
     """
-    from laneway.cli.jobs import next_fires, records
+    from laneway.cli.jobs import next_fires
+    from laneway.cli.jobs.view import words
     from laneway.cli.shell.output import print_json
 
-    async def read() -> tuple[Job, list[Any]]:
-        async with jobs_of(app, store) as scheduler:
-            job = await scheduler.jobs.get(name, owner=owner)
-            return job, list(await scheduler.jobs.preview(job, count))
+    async def read(scheduler: Scheduler) -> tuple[Job, Sequence[Preview]]:
+        job = await scheduler.jobs.get(name, owner=owner)
+        return job, await scheduler.jobs.preview(job, count)
 
-    job, fires = awaited(read())
+    job, fires = call(jobs_of(app, store), read)
     if as_json:
-        rows = [next_fires.record(fire) for fire in fires]
-        print_json({"v": 1, "job": job.name, "words": records.words(job), "tz": job.zone, "fires": rows})
+        rows = [next_fires.NEXT_FIRE.record(fire) for fire in fires]
+        print_json({"v": 1, "job": job.name, "words": words(job), "tz": job.zone, "fires": rows})
         return
-    say(records.words(job) + ("" if job.enabled else f"; it does not fire now ({job.reason})"))
+    say(words(job) + ("" if job.enabled else f"; it does not fire now ({job.reason})"))
     if fires:
         next_fires.show(fires)
     if len(fires) < count:
@@ -139,17 +132,6 @@ def calendar(count: int, app: str | None, store: str | None, as_json: bool) -> N
 
     Days on which a clock is changed are marked.
     """
-    from laneway.cli.jobs import records, render
-    from laneway.cli.shell.output import print_json
+    from laneway.cli.jobs import view
 
-    async def read() -> list[NextFire]:
-        async with jobs_of(app, store) as scheduler:
-            return await scheduler.jobs.upcoming(count)
-
-    fires = awaited(read())
-    if as_json:
-        print_json([records.next_record(fire) for fire in fires])
-    elif fires:
-        render.calendar(fires)
-    else:
-        say("no job is to fire")
+    view.calendar(call(jobs_of(app, store), lambda scheduler: scheduler.jobs.upcoming(count)), as_json=as_json)

@@ -1,4 +1,4 @@
-"""Fires to come, with what is strange about them because a clock is changed: a table, or JSON."""
+"""Fires to come, with what is strange about them because a clock is changed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from laneway.cli.shell.view import Column, View
+
 if TYPE_CHECKING:
     from laneway.core.schedules.preview import Preview
 
-HEADS = ("local", "zone", "utc", "clock")
 
-
-def record(fire: Preview) -> dict[str, Any]:
-    """Return a fire for JSON."""
+def _record(fire: Preview) -> dict[str, Any]:
     at, local, note = fire
     return {
         "at": at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -24,23 +23,22 @@ def record(fire: Preview) -> dict[str, Any]:
     }
 
 
-def cells(fire: Preview) -> tuple[str, str, str, str]:
-    """Return a fire as cells under `HEADS`."""
-    at, local, note = fire
-    shown = (local.strftime("%a %Y-%m-%d %H:%M:%S"), local.strftime("%Z"), f"{at:%Y-%m-%dT%H:%M:%SZ}")
-    return (*shown, note.kind if note else "")
-
-
-def warning(fire: Preview) -> str:
-    """Say what is strange about a fire; nothing if nothing is."""
-    _, local, note = fire
-    return f"{note.kind} on {local:%Y-%m-%d}: {note.text}" if note else ""
+NEXT_FIRE: View[Preview] = View(
+    Column("local", lambda fire: f"{fire.local:%a %Y-%m-%d %H:%M:%S}"),
+    Column("zone", lambda fire: f"{fire.local:%Z}"),
+    Column("utc", lambda fire: f"{fire.at:%Y-%m-%dT%H:%M:%SZ}"),
+    Column("clock", lambda fire: fire.note.kind if fire.note else None),
+    json=_record,
+)
 
 
 def show(fires: Sequence[Preview]) -> None:
     """Print fires as a table, and below it what is strange."""
-    from laneway.cli.shell.tables import show as table
-
-    table(HEADS, [cells(fire) for fire in fires])
+    NEXT_FIRE.print_table(fires)
     for said in filter(None, map(warning, fires)):
         click.echo(said)
+
+
+def warning(fire: Preview) -> str:
+    """Say what is strange about a fire; nothing if nothing is."""
+    return f"{fire.note.kind} on {fire.local:%Y-%m-%d}: {fire.note.text}" if fire.note else ""

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from laneway.cli.jobs import next_fires
+from laneway.cli.jobs.next_fires import NEXT_FIRE
 from laneway.cli.shell.commands import Command
 from laneway.cli.shell.errors import FINE, Problem, say
 from laneway.cli.shell.options import json_option
@@ -103,5 +104,5 @@ def _print_json(rule: Schedule, tz: str, fires: list[Preview]) -> None:
     from laneway.cli.shell.output import print_json
     from laneway.core.schedules.form import to_dict
 
-    rows = [next_fires.record(fire) for fire in fires]
+    rows = [NEXT_FIRE.record(fire) for fire in fires]
     print_json({"v": 1, "schedule": to_dict(rule), "words": rule.describe(), "tz": tz, "fires": rows})

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem
+from laneway.cli.shell.formats import standing
 from laneway.cli.shell.options import json_option
-from laneway.cli.shell.target import read_store, store_option
+from laneway.cli.shell.target import call, read_store, store_option
 
 if TYPE_CHECKING:
     from laneway.core.records.run import Run
@@ -45,9 +46,17 @@ def answer(run_id: str, given: str, name: str | None, json_value: bool, as_json:
     Exits with 2 if the run has asked several things and --name says not which, 3 if there is no such run, 5 if it does
     not wait for that answer, or not any more.
     """
+    from laneway.cli.shell.output import print_json
+    from laneway.core.records.codec import to_dict
+
     text = _stdin() if given == STDIN else given
     value = _value(text) if json_value else text
-    return awaited(_answered(read_store(store), run_id, value, name, as_json=as_json))
+    run = call(read_store(store), lambda scheduler: _answer(scheduler, run_id, value, name))
+    if as_json:
+        print_json(to_dict(run))
+    else:
+        click.echo(f"{run.id}  {standing(run)}")
+    return FINE
 
 
 def _stdin() -> str:
@@ -66,24 +75,15 @@ def _value(text: str) -> Any:
         raise Problem(f"ANSWER is not JSON: {error}", hint="without --json-value it is taken as text") from None
 
 
-async def _answered(scheduler: Scheduler, run_id: str, value: Any, name: str | None, *, as_json: bool) -> int:
-    from laneway.cli.shell.formats import standing
-    from laneway.cli.shell.output import print_json
-    from laneway.core.records.codec import to_dict
+async def _answer(scheduler: Scheduler, run_id: str, value: Any, name: str | None) -> Run:
     from laneway.errors import NotWaiting
 
-    async with scheduler:
-        run = await scheduler.get(run_id)
-        _check(run, name)
-        try:
-            run = await scheduler.answer(run, value, name=name)
-        except NotWaiting:
-            raise _refusal(await scheduler.get(run.id), name) from None
-    if as_json:
-        print_json(to_dict(run))
-    else:
-        click.echo(f"{run.id}  {standing(run)}")
-    return FINE
+    run = await scheduler.get(run_id)
+    _check(run, name)
+    try:
+        return await scheduler.answer(run, value, name=name)
+    except NotWaiting:
+        raise _refusal(await scheduler.get(run.id), name) from None
 
 
 def _check(run: Run, name: str | None) -> None:

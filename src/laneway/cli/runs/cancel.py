@@ -13,7 +13,7 @@ import click
 
 from laneway.cli.runs import stages
 from laneway.cli.runs.stages import Stages
-from laneway.cli.shell.batch_results import Refused, each, told
+from laneway.cli.shell.batch_results import Refused, print_results, results_of
 from laneway.cli.shell.errors import FAILED, FINE, TIMED_OUT, Problem, say
 from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import is_terminal, print_json
@@ -64,9 +64,9 @@ class Patience(NamedTuple):
 async def cancel(scheduler: Scheduler, ids: Sequence[str], *, abandon: bool, patience: Patience, as_json: bool) -> int:
     """Cancel the runs of these ids, and tell how far each cancel got."""
     async with scheduler:
-        asked: list[Run | Refused] = await each(ids, lambda given: scheduler.cancel(given, abandon=abandon))
+        asked: list[Run | Refused] = await results_of(ids, lambda given: scheduler.cancel(given, abandon=abandon))
         answers = await asyncio.gather(*(_followed(scheduler, answer, patience) for answer in asked))
-    code = told(answers, line=_line, record=_record, as_json=as_json)
+    code = print_results(answers, line=_line, record=_record, as_json=as_json)
     late = patience.code(answer[0] for answer in answers if not isinstance(answer, Refused))
     return code or late
 

@@ -8,16 +8,13 @@ import click
 
 from laneway.cli.runs.answer import answer
 from laneway.cli.runs.control import cancel, pause, resume, retry
-from laneway.cli.shell.commands import Command, Group, awaited
+from laneway.cli.shell.commands import Group
 from laneway.cli.shell.completion import run_argument
-from laneway.cli.shell.errors import say
-from laneway.cli.shell.options import filter_options, json_option, seconds
-from laneway.cli.shell.target import read_store, store_option
+from laneway.cli.shell.options import filter_options, json_option, limit_option, seconds
+from laneway.cli.shell.target import call, read_store, store_option
 
 if TYPE_CHECKING:
-    from laneway.cli.runs.relatives import Kin
-    from laneway.cli.runs.stages import Stages
-    from laneway.core.records.run import Message, Run
+    from laneway.scheduler import Scheduler
 
 
 @click.group(
@@ -32,7 +29,6 @@ def runs() -> None:
 
 @runs.command(
     "list",
-    cls=Command,
     examples=(
         "laneway runs list",
         "laneway runs list --state failed --task summarize --limit 100",
@@ -42,9 +38,7 @@ def runs() -> None:
     ),
 )
 @filter_options
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="At most N runs."
-)
+@limit_option("runs", 20)
 @click.option(
     "--before",
     type=click.IntRange(min=1),
@@ -59,30 +53,16 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
 
     --session also finds the runs that others of the session have called.
     """
-    from laneway.cli.runs import run_table
-    from laneway.cli.shell.output import print_json, print_ndjson
-    from laneway.core.records.codec import to_dict
+    from laneway.cli.runs.view import RUN
 
-    found, more = awaited(_listed(store, limit, wanted))
-    if ndjson:
-        print_ndjson(map(to_dict, found))
-    elif as_json:
-        print_json([to_dict(run) for run in found])
-    elif found:
-        run_table.show(found)
-    else:
-        say("no runs" + (" that fit" if any(wanted.values()) else ""))
-    if more:
-        say(f"there are more; go on with --before {found[-1].number}")
+    found = call(read_store(store), lambda app: app.runs(limit=limit + 1, **wanted))
+    none = "no runs" + (" that fit" if any(wanted.values()) else "")
+    RUN.show_all(
+        found, as_json=as_json, ndjson=ndjson, none=none, limit=limit, resume=lambda run: f"--before {run.number}"
+    )
 
 
-async def _listed(store: str | None, limit: int, wanted: dict[str, Any]) -> tuple[list[Run], bool]:
-    async with read_store(store) as scheduler:
-        found = await scheduler.runs(limit=limit + 1, **wanted)
-        return found[:limit], len(found) > limit
-
-
-@runs.command("show", cls=Command, examples=("laneway runs show 0197f0c2a1b3", "laneway runs show 0197f0c2a1b3 --json"))
+@runs.command("show", examples=("laneway runs show 0197f0c2a1b3", "laneway runs show 0197f0c2a1b3 --json"))
 @run_argument
 @json_option("the run")
 @store_option
@@ -92,27 +72,13 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
     Of one that waits, what it asks, until when, and the command that answers; of one that is tied to others, who called
     it or left it behind, and what it called or left behind itself; and the names of the steps it has kept.
     """
-    from laneway.cli.runs import relatives, show, stages
-    from laneway.cli.shell.output import print_json
-    from laneway.core.records.codec import to_dict
+    from laneway.cli.runs.view import RUN_DETAILS, details
 
-    async def read() -> tuple[Run, Stages, list[Message], Kin]:
-        async with read_store(store) as scheduler:
-            run = await scheduler.get(run_id)
-            taken = await show.messages_of(scheduler, run)
-            return run, await stages.read(scheduler, run), taken, await relatives.read(scheduler, run)
-
-    run, reached, taken, kin = awaited(read())
-    if as_json:
-        taken_ones = [show.message_record(one) for one in taken]
-        print_json({**to_dict(run), "taken": taken_ones, **kin.record(run)})
-    else:
-        show.show(run, reached, taken, kin, store)
+    RUN_DETAILS.show(call(read_store(store), lambda app: details(app, run_id, store)), as_json=as_json)
 
 
 @runs.command(
     "events",
-    cls=Command,
     examples=(
         "laneway runs events 0197f0c2a1b3",
         "laneway runs events 0197f0c2a1b3 --follow",
@@ -138,7 +104,6 @@ def events(run_id: str, follow: bool, after: int, store: str | None, as_json: bo
 
 @runs.command(
     "wait",
-    cls=Command,
     examples=(
         "laneway runs wait 0197f0c2a1b3",
         "laneway runs wait 0197f0c2a1b3 --timeout 30s",
@@ -156,12 +121,11 @@ def wait(run_id: str, timeout: float | None, store: str | None, as_json: bool) -
     """
     from laneway.cli.runs.follow import await_end
 
-    async def waiting() -> int:
-        async with read_store(store) as scheduler:
-            run = await scheduler.get(run_id)
-            return await await_end(scheduler, run.id, timeout=timeout, as_json=as_json, store=store)
+    async def waiting(app: Scheduler) -> int:
+        run = await app.get(run_id)
+        return await await_end(app, run.id, timeout=timeout, as_json=as_json, store=store)
 
-    return awaited(waiting())
+    return call(read_store(store), waiting)
 
 
 for verb in (answer, cancel, pause, resume, retry):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.batch_results import Refused, each, told
+from laneway.cli.shell.batch_results import act_on_each
 from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.completion import runs_argument
 from laneway.cli.shell.errors import Problem, say
@@ -96,7 +96,7 @@ def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     A handler without them goes on; if it fails and would be tried again, or asks and is answered, the run is paused
     then. A run that waits cannot be paused.
     """
-    return awaited(_changed(read_store(store), ids, "pause", as_json=as_json))
+    return _change(store, ids, lambda app, run_id: app.pause(run_id), as_json=as_json)
 
 
 @click.command("resume", cls=Command, examples=("laneway runs resume 0197f0c2a1b3",))
@@ -105,7 +105,18 @@ def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
 @store_option
 def resume(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     """Let paused runs go on; their handlers find what their last checkpoint saved."""
-    return awaited(_changed(read_store(store), ids, "resume", as_json=as_json))
+    return _change(store, ids, lambda app, run_id: app.resume(run_id), as_json=as_json)
+
+
+def _change(
+    store: str | None, ids: Iterable[str], action: Callable[[Scheduler, str], Awaitable[Run]], *, as_json: bool
+) -> int:
+    from laneway.core.records.codec import to_dict
+
+    def line(run: Run) -> str:
+        return f"{run.id}  {standing(run)}"
+
+    return act_on_each(read_store(store), ids, action, line=line, record=to_dict, as_json=as_json)
 
 
 @click.command("retry", cls=Command, examples=("laneway runs retry 0197f0c2a1b3",))
@@ -118,36 +129,20 @@ def retry(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
     The new run has the arguments, lane, user, session and priority of the old one, begins with attempt 1, and names the
     run it retries.
     """
-    return awaited(_retried(read_store(store), ids, as_json=as_json))
-
-
-async def _changed(scheduler: Scheduler, ids: Iterable[str], verb: str, *, as_json: bool) -> int:
-    """Call `scheduler.pause` or `.resume` for each run, and tell how it stands then."""
     from laneway.core.records.codec import to_dict
 
-    async with scheduler:
-        answers: list[Run | Refused] = await each(ids, getattr(scheduler, verb))
-    return told(answers, line=lambda run: f"{run.id}  {standing(run)}", record=to_dict, as_json=as_json)
+    async def again(app: Scheduler, given: str) -> tuple[Run, Receipt]:
+        run = await app.get(given)
+        receipt = await app.retry(run)
+        say(f"{receipt.run_id} retries {run.id}, a run of {run.task} that {_ended(run)}")
+        return run, receipt
 
-
-async def _retried(scheduler: Scheduler, ids: Iterable[str], *, as_json: bool) -> int:
-    """Submit each run once more; print the new ids, and say what they retry."""
-    from laneway.core.records.codec import to_dict
-
-    async def again(given: str) -> tuple[Run, Receipt]:
-        run = await scheduler.get(given)
-        return run, await scheduler.retry(run)
-
-    async with scheduler:
-        answers = await each(ids, again)
-    for answer in answers:
-        if not isinstance(answer, Refused):
-            old, receipt = answer
-            say(f"{receipt.run_id} retries {old.id}, a run of {old.task} that {_ended(old)}")
-    return told(
-        answers,
-        line=lambda answer: answer[1].run_id,
-        record=lambda answer: {**to_dict(answer[1]), "retry_of": answer[0].id},
+    return act_on_each(
+        read_store(store),
+        ids,
+        again,
+        line=lambda result: result[1].run_id,
+        record=lambda result: {**to_dict(result[1]), "retry_of": result[0].id},
         as_json=as_json,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from laneway.cli.runs import questions
-from laneway.cli.runs.event_printer import STYLES, Printer
+from laneway.cli.runs.events import Printer, event_style, event_text
 from laneway.cli.shell import formats
 from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, TIMED_OUT, Problem, say
 from laneway.cli.shell.hints import store_words
@@ -114,10 +114,10 @@ async def _watch(scheduler: Scheduler, run_id: str, store: str | None) -> None:
     with Live(console=console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False) as live:
         live.update(line(f"{symbol(run.state)} {run.state.value}", style(run.state)))
         async for event in scheduler.events(run_id):
-            said = formats.event_text(event)
+            said = event_text(event)
             if event.kind not in ("result", "done"):
                 shown = said if event.kind in ("progress", "delta") else f"{event.kind} {said}"
-                live.update(line(shown, STYLES.get(event.kind, "")))
+                live.update(line(shown, event_style(event)))
             if event.kind == "question":  # perhaps answered by now, but then that is the next line
                 said = questions.how_to_answer(await scheduler.get(run_id), event, store)
                 live.console.print(Text(said), soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from laneway.cli.runs.events import event_text
 from laneway.cli.shell import formats
 from laneway.cli.shell.hints import store_words
 from laneway.cli.shell.output import one_line
@@ -30,7 +31,7 @@ def command(run: Run, question: Question, store: str | None) -> str:
 
 def how_to_answer(run: Run, event: Event, store: str | None) -> str:
     """Say what a run asks by this event, and how to answer if it still waits for that."""
-    said = f"it asks {formats.event_text(event)}"
+    said = f"it asks {event_text(event)}"
     name = event.data.get("name") if isinstance(event.data, dict) else None
     commands = [command(run, question, store) for question in questions(run) if question.name == name]
     return one_line("; answer: ".join((said, *commands)))

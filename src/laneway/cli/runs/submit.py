@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ import click
 from laneway.cli.shell.commands import Command, awaited
 from laneway.cli.shell.errors import CONFLICT, FINE, Problem, say
 from laneway.cli.shell.hints import store_words
-from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, instant, json_option, seconds
+from laneway.cli.shell.options import DROPS, WHILE_WAITING, count, instant, json_object, json_option, seconds
 from laneway.cli.shell.target import APP, MEMORY, load
 
 if TYPE_CHECKING:
@@ -196,6 +195,8 @@ async def _receipt(
     scheduler: Scheduler, task: str, args: Mapping[str, Any], options: Mapping[str, Any], *, lane: str
 ) -> Receipt:
     """Submit a run for this lane and return its receipt; say so if the lane is full and lets it wait."""
+    import asyncio
+
     telling = asyncio.create_task(_tell(scheduler, lane))
     try:
         return await scheduler.submit(task, args, **options)
@@ -204,6 +205,8 @@ async def _receipt(
 
 
 async def _tell(scheduler: Scheduler, name: str) -> None:
+    import asyncio
+
     from laneway.cli.shell.formats import spoken
     from laneway.core.records.policy import MAIN, WhenFull
     from laneway.errors import LanewayError
@@ -263,7 +266,7 @@ def _split(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
 
 
 def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) -> dict[str, Any]:
-    args = {} if given is None else _object(given)
+    args = {} if given is None else json_object(given, "--args")
     seen: dict[str, str] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -274,18 +277,6 @@ def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) ->
         seen[name] = pair
         args[name] = _value(task, name, text)
     return args
-
-
-def _object(text: str) -> dict[str, Any]:
-    import msgspec
-
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Problem(f"--args is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Problem('--args must be a JSON object of names and values, such as \'{"doc": "42"}\'')
-    return value
 
 
 def _value(task: Task[..., Any], name: str, text: str) -> Any:

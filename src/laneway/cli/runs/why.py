@@ -10,12 +10,12 @@ import click
 
 from laneway.cli.runs import questions
 from laneway.cli.shell import formats
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.completion import run_argument
 from laneway.cli.shell.hints import store_words
 from laneway.cli.shell.options import json_option
 from laneway.cli.shell.output import one_line
-from laneway.cli.shell.target import read_store, store_option
+from laneway.cli.shell.target import call, read_store, store_option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,12 +39,11 @@ def why(run_id: str, store: str | None, as_json: bool) -> None:
     """
     from laneway.cli.shell.output import print_json
 
-    async def read() -> tuple[Run, list[Reason], dict[str, Run]]:
-        async with read_store(store) as scheduler:
-            run, found = await _read(scheduler, run_id)
-            return run, found, {} if as_json else await _holders(scheduler, found)
+    async def read(app: Scheduler) -> tuple[Run, list[Reason], dict[str, Run]]:
+        run, found = await _read(app, run_id)
+        return run, found, {} if as_json else await _holders(app, found)
 
-    run, found, holders = awaited(read())
+    run, found, holders = call(read_store(store), read)
     if as_json:
         print_json(_record(run, found))
         return

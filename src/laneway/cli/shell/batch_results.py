@@ -1,61 +1,83 @@
-"""One answer for each run that was named: a bad id never keeps its neighbours from theirs."""
+"""Doing one thing to each of several records: each gets a result of its own, a wrong name stops none of the others."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from laneway.cli.shell.errors import FINE, code_of, say
 from laneway.cli.shell.output import print_json
+from laneway.cli.shell.target import call
 from laneway.errors import UsageError, WrongState
+
+if TYPE_CHECKING:
+    from laneway.scheduler import Scheduler
 
 T = TypeVar("T")
 
 
 class Refused(NamedTuple):
-    """The answer to a name that names nothing, or something whose state does not allow it."""
+    """The result for a name that no record has, or whose record is in a state that does not allow it."""
 
     given: str
     error: UsageError
 
     @property
     def message(self) -> str:
-        """What is said of it."""
+        """The sentence for the person who gave the name."""
         return f"run {self.given}: {self.error}" if isinstance(self.error, WrongState) else str(self.error)
 
 
-async def each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> list[T | Refused]:
-    """Return the answers in order; the same id twice is asked once."""
-    answers: list[T | Refused] = []
-    for given in dict.fromkeys(ids):
-        try:
-            answers.append(await ask(given))
-        except UsageError as error:
-            answers.append(Refused(given, error))
-    return answers
-
-
-def told(
-    answers: Sequence[T | Refused],
+def act_on_each(
+    scheduler: Scheduler,
+    names: Iterable[str],
+    action: Callable[[Scheduler, str], Awaitable[T]],
     *,
     line: Callable[[T], str],
     record: Callable[[T], dict[str, Any]],
     as_json: bool,
     name: str = "id",
 ) -> int:
-    """Print each answer as a line, or all as JSON; return the exit code, that of the first refusal if there is one.
+    """Do this to each name, print the results, and return the exit code; see `results_of` and `print_results`."""
 
-    `name` is what a record calls that which was named.
+    async def acting(app: Scheduler) -> list[T | Refused]:
+        return await results_of(names, lambda given: action(app, given))
+
+    return print_results(call(scheduler, acting), line=line, record=record, as_json=as_json, name=name)
+
+
+async def results_of(names: Iterable[str], action: Callable[[str], Awaitable[T]]) -> list[T | Refused]:
+    """Do this to each name, in order, and return the results; a name that is given twice counts once."""
+    results: list[T | Refused] = []
+    for given in dict.fromkeys(names):
+        try:
+            results.append(await action(given))
+        except UsageError as error:
+            results.append(Refused(given, error))
+    return results
+
+
+def print_results(
+    results: Sequence[T | Refused],
+    *,
+    line: Callable[[T], str],
+    record: Callable[[T], dict[str, Any]],
+    as_json: bool,
+    name: str = "id",
+) -> int:
+    """Print each result as a line, or all as JSON; return the exit code, that of the first refusal if there is one.
+
+    `name` is the key of the JSON under which the given name stands.
     """
+    refused = [result for result in results if isinstance(result, Refused)]
     if as_json:
-        print_json([_refusal(answer, name) if isinstance(answer, Refused) else record(answer) for answer in answers])
+        print_json([_refusal(result, name) if isinstance(result, Refused) else record(result) for result in results])
     else:
-        for answer in answers:
-            if not isinstance(answer, Refused):
-                click.echo(line(answer))
-    refused = [answer for answer in answers if isinstance(answer, Refused)]
+        for result in results:
+            if not isinstance(result, Refused):
+                click.echo(line(result))
     for refusal in refused:
         say(f"laneway: {refusal.message}")
     return code_of(refused[0].error) if refused else FINE

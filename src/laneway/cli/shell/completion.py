@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.options import json_option
 
 if TYPE_CHECKING:
@@ -117,13 +117,9 @@ def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> lis
 
 def _read(context: click.Context, ask: Callable[[Scheduler], Coroutine[Any, Any, list[T]]]) -> list[T]:
     """Return what the store that the command would read answers, or nothing."""
-    from laneway.cli.shell.target import read_store
-
-    async def asked() -> list[T]:
-        async with read_store(context.params.get("store")) as scheduler:
-            return await ask(scheduler)
+    from laneway.cli.shell.target import call, read_store
 
     try:
-        return awaited(asked())
+        return call(read_store(context.params.get("store")), ask)
     except Exception:  # noqa: BLE001  # no store, or not one of ours: then there is nothing to offer
         return []

@@ -7,9 +7,13 @@ answered with one.
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+if TYPE_CHECKING:
+    from laneway.errors import JobExists, MoveRefused
 
 FINE = 0
 FAILED = 1
@@ -19,6 +23,9 @@ CONFLICT = 5
 UNREACHABLE = 6
 TIMED_OUT = 7
 INTERRUPTED = 130
+
+STAYS_SHUT = "it stays shut: start this again to go on waiting, longer with --wait, or --abort to open it again"
+NOT_OPENED = "nothing was opened: find out who else writes there, then --abort, and move again"
 
 
 class Problem(Exception):
@@ -35,73 +42,73 @@ def say(text: str) -> None:
 
 
 def explain(error: BaseException, *, debug: bool) -> int:
-    """Say on stderr what went wrong and return the exit code."""
+    """Print on stderr what went wrong and what to do about it; return the exit code."""
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTED
-    message, hint, code = _read(error)
+    message, advice, code = _meaning(error)
     if debug:
         import traceback
 
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     say(f"laneway: {message}")
-    if hint:
-        say(f"  {hint}")
+    if advice:
+        say(f"  {advice}")
     return code
 
 
-def _read(error: BaseException) -> tuple[str, str | None, int]:
+def code_of(error: Exception) -> int:
+    """Return the exit code that an error leads to."""
+    return _meaning(error)[2]
+
+
+def _meaning(error: BaseException) -> tuple[str, str | None, int]:
+    """Return what an error means: the sentence, the advice if there is any, and the exit code."""
     if isinstance(error, Problem):
         return str(error), error.hint, error.code
     if isinstance(error, click.ClickException):
         return _uncapitalised(error.format_message()), _usage(error), WRONG_USE
-    # Only now: nothing above needs the engine.
-    from laneway.errors import JobExists, LanewayError
-
-    if isinstance(error, JobExists):
-        import shlex
-
-        return str(error), f"change it: laneway jobs edit {shlex.quote(error.name)} ...", code_of(error)
-    if isinstance(error, LanewayError):
-        return str(error), _hint(error), code_of(error)
-    where = _place(error)
-    return f"{type(error).__name__}: {error}", f"this is unexpected{where}; --debug shows the whole traceback", FAILED
+    for kind, code, advice in _meanings():
+        if isinstance(error, kind):
+            return str(error), advice(error) if callable(advice) else advice, code
+    unexpected = f"this is unexpected{_place(error)}; --debug shows the whole traceback"
+    return f"{type(error).__name__}: {error}", unexpected, FAILED
 
 
-def _hint(error: Exception) -> str | None:
-    """Return what to do about an error of a move."""
+def _meanings() -> Sequence[tuple[type[Exception], int, str | Callable[[Any], str | None] | None]]:
+    """Return the exit code of each error of laneway and the advice to give; the first kind that fits counts.
+
+    The sentence is the error's own.
+    """
     from laneway import errors
 
-    if isinstance(error, errors.MoveRefused) and "is not empty" in str(error):
-        return "--overwrite deletes what it has"
-    if isinstance(error, errors.MoveUnfinished):
-        return "it stays shut: start this again to go on waiting, longer with --wait, or --abort to open it again"
-    if isinstance(error, errors.MoveDiffers):
-        return "nothing was opened: find out who else writes there, then --abort, and move again"
-    return None
-
-
-def code_of(error: Exception) -> int:
-    """Return the exit code that one of laneway's errors leads to."""
-    from laneway import errors
-
-    codes = (
-        (errors.UnknownRun, NOT_FOUND),
-        (errors.UnknownTask, NOT_FOUND),
-        (errors.UnknownLane, NOT_FOUND),
-        (errors.UnknownJob, NOT_FOUND),
-        (errors.JobExists, CONFLICT),
-        (errors.JobChanged, CONFLICT),
-        (errors.WrongState, CONFLICT),
-        (errors.NotWaiting, CONFLICT),
-        (errors.KeyConflict, CONFLICT),
-        (errors.StoreMoved, CONFLICT),
-        (errors.MoveRefused, CONFLICT),
-        (errors.MoveUnfinished, TIMED_OUT),
-        (errors.MoveDiffers, FAILED),
-        (errors.UsageError, WRONG_USE),
-        (errors.StoreError, UNREACHABLE),
+    return (
+        (errors.UnknownRun, NOT_FOUND, None),
+        (errors.UnknownTask, NOT_FOUND, None),
+        (errors.UnknownLane, NOT_FOUND, None),
+        (errors.UnknownJob, NOT_FOUND, None),
+        (errors.JobExists, CONFLICT, _edit_job),
+        (errors.JobChanged, CONFLICT, None),
+        (errors.WrongState, CONFLICT, None),
+        (errors.NotWaiting, CONFLICT, None),
+        (errors.KeyConflict, CONFLICT, None),
+        (errors.StoreMoved, CONFLICT, None),
+        (errors.MoveRefused, CONFLICT, _overwrite),
+        (errors.MoveUnfinished, TIMED_OUT, STAYS_SHUT),
+        (errors.MoveDiffers, FAILED, NOT_OPENED),
+        (errors.UsageError, WRONG_USE, None),
+        (errors.StoreError, UNREACHABLE, None),
+        (errors.LanewayError, FAILED, None),
     )
-    return next((code for kind, code in codes if isinstance(error, kind)), FAILED)
+
+
+def _edit_job(error: JobExists) -> str:
+    import shlex
+
+    return f"change it: laneway jobs edit {shlex.quote(error.name)} ..."
+
+
+def _overwrite(error: MoveRefused) -> str | None:
+    return "--overwrite deletes what it has" if "is not empty" in str(error) else None
 
 
 def _usage(error: click.ClickException) -> str | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from laneway.cli.shell.output import printable, speaks_unicode
 
 if TYPE_CHECKING:
-    from laneway.core.records.events import Event
     from laneway.core.records.memos import Question
     from laneway.core.records.run import Run
 
@@ -173,93 +172,3 @@ def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
     full = round(fraction * width)
     done, rest = ("━", "─") if (speaks_unicode() if fine is None else fine) else ("#", "-")
     return done * full + rest * (width - full)
-
-
-def event_text(event: Event) -> str:
-    """Say what an event tells beside its kind."""
-    data = event.data if isinstance(event.data, dict) else {}
-    cut = data.get("cut")
-    if isinstance(cut, int) and not isinstance(cut, bool):
-        return f"{_told(event, data)} [cut: {size(cut)} in all]"
-    return _told(event, data)
-
-
-def _told(event: Event, data: Mapping[str, Any]) -> str:
-    try:
-        return _TEXTS[event.kind](event, data)
-    except (KeyError, TypeError, ValueError):
-        # Another's kind, or one whose data a newer laneway shapes differently.
-        if data.keys() == {"cut", "head"}:
-            return printable(data["head"])
-        return "" if event.data in (None, {}) else printable(event.data)
-
-
-def _error(data: Mapping[str, Any]) -> str:
-    message = str(data["message"]).strip().partition("\n")[0]
-    return f"{data['type']}: {message}" if message else str(data["type"])
-
-
-def _progress(_: Event, data: Mapping[str, Any]) -> str:
-    return f"{bar(data['fraction'])} {data['fraction']:>4.0%}  {data['text']}".rstrip()
-
-
-def _tool_start(_: Event, data: Mapping[str, Any]) -> str:
-    return str(data["name"]) if data["input"] is None else f"{data['name']} {printable(data['input'])}"
-
-
-def _tool_end(_: Event, data: Mapping[str, Any]) -> str:
-    if "error" in data:
-        return f"{data['name']} failed after {span(data['seconds'])}: {_error(data['error'])}"
-    came = "" if data["output"] is None else f": {printable(data['output'])}"
-    return f"{data['name']} in {span(data['seconds'])}{came}"
-
-
-def _stuck(_: Event, data: Mapping[str, Any]) -> str:
-    # The innermost frame comes last: `  File "app.py", line 12, in block`.
-    frames = [line.strip() for line in str(data["stack"]).splitlines() if line.lstrip().startswith("File ")]
-    where = f", at {frames[-1]}" if frames else ""
-    return f"told to stop {span(data['seconds'])} ago, and has not{where}"
-
-
-def _question(_: Event, data: Mapping[str, Any]) -> str:
-    return f"{data['name']}: {printable(data['question'])} (to be answered within {span(data['timeout'])})"
-
-
-def _steps_changed(_: Event, data: Mapping[str, Any]) -> str:
-    return f"step {data['step']} was number {data['was']} in an earlier attempt, and is number {data['now']} now"
-
-
-_TEXTS: Mapping[str, Callable[[Event, Mapping[str, Any]], str]] = {
-    "started": lambda event, data: f"attempt {event.attempt} by worker {data['worker']}",
-    "progress": _progress,
-    "log": lambda _, data: str(data["text"]),
-    "delta": lambda _, data: str(data["text"]),
-    "tool_start": _tool_start,
-    "tool_end": _tool_end,
-    "trimmed": lambda _, data: f"streamed text was here, events {data['first']} to {data['last']}",
-    "retrying": lambda _, data: f"attempt {data['attempt']} in {span(data['delay'])}, after {_error(data['error'])}",
-    "released": lambda *_: "given back by a worker that stopped; nothing is charged",
-    "lapsed": lambda _, data: f"worker {data['worker']} died; crash {data['crashes']}",
-    "snoozed": lambda _, data: f"to be run again in {span(data['delay'])}; nothing is charged",
-    "cancel_requested": lambda *_: "the run is to end",
-    "cancel_delivered": lambda *_: "the handler was told to stop",
-    "stopped": lambda *_: "the handler has ended",
-    "pause_requested": lambda *_: "at its next checkpoint or step",
-    "paused": lambda *_: "until it is resumed",
-    "resumed": lambda *_: "it may go on",
-    "merged": lambda _, data: f"message {data['message']} became part of its arguments",
-    "steered": lambda _, data: f"message {data['message']} was put into its inbox",
-    "dropped": lambda _, data: f"it will never start ({data['reason']})",
-    "overdue": lambda *_: "longer than its timeout; the handler was told to stop",
-    "stuck": _stuck,
-    "question": _question,
-    "answered": lambda _, data: f"{data['name']}: {printable(data['answer'])}",
-    "unanswered": lambda _, data: f"nobody answered {data['name']} in time",
-    "superseded": lambda _, data: f"message {data['by']} came instead of an answer",
-    "called": lambda _, data: f"{data['name']}: run {data['run_id']}",
-    "returned": lambda _, data: f"{data['name']}: run {data['run_id']} {data['state']}",
-    "steps_changed": _steps_changed,
-    "result": lambda _, data: printable(data["value"]),
-    "error": lambda _, data: _error(data),
-    "done": lambda _, data: str(data["state"]),
-}

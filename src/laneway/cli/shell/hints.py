@@ -19,11 +19,16 @@ def store_words(store: str | None) -> str:
     return f" --store {shlex.quote(to_paste(store))}"
 
 
-async def unknown_task(scheduler: Scheduler, name: str) -> str:
-    """Say that no worker that is up knows the task; nothing if one does, or if none is up that could."""
+async def unknown_task(
+    scheduler: Scheduler, name: str, *, then: str = "its runs wait for one", if_none_is_up: bool = False
+) -> str:
+    """Return a warning that no worker that is up knows the task, and what follows; nothing if one knows it.
+
+    If no worker is up at all, this says nothing about the name: there is a warning only with `if_none_is_up`.
+    """
     from laneway.errors import did_you_mean
 
     known = [state.name for state in await scheduler.tasks.list() if state.workers]
-    if not known or name in known:
+    if name in known or not (known or if_none_is_up):
         return ""
-    return f"no worker that is up knows task {name!r}{did_you_mean(name, known) or '; its runs wait for one'}"
+    return f"no worker that is up knows task {name!r}{did_you_mean(name, known) or f'; {then}'}"

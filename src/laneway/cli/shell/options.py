@@ -8,7 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
+from laneway.cli.shell.errors import Problem
+
 F = TypeVar("F", bound=Callable[..., Any])
+AS_JSON = """write it as in --args '{"doc": "42"}'"""
 NONE = "none"
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -79,3 +82,24 @@ def instant(text: str) -> datetime:
         raise click.BadParameter(
             f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
         ) from None
+
+
+def limit_option(what: str, default: int = 100, most: int = 10_000) -> Callable[[F], F]:
+    """Return the `--limit` option of a command that lists `what`."""
+    number = click.IntRange(1, most)
+    return click.option(
+        "--limit", type=number, default=default, show_default=True, metavar="N", help=f"At most N {what}."
+    )
+
+
+def json_object(text: str, what: str) -> dict[str, Any]:
+    """Read a JSON object of names and values; `what` says in errors where it stands."""
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Problem(f"{what} is not JSON: {error}", hint=AS_JSON) from None
+    if not isinstance(found, dict):
+        raise Problem(f"{what} must be a JSON object of names and values", hint=AS_JSON)
+    return found

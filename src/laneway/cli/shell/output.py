@@ -71,14 +71,6 @@ def print_ndjson(values: Iterable[object]) -> None:
         click.echo(to_json(value, indent=False))
 
 
-def print_columns(rows: Iterable[tuple[str, ...]]) -> None:
-    """Print rows as aligned plain text, nothing cut; a cell that is empty is a dash, so that columns can be counted."""
-    table = [tuple(one_line(cell) or "-" for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def one_line(text: str) -> str:
     """Return text as one harmless line: a run's texts come from anywhere and may hold whatever a terminal obeys."""
     if text.isprintable():

@@ -7,17 +7,20 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from laneway.cli.shell.commands import awaited
 from laneway.cli.shell.errors import UNREACHABLE, Problem
 
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
+T = TypeVar("T")
 APP = "LANEWAY_APP"
 MEMORY = "memory://"
 
@@ -66,6 +69,16 @@ def read_store(url: str | None) -> Scheduler:
     from laneway.scheduler import Scheduler
 
     return Scheduler(url_of(url), lanes=None)
+
+
+def call(scheduler: Scheduler, work: Callable[[Scheduler], Awaitable[T]]) -> T:
+    """Open a scheduler, return what `work` with it returns, and close it."""
+
+    async def called() -> T:
+        async with scheduler:
+            return await work(scheduler)
+
+    return awaited(called())
 
 
 def url_of(url: str | None) -> str:

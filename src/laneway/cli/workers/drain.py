@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laneway.cli.shell.commands import Command, awaited
+from laneway.cli.shell.commands import Command
 from laneway.cli.shell.errors import FINE, say
 from laneway.cli.shell.options import concurrency_option, json_option
-from laneway.cli.shell.target import app_argument, load
+from laneway.cli.shell.target import app_argument, call, load
 
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
@@ -46,7 +46,12 @@ def drain(app: str, concurrency: int | None, as_json: bool) -> int:
     from laneway.cli.workers.process import log_to_stderr
 
     log_to_stderr(verbose=False)
-    moves, left = awaited(_drained(load(app), concurrency))
+
+    async def drained(scheduler: Scheduler) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        moves = await scheduler.drain(concurrency=concurrency)
+        return moves, await (await scheduler.open()).count()
+
+    moves, left = call(load(app), drained)
     pending, waiting = left.get("pending", 0), left.get("waiting", 0)
     if as_json:
         print_json({"v": 1, "moves": moves, "pending": pending, "waiting": waiting})
@@ -57,10 +62,3 @@ def drain(app: str, concurrency: int | None, as_json: bool) -> int:
     if waiting:
         say(f"{waiting} waiting; see for what: laneway runs list --state waiting")
     return FINE
-
-
-async def _drained(scheduler: Scheduler, concurrency: int | None) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    async with scheduler:
-        moves = await scheduler.drain(concurrency=concurrency)
-        store = await scheduler.open()
-        return moves, await store.count()
