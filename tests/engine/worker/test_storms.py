@@ -104,7 +104,7 @@ async def test_workers_that_are_stopped_at_random_charge_nobody(seed: int, clock
 
 async def until_settled(store: Store) -> None:
     """Wait for the last threads of workers that were stopped."""
-    while (await store.count()).get("running"):  # noqa: ASYNC110 - nothing signals it
+    while (await store.depths()).runs.get("running"):  # noqa: ASYNC110 - nothing signals it
         await asyncio.sleep(0.001)
 
 
