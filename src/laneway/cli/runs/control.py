@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Count what would be cancelled, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation before cancelling by filters.")
 @click.option("--wait", is_flag=True, help="Wait until the handlers have really stopped.")
-@click.option(
-    "--timeout", type=seconds, metavar="S", help="Wait at most this time (30, 90s, 5m); the cancel stands."
-)
+@click.option("--timeout", type=seconds, metavar="S", help="Wait at most this time (30, 90s, 5m); the cancel stands.")
 @json_option("the runs, or the count,")
 @store_option
 def cancel(
