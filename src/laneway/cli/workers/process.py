@@ -115,7 +115,7 @@ class WorkerProcess:
             busy, allowed = len(self._scheduler.executing), within
             notify("STOPPING=1")
             if patience and busy and self._lifeline is None:
-                say(f"stopping: {_runs(busy)} may end within {spoken(patience)}, then the rest is given back")
+                say(f"stopping: {_runs(busy)} may end within {spoken(patience)}, then what is left is given back")
                 say("  Ctrl-C again stops now")
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._stop_as_told, patience)
