@@ -85,7 +85,7 @@ async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
         steps += 1
 
     assert (await store.depths()).runs == {"succeeded": 400}
-    assert len(journeys) < 3.5 * steps
+    assert len(journeys) < 5.5 * steps
     assert await store.check() == []
 
 
@@ -105,8 +105,8 @@ async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys:
     await store.close()
 
 
-async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
-    # Each session holds back more than is read of it at once, and what comes next is asked for before it runs out.
+async def test_steps_of_users_at_their_caps_take_five_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+    # Leases; what they free, with its counts; the counts of what follows; those of what is ready; the COMMIT.
     await store.declare_lanes([Lane("main", limit=4, per_user=2)])
     sessions = [(user, f"{user}/{nth}") for user in ("ann", "bob") for nth in range(3)]
     for nth in range(90):
@@ -118,7 +118,7 @@ async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: Postgr
         claimed = (await hand.succeed(*claimed, room=4)).claimed
         counts.append(len(journeys))
     assert len(claimed) == 4
-    assert set(counts[5:]) == {2}
+    assert max(counts[5:]) == 5
 
 
 async def test_a_plain_submission_takes_two_journeys_and_one_more_to_wake_somebody(

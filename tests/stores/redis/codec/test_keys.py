@@ -1,4 +1,4 @@
-"""The keys of a Redis store: there are no others than those written down, and what is pruned leaves none behind."""
+"""The keys of a Redis store: there are no others than those written down, and pruning leaves none behind."""
 
 from importlib.resources import files
 
@@ -17,10 +17,10 @@ from laneway.ports.jobs import RemoveJob
 from laneway.ports.sessions import Extent
 from laneway.ports.settings import Hold, LaneSetting, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.upkeep import OldRuns
-from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
+from laneway.stores.redis.codec.keys import KEYS, Lifetime, key_of
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys
 from tests.support.child_runs import child_of
 from tests.support.invariants import all_runs, check_drains
 from tests.support.jobs import fire_due, kept_job
@@ -90,26 +90,26 @@ async def waits_and_talks(store: RedisStore, hand: Hand) -> None:
     assert told.id == "told"
 
 
-async def strange(behind: Behind) -> list[tuple[str, str]]:
+async def strange(raw: RawKeys) -> list[tuple[str, str]]:
     """Return the keys that are not written down, or have another type."""
-    known = {name: (key_of(name), kind) async for name, kind in behind.all()}
+    known = {name: (key_of(name), kind) async for name, kind in raw.all()}
     return [(name, kind) for name, (key, kind) in known.items() if key is None or key.type != kind]
 
 
-async def test_a_busy_store_has_no_key_that_is_not_written_down(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_a_busy_store_has_no_key_that_is_not_written_down(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     await busy(store, clock)
 
-    assert await strange(behind) == []
-    there = {key.pattern async for name, _ in behind.all() if (key := key_of(name))}
+    assert await strange(raw) == []
+    there = {key.pattern async for name, _ in raw.all() if (key := key_of(name))}
     # One is there after pruning, one in a move, and one after a migration only.
     assert {key.pattern for key in KEYS} - there == {"orphan_keys", "move", "moving"}
     await check_drains(store, clock)
-    assert await strange(behind) == []
+    assert await strange(raw) == []
 
 
-async def test_nothing_stays_of_what_was_pruned(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_nothing_stays_of_what_was_pruned(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     await busy(store, clock)
     await check_drains(store, clock)
     for worker in await store.workers():
@@ -121,27 +121,28 @@ async def test_nothing_stays_of_what_was_pruned(store: RedisStore, clock: FakeCl
         pass
 
     assert await all_runs(store) == []
-    left = [name async for name, _ in behind.all()]
-    kept = (Goes.NEVER, Goes.EXPIRES)
+    left = [name async for name, _ in raw.all()]
+    kept = (Lifetime.STORE, Lifetime.HOUR)
     said = {"ruled", "set_caps", "caps:main", "session_rules", "disabled"}  # an operator's words stay
-    lost = [name for name in left if (key := key_of(name)) is None or not (key.goes in kept or name in said)]
+    lost = [name for name in left if (key := key_of(name)) is None or not (key.lifetime in kept or name in said)]
     assert lost == []
     assert await store.check() == []
 
 
-async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a", key="k")])
     await hand.succeed(*await hand.claim(1))
     await clock.advance(DAY // 2)
     await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
-    assert await behind.do("HLEN", "keys") == await behind.do("ZCARD", "orphan_keys") == 1
+    assert await raw.do("HLEN", "keys") == await raw.do("ZCARD", "orphan_keys") == 1
 
     await clock.advance(DAY)
     await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
 
-    assert [name async for name, _ in behind.all() if name in ("keys", "orphan_keys")] == []
+    assert [name async for name, _ in raw.all() if name in ("keys", "orphan_keys")] == []
 
 
 def test_every_key_is_named_once_and_by_a_file_that_exists() -> None:

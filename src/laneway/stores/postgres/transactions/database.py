@@ -76,16 +76,6 @@ class PostgresDatabase:
         rows = found.fetchall()
         return rows, len(rows) == count
 
-    def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Send a statement that reads up to `count` rows."""
-        found = self.pipe.send(TEXTS[name].query, (*values, count))
-
-        def answer() -> tuple[list[Any], bool]:
-            rows = found.fetchall()
-            return rows, len(rows) == count
-
-        return answer
-
     def expect(self, *queries: Query) -> None:
         """Send these: one round trip for all."""
         for name, values, most in queries:

@@ -20,11 +20,11 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
 from laneway.stores.redis.codec.decode import standing_of, wait_of
 from laneway.stores.redis.codec.decode_counts import (
+    alive,
     circuit_of,
     idle_book,
     lane_book,
     lane_of,
-    living,
     pairs,
     seat_of,
     session_book,
@@ -89,7 +89,7 @@ class Explaining(Calling):
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
         now, workers, beat, paused, disabled, parked, circuits = await self._call("tasks")
-        alive = [worker.info.incarnation.tasks for worker in living(workers, beat, now)]
+        live_tasks = [worker.info.incarnation.tasks for worker in alive(workers, beat, now)]
         aside: dict[str, int] = {}
         broken: dict[str, int] = {}
         for _, gate, name, count in parked:
@@ -101,11 +101,11 @@ class Explaining(Calling):
                 name=name,
                 paused=name in paused,
                 disabled=name in disabled,
-                workers=sum(name in tasks for tasks in alive),
+                workers=sum(name in tasks for tasks in live_tasks),
                 aside=aside.get(name, 0),
                 circuits=tuple(states.get(name, ())),
             )
-            for name in sorted({*paused, *disabled, *aside, *states}.union(*alive))
+            for name in sorted({*paused, *disabled, *aside, *states}.union(*live_tasks))
         ]
 
     async def why(self, run_id: str) -> list[Reason]:
@@ -189,7 +189,7 @@ def _waiting(
     cap, user_paused, session_paused, task_paused = rules
     book = lane_book(lane, packed)
     most = book.lane.worker_limit
-    knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
+    knowing = [worker for worker in alive(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
     state, due_at, active, risks = RunState(state), record[22], *map(sorted, running)
     came = state is RunState.PENDING and shelf != Shelf.DUE

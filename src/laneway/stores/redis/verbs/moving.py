@@ -13,7 +13,7 @@ from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
 from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.redis.codec import encode
-from laneway.stores.redis.codec.decode import standing_of, stands
+from laneway.stores.redis.codec.decode import part_of, standing_of
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.verbs.move_pack import Packing
 from laneway.stores.redis.verbs.move_unpack import packed_piece
@@ -32,7 +32,7 @@ class Moves(Packing):
         """Go on with a move; see `MovingStore`."""
         match transition:
             case Shut(move, place):
-                standing = stands(await self._call("shut_for", move, place))
+                standing = part_of(await self._call("shut_for", move, place))
                 return Moved(standing.move == move, standing)
             case Freeze(move):
                 return await self._freeze(move)
@@ -63,7 +63,7 @@ class Moves(Packing):
         # Crash here: who comes again finds that it is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
-        return stands(found)
+        return part_of(found)
 
     async def _open_up(self, move: str) -> Moved:
         if not await self._call("open_up", move):

@@ -17,7 +17,7 @@ from laneway.core.records.run import Message, MessageKind, Run, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode import run_of, wait_of
-from laneway.stores.redis.codec.decode_counts import Present, pairs, some
+from laneway.stores.redis.codec.decode_counts import WorkerLoad, pairs, some
 from laneway.stores.redis.verbs.base import Calling
 
 _SCANNED = 1000  # ids that one look at the hash brings, about
@@ -72,7 +72,7 @@ class Reading(Calling):
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return [Present.of(packed).info for packed in await self._call("workers")]
+        return [WorkerLoad.of(packed).info for packed in await self._call("workers")]
 
     async def _states(self) -> dict[str, int]:
         """Return how many runs there are in each state that has any."""

@@ -29,8 +29,6 @@ def begin(
         if run.stands is RunState.WAITING:
             run_control.expire(run)
     transaction.write()
-    if cache is not None:
-        cache.clear()
     return Transaction(db, now, asker, cache)
 
 

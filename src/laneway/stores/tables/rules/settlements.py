@@ -13,6 +13,7 @@ lets a run wait, needs the results before it in the tables: they are written fir
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import starmap
 
 import msgspec
 
@@ -80,7 +81,6 @@ class Settlements:
                 self.refused.append((number, result.fence))
                 continue
             del self._leases[number]
-            self._transaction.cache.leases.pop(number, None)
             self._end_attempt(run, result)
 
     def _save(self, saved: Saved) -> None:
@@ -119,16 +119,9 @@ class Settlements:
         numbers = _named(step)
         if not numbers:
             return {}
-        known, worker = self._transaction.cache.leases, step.incarnation
-        leases = {n: run for n in numbers if (run := known.get(n)) is not None and run.worker == worker}
-        read: list[LeasedRun] = []
-        if len(leases) < len(numbers):
-            unknown = numbers - leases.keys()
-            asked = (as_json(sorted(unknown)), step.incarnation)
-            rows = self._transaction.db.execute(_SQL["leased"], asked).fetchall()
-            read = [LeasedRun(*row) for row in rows]
-            leases |= {run.number: run for run in read}
-        self._transaction.shelves.prefetch.expect(leases.values(), read)
+        asked = as_json(sorted(numbers)), step.incarnation
+        leases = {run.number: run for run in starmap(LeasedRun, self._transaction.db.execute(_SQL["leased"], asked))}
+        self._transaction.shelves.prefetch.expect(leases.values())
         if self._transaction.header.circuits:
             charged = {result.number for result in step.results if result.settlement.charge is not None}
             self._transaction.circuits.expect([run for number, run in leases.items() if number in charged])

@@ -6,10 +6,11 @@ from collections.abc import Collection
 
 from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
-from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneCounts
 from laneway.stores.tables.state.session_counts import SessionCounts
+from laneway.stores.tables.state.user_counts import TurnKey
 
 
 class Counts:
@@ -18,9 +19,8 @@ class Counts:
     def __init__(
         self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
     ) -> None:
-        cache = cache or StepCache()
-        self.lanes = LaneCounts(db, cache, capped=capped)
-        self.sessions = SessionCounts(db, cache, ruled=ruled)
+        self.lanes = LaneCounts(db, cache or StepCache(), capped=capped)
+        self.sessions = SessionCounts(db, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules need for these runs, in one query per table and lane instead of one per run."""

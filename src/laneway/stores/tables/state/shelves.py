@@ -10,15 +10,14 @@ were taken from a shelf were its front, so they are deleted as one range, before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import chain
+from typing import Any
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Shelf
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import CircuitSets
@@ -43,20 +42,14 @@ class Shelves:
         self,
         db: Database,
         counts: Counts,
-        cache: StepCache,
         sets: CircuitSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._counts, self._cache, self._sets = db, counts, cache, sets
-        self.prefetch = ShelfPrefetch(db, counts, self._cache, sets, resumed=resumed, counted=counted)
-        # The cached shelves from whose tables this transaction has taken, and those to which it has put.
-        self._less_parked: list[Shelf] = []
-        self._less_held: list[Shelf] = []
-        self._more_parked: list[Shelf] = []
-        self._more_held: list[Shelf] = []
+        self._db, self._counts, self._sets = db, counts, sets
+        self.prefetch = ShelfPrefetch(db, counts, sets, resumed=resumed, counted=counted)
         self.future = DueRuns(db)
         # Per lane and task, the number of runs set aside. Read at the first use, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
@@ -94,16 +87,13 @@ class Shelves:
 
     def put_parked(self, run: RunRow, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        shelf = self.prefetch.parked_of(run.lane, gate)
-        if not shelf.fresh:
-            self._more_parked.append(shelf)
-        shelf.put(run)
+        self.prefetch.parked_of(run.lane, gate).put(run)
         if run.kind & ASIDE:
             self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> RunRow:
         """Take the first of a parked set."""
-        run = self._take(self.prefetch.parked_of(lane, gate), self._less_parked)
+        run = self.prefetch.parked_of(lane, gate).take(self.prefetch)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -111,23 +101,12 @@ class Shelves:
         """Put the run behind its session."""
         assert run.session is not None
         run.rank = place
-        shelf = self.prefetch.held_of(run.session)
-        if not shelf.fresh:
-            self._more_held.append(shelf)
-        shelf.put(run)
+        self.prefetch.held_of(run.session).put(run)
 
     def take_held(self, session: str) -> RunRow:
         """Take the first of the session's held runs."""
-        run = self._take(self.prefetch.held_of(session), self._less_held)
+        run = self.prefetch.held_of(session).take(self.prefetch)
         assert run is not None, f"the counts say that session {session} holds runs back"
-        return run
-
-    def _take(self, shelf: Shelf, less: list[Shelf]) -> RunRow | None:
-        """Take the first run of a shelf; note the shelf in `less` if its table had the run."""
-        was = len(shelf.taken)
-        run = shelf.take(self.prefetch)
-        if not was and shelf.taken:
-            less.append(shelf)
         return run
 
     def put_due(self, run: RunRow, due_at: int) -> None:
@@ -163,7 +142,6 @@ class Shelves:
     def take_due(self, now: int, limit: int) -> tuple[list[RunRow], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._cache.count(runs)
         self._counts.fetch(self.prefetch.complete(runs))
         return runs, more
 
@@ -186,40 +164,19 @@ class Shelves:
     # Writing back
 
     def write(self) -> None:
-        """Write the net effect: first delete the runs that were taken, then insert those that were put."""
-        self._delete_taken()
-        db = self._db
-        ready = [run for shelf in self.prefetch.ready.values() for run in shelf.fresh.values()]
-        db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
-        if self._more_parked:
-            parked = list[Row]()
-            for shelf in self._more_parked:
-                lane, gate = shelf.key
-                parked += [(lane, gate, run.rank, run.number, run.kind) for run in shelf.fresh.values()]
-                shelf.written()  # now: the shelf may be in the list more than once
-            db.insert(_SQL["put_parked"], parked)
-        if self._more_held:
-            held = list[Row]()
-            for shelf in self._more_held:
-                [name] = shelf.key
-                held += [(name, run.rank, run.number, run.kind, run.paused) for run in shelf.fresh.values()]
-                shelf.written()
-            db.insert(_SQL["put_held"], held)
+        """Write the net effect, once: first delete the runs that were taken, then insert those that were put."""
+        db, ready, parked, held = self._db, self.prefetch.ready, self.prefetch.parked, self.prefetch.held
+        db.each(_SQL["drop_ready"], [(*shelf.key, *shelf.taken[-1]) for shelf in ready.values() if shelf.taken])
+        self._drop_parked([shelf for shelf in parked.values() if shelf.taken])
+        db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in held.values() if shelf.taken])
+        db.insert(_SQL["put_ready"], [(*key, run.rank, run.number, run.kind) for key, run in _put(ready)])
+        db.insert(_SQL["put_parked"], [(*key, run.rank, run.number, run.kind) for key, run in _put(parked)])
+        db.insert(_SQL["put_held"], [(*key, run.rank, run.number, run.kind, run.paused) for key, run in _put(held)])
         self.future.write()
         self._write_asides()
         self._sets.write()
-        for shelf in chain(self._less_parked, self._less_held):
-            shelf.taken.clear()
 
-    def _delete_taken(self) -> None:
-        db = self._db
-        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.prefetch.ready.items() if s.taken])
-        if self._less_parked:
-            self._drop_parked()
-        if self._less_held:
-            db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in self._less_held])
-
-    def _drop_parked(self) -> None:
+    def _drop_parked(self, shelves: Sequence[Shelf]) -> None:
         """Delete the runs that were taken: mostly one run, and deleting by its key is faster than a range.
 
         Over a network one statement for all is faster.
@@ -227,7 +184,7 @@ class Shelves:
         one: list[Row] = []
         more: list[Row] = []
         fewest = 1 if self._db.ahead else 2
-        for shelf in self._less_parked:
+        for shelf in shelves:
             taken = shelf.taken
             (one if len(taken) < fewest else more).append((*shelf.key, *taken[-1]))
         self._db.each(_SQL["remove_parked"], one)
@@ -254,3 +211,8 @@ class Shelves:
             self._aside_changed.add((lane, task))
         elif gate.startswith(core.BREAKER):
             self._sets.count(lane, gate.removeprefix(core.BREAKER), change)
+
+
+def _put(shelves: Mapping[Any, Shelf]) -> Iterator[tuple[tuple[str, ...], RunRow]]:
+    """Return the runs that were put on these shelves and not taken since, with the keys of the shelves."""
+    return ((shelf.key, run) for shelf in shelves.values() for run in shelf.fresh.values())

@@ -68,16 +68,15 @@ class Transaction:
 
     `accepted` is the last acceptance number given; `inboxes`: runs that have not ended may have messages; `requested`:
     runs of the asker may have requests; `rescheduled`: the next due time or deadline may have changed. What the `cache`
-    has is not read again; a verb that writes counts, shelves or leases with statements of its own must not be given
-    one. `forgot`: the given cache is not up to date any more.
+    has is not read again; a verb that writes counts of lanes with statements of its own must not be given one.
     """
 
     def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
-        self.db, self.now, self.cache = db, now, cache or StepCache()
+        self.db, self.now = db, now
         self.header = _read_header(db, asker)
         self.accepted, self.inboxes = self.header.accepted, bool(self.header.inboxes)
-        self.requested, self.rescheduled, self.forgot = bool(self.header.requested), False, False
-        self.counts = Counts(db, self.cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
+        self.requested, self.rescheduled = bool(self.header.requested), False
+        self.counts = Counts(db, cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
         self.circuits = Circuits(db, any_=bool(self.header.circuits), parked=bool(self.header.broken))
         self.shelves = self._shelves(aside=bool(self.header.aside), resumed=bool(self.header.resumed), counted=True)
         self.jobs = JobStates(db, now, self.header.fire_at)
@@ -85,7 +84,7 @@ class Transaction:
 
     def _shelves(self, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = CircuitSets(self.db, self.now, self.circuits, any_=bool(self.header.broken))
-        return Shelves(self.db, self.counts, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
+        return Shelves(self.db, self.counts, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -119,7 +118,6 @@ class Transaction:
         """Write the moves so far, so that the tables show where each run is; counts are written at the end."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
-        self.cache, self.forgot = StepCache(), True
         self.shelves = self._shelves(aside=True, resumed=True, counted=False)
         self.flow.shelves = self.shelves
 

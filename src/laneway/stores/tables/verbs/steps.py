@@ -24,13 +24,11 @@ import msgspec
 
 from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
 from laneway.core.queue.claim import MOST_MOVES
-from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
 from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables.rows import jobs
-from laneway.stores.tables.rows.leased_run import leased
 from laneway.stores.tables.rows.leases import as_claimed, requests
 from laneway.stores.tables.rows.settings import paused
 from laneway.stores.tables.rows.shelf import FRONT
@@ -40,13 +38,14 @@ from laneway.stores.tables.rules.settlements import Settlements, named
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import standing
-from laneway.stores.tables.runtime.step_cache import StepCache
+from laneway.stores.tables.runtime.step_cache import CachedLane, CachedWorker, StepCache
 from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.due_runs import FIRST
-from laneway.stores.tables.state.lane_counts import lane_queries
+from laneway.stores.tables.state.lane_counts import lane_query
 from laneway.stores.tables.state.transaction import Transaction, header_queries
+from laneway.stores.tables.state.user_counts import turn_query
 
 _SQL = sql_names("steps")
 _LEASED = sql_names("settlements")["leased"]
@@ -65,29 +64,31 @@ def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
         if is_ahead or _follows(step, cache) is None:
             yield Query(_SQL["worker"], (step.incarnation,))
         yield from header_queries(step.incarnation)
-        if not cache.leases and (numbers := named(step)):
+        if numbers := named(step):
             yield Query(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
             if not (is_ahead or step.results):
                 yield FIRST  # a step without results is made because something is due, or was submitted
-            if cache.unopened is None:
-                yield Query(_READY_LANES)
-            known = {lane: book for lane, (book, _) in cache.lanes.items()}
+            yield Query(_READY_LANES)
             # If nothing is ready according to the cache, runs may be due, or just submitted.
-            busy = [lane for lane, book in known.items() if book.ready()] or cache.recent_lanes
+            busy = [name for name, counts in cache.lanes.items() if counts.has_ready] or cache.recent_lanes
             for lane in busy if len(busy) <= _FEW else ():
-                book = known.get(lane)
-                if book is None:
-                    yield from lane_queries(lane)
-                if book is None or book.ready():  # else nothing is ready, unless other transactions have written
-                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), book))
+                counts = cache.lanes.get(lane)
+                yield turn_query(lane, {""})  # of runs without a user
+                if counts is None:
+                    yield lane_query(lane)
+                if counts is None or counts.has_ready:  # else nothing is ready, unless other transactions have written
+                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), counts))
 
     return questions
 
 
-def _ready_ahead(step: Step, lanes: int, book: LaneBook | None) -> int:
+def _ready_ahead(step: Step, lanes: int, counts: CachedLane | None) -> int:
     most = _page(step, lanes)
-    return most if book is None else min(most, max(_LEAST, book.room() + len(step.results)))
+    if counts is None:
+        return most
+    room = 0 if counts.paused else counts.lane.limit - counts.active
+    return min(most, max(_LEAST, room + len(step.results)))
 
 
 def take_step(
@@ -160,10 +161,7 @@ def _taken(
     if transaction.header.resting or (len(claimed) < step.room and transaction.counts.lanes.startable()):
         wake_for_work(db, after_commit, now)
     after_commit.events = after_commit.events or bool(claimed or step.results or step.emitted)
-    cache.workers[step.incarnation] = incarnation, step.call
-    # Messages change rows of any run by statements of their own.
-    if transaction.inboxes or transaction.forgot or cache.is_full:
-        cache.clear()
+    cache.workers[step.incarnation] = CachedWorker(incarnation, step.call)
     return reply
 
 
@@ -172,8 +170,8 @@ def _follows(step: Step, cache: StepCache) -> str | None:
 
     Every call that lets an incarnation leave, or gives the store a part in a move, clears the cache.
     """
-    incarnation, call = cache.workers.get(step.incarnation, ("", 0))
-    return incarnation if incarnation and step.last <= call == step.call - 1 else None
+    worker = cache.workers.get(step.incarnation)
+    return worker.incarnation if worker is not None and step.last <= worker.call == step.call - 1 else None
 
 
 def _leaving(db: Database) -> Moving | None:
@@ -246,7 +244,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
-    leases, cache = list[Row](), transaction.cache
+    leases = list[Row]()
     worker, call, now = step.incarnation, step.call, transaction.now
     for nth, run in enumerate(started):
         number = run.number
@@ -254,9 +252,6 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
         if taken:
             run.messages = taken.get(number, 0)
         leases.append((number, run.fence, run.attempt, worker, call, nth, now, run.events))
-        if not run.kept:
-            cache.leases[number] = leased(run, worker, now)
-    cache.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
     kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)
