@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from laneway.core.lifecycle.step import LentReply, Step
+from laneway.core.lifecycle.step import PushedReply, Step
 from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work, wake_idle
@@ -22,14 +22,14 @@ from laneway.stores.tables.verbs.steps import take_step_ahead
 
 _LONGEST = 7999  # bytes of a notification
 
-_decode = msgspec.json.Decoder(LentReply).decode
+_decode = msgspec.json.Decoder(PushedReply).decode
 
 
 class ReplyAhead(NamedTuple):
     """The reply to a step that was made for an idle worker, and how it is woken."""
 
     wake_up: WakeUp
-    reply: LentReply
+    reply: PushedReply
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class ReplyAhead(NamedTuple):
         return text if len(text.encode()) <= _LONGEST else self.wake_up.incarnation
 
 
-def read(text: str) -> tuple[str, LentReply | None]:
+def read(text: str) -> tuple[str, PushedReply | None]:
     """Return which worker a notification wakes, and the reply that it carries."""
     incarnation, _, reply = text.partition("\n")
     try:
@@ -74,6 +74,6 @@ def claim_ahead(
             wake_idle(db, after_commit, [worker])
             wake_for_work(db, after_commit, now)
         else:
-            replies.append(ReplyAhead(WakeUp(worker.id, worker.address), LentReply(step.call, reply)))
+            replies.append(ReplyAhead(WakeUp(worker.id, worker.address), PushedReply(step.call, reply)))
         left = after_commit.claim_ahead
     return replies

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
+from laneway.core.lifecycle.step import Step, StepReply, named_in, offers_next_step
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.run import Claimed, handed
 from laneway.core.transfer.move_state import MovePhase, Moving
@@ -207,7 +207,7 @@ def _answer(
     told = transaction.requested or transaction.inboxes
     asked = requests(transaction.db, step.incarnation) if told else []
     reply = StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
-    room = step.room if idle and has_lent(step, reply) else None
+    room = step.room if idle and offers_next_step(step, reply) else None
     refusals = msgspec.json.encode(refused).decode()
     kept = (step.call, refusals, due_in, more, now, soonest, idle, step.short, room, is_ahead)
     transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))
