@@ -8,14 +8,13 @@ same step when it looks, and gets the reply as any repeat does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from laneway.core.lifecycle.step import PushedReply, Step
 from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work, wake_idle
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.verbs.steps import take_step_ahead
@@ -56,12 +55,12 @@ def claim_ahead(
     db: Database,
     after_commit: AfterCommit,
     worker: IdleWorker,
-    cache: StepCache,
+    recent_lanes: Sequence[str],
     is_alive: Callable[[IdleWorker], bool],
 ) -> list[ReplyAhead]:
     """Make the step of this worker, and of those that are chosen for what is left then; return the replies.
 
-    A worker that is not seen to be alive is woken instead.
+    A worker that is not seen to be alive is woken instead. `recent_lanes` tell what to prefetch.
     """
     replies = list[ReplyAhead]()
     left: IdleWorker | None = worker
@@ -69,7 +68,7 @@ def claim_ahead(
         worker, after_commit.claim_ahead, now = left, None, db.now()
         assert worker.room is not None
         step = Step(worker.id, worker.call + 1, room=worker.room, park=True)
-        reply = take_step_ahead(db, after_commit, step, now, cache) if is_alive(worker) else None
+        reply = take_step_ahead(db, after_commit, step, now, recent_lanes) if is_alive(worker) else None
         if reply is None:
             wake_idle(db, after_commit, [worker])
             wake_for_work(db, after_commit, now)

@@ -31,7 +31,7 @@ class LockTimeout(Exception):
 class Header(NamedTuple):
     """What a transaction reads first, when it has the lock."""
 
-    number: int  # of the transaction; each transaction of any process counts up by one
+    number: int  # of the transaction: it tells a listener behind a pooler that a process has written
     now: int  # the server's time
     posted: bool  # the inbox has submissions to accept
     watched: bool  # a process watches events
