@@ -31,7 +31,10 @@ NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by ha
 
 
 class Jobs(JobQueries):
-    """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` are those that are seen, None: all."""
+    """The jobs, as `app.jobs`.
+
+    `refuse_new` raises when the scheduler takes no runs. `whose` is the owner whose jobs can be seen; None: all jobs.
+    """
 
     def __init__(
         self,
