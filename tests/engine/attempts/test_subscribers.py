@@ -474,7 +474,7 @@ async def test_who_leaves_before_the_end_leaves_nothing_behind(lossy: Scheduler)
         await soon(lossy.wait(receipt))
         worker = lossy._lifecycle.worker  # noqa: SLF001 - what it keeps shows nowhere else
         assert worker is not None
-        assert not worker._settlement_events.waiting  # noqa: SLF001 - as above
+        assert not worker._settlement_events.wants_replies  # noqa: SLF001 - as above
 
 
 @pytest.mark.parametrize(

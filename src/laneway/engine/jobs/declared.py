@@ -1,4 +1,4 @@
-"""The jobs that code declares, by `schedule=` on a task or `app.jobs.declare`, and telling the store of them."""
+"""The jobs that code declares, by `schedule=` on a task or `app.jobs.declare`, and how they reach the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("laneway.jobs")
 
 
 class CodeJobs:
-    """Keeps what is declared in what the process knows; `is_working` tells whether its worker is up."""
+    """Collects declared jobs in the process's environment; `is_working` tells whether its worker is up."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CodeJobs:
         self._environment.declared[spec.name] = spec
 
     async def tell(self, store: Store, *, anew: bool = False) -> Synced:
-        """Tell the store what was declared since it was told last, or all. What it refuses is logged."""
+        """Bring what was declared since the last call, or everything, into the store. What it refuses is logged."""
         known = {} if anew else self._told
         if len(known) == len(self._environment.declared):
             return Synced()

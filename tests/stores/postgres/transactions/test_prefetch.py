@@ -142,7 +142,7 @@ async def _lending(store: PostgresStore, room: int) -> Hand:
     await store.submit([new_run("before")])
     hand = await Hand(store).register()
     await hand.succeed(*await hand.claim(room))
-    await hand.lend(room)
+    await hand.offer_step(room)
     return hand
 
 

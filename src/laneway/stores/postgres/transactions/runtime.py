@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from uuid import uuid4
 
-from laneway.ports.workers import Standby
+from laneway.ports.workers import WakeHandle
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, read
 from laneway.stores.postgres.transactions.listener import Listener
@@ -71,7 +71,7 @@ class PostgresRuntime(ProcessRuntime):
         wake = self._workers.get(worker.id)
         if self._pooled or wake is None:
             return worker.has_listener and not self._pooled
-        return wake.is_there if isinstance(wake, Standby) else True
+        return wake.is_alive if isinstance(wake, WakeHandle) else True
 
     def _is_far(self, wake_up: WakeUp) -> bool:
         return wake_up.address is not None and wake_up.incarnation not in self._workers
@@ -85,8 +85,8 @@ class PostgresRuntime(ProcessRuntime):
             wake = self._workers.get(each.wake_up.incarnation)
             # A callback whose loop is closed must not disturb its neighbours.
             with contextlib.suppress(Exception):
-                if isinstance(wake, Standby):
-                    wake.answer(each.reply)
+                if isinstance(wake, WakeHandle):
+                    wake.push(each.reply)
                 elif wake is not None:
                     wake()
 

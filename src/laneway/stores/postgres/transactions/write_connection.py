@@ -31,7 +31,7 @@ class LockTimeout(Exception):
 class Header(NamedTuple):
     """What a transaction learns first, once it has the lock."""
 
-    number: int  # of the transaction: one more than that of the last one, whoever made it
+    number: int  # of the transaction: a listener behind a pooler sees by it that somebody has written
     now: int  # the server's time
     posted: bool  # submissions of others' transactions are to be taken in
     watched: bool  # somebody follows events

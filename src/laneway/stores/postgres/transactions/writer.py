@@ -98,7 +98,6 @@ class PostgresWriter(Writer):
         self._address, self._now, self._channel = address, now, channel
         self._reply, self._is_far, self._is_alive = reply, is_far, is_alive
         self.connection = WriteConnection(address, channel)
-        self._number = 0  # of the transaction that the step cache is of: everybody's are counted
         self.missed = False  # wake-ups may have been missed
 
     def look(self) -> bool:
@@ -108,7 +107,6 @@ class PostgresWriter(Writer):
 
     def close_connection(self) -> None:
         """Close the connection."""
-        self.step_cache.clear()
         self.connection.close()
 
     # From a batch to its transactions
@@ -168,34 +166,27 @@ class PostgresWriter(Writer):
             raise self._broken(commit, error) from error
         except Exception:
             # The work's own: nothing of it is to stay.
-            self.step_cache.clear()
             self.connection.roll_back()
             raise
         self.connection.committed()
         self.follow_up([commit.extra])
         self._reply(commit.replies)
+        for each in commit.replies:
+            self.note_lanes(each.reply.reply)
 
     def _transaction(self, commit: _Commit, *, ahead: bool) -> None:
         """Begin, do all the work, and commit."""
-        link, cache = self.connection.opened(), self.step_cache
-        if self._address.pooled:
-            # The next transaction may be on another server, which lacks what this one has and numbers on from there.
-            cache.clear()
+        link = self.connection.opened()
         # Nothing in here may swallow an error: the pipe would go on without its transaction.
         with Pipe(link) as pipe:
             db = PostgresDatabase(pipe)
-            # What is in the cache is not read. If others have written meanwhile, it is read once that is known.
-            header = self.connection.begin(db, commit.batch[0].options.prefetch(cache))
+            header = self.connection.begin(db, commit.batch[0].options.prefetch())
             db.now = self._now or (lambda: header.now)
-            if header.number != self._number + 1:
-                cache.clear()
-            self._number = header.number
             if header.posted:
                 commit.posted = True
-                cache.clear()
                 take_in(db, commit.extra, db.now())
             for item in commit.batch:
-                db.expect(*item.options.prefetch(cache))  # unless it was read above, and is still true
+                db.expect(*item.options.prefetch())  # unless it was read above, and is still true
                 self._do(item, db)
             self._claim_ahead(db, commit, ahead=ahead)
             self._notify(db, commit, watched=header.watched)
@@ -207,8 +198,6 @@ class PostgresWriter(Writer):
     def _do(self, item: WorkItem, db: PostgresDatabase) -> None:
         """Do one piece of work."""
         item.reset()  # it may have been tried before
-        if not item.options.keeps_cache:
-            self.step_cache.clear()
         item.value = item.work(db, item.after_commit)
 
     def _claim_ahead(self, db: PostgresDatabase, commit: _Commit, *, ahead: bool) -> None:
@@ -218,7 +207,7 @@ class PostgresWriter(Writer):
             wake_idle(db, commit.extra, workers)
         elif workers:
             try:
-                commit.replies = claim_ahead(db, commit.extra, workers[0], self.step_cache, self._is_alive)
+                commit.replies = claim_ahead(db, commit.extra, workers[0], self.recent_lanes, self._is_alive)
             except psycopg.Error:
                 raise
             except Exception as error:
