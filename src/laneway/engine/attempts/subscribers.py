@@ -55,7 +55,7 @@ class Subscribers:
             raise BadSetting(f"{call!r} cannot be called; subscribe a function that takes an event")
         wanted = None if kinds is None else [*kinds]
         if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in wanted or ()):
-            raise BadSetting(f"kinds is {kinds!r}; it is a list of the kinds to hear of")
+            raise BadSetting(f"kinds is {kinds!r}; it must be a list of event kinds")
         subscriber = Subscriber(call, run, None if wanted is None else frozenset(wanted))
         with self._lock:
             self._all = (*self._all, subscriber)

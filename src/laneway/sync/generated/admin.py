@@ -33,22 +33,22 @@ class SyncLanes(SyncPart[Lanes]):
         return self._call(self._async.list)
 
     def set(self, lane: Lane) -> None:
-        """Create a lane or change one, at once and for all processes; it wins over what code declares, until `unset`.
+        """Create or change a lane, at once and for all processes. It wins over what code declares, until `unset`.
 
-        A lower limit stops nothing that runs; it holds new starts.
+        A lower limit stops nothing that runs; it only holds new starts.
         """
         self._call(lambda: self._async.set(lane))
 
     def unset(self, name: str) -> None:
-        """Let what code, environment and file declare of the lane hold again. Raises UnknownLane."""
+        """Return to what code, environment and file declare of the lane. Raises UnknownLane."""
         self._call(lambda: self._async.unset(name))
 
     def pause(self, name: str) -> None:
-        """Start nothing of the lane; what comes is accepted and held, what runs goes on. Raises UnknownLane."""
+        """Start nothing of the lane. New runs are accepted and held, running ones go on. Raises UnknownLane."""
         self._call(lambda: self._async.pause(name))
 
     def resume(self, name: str) -> None:
-        """Let a paused lane go on."""
+        """Continue a paused lane."""
         self._call(lambda: self._async.resume(name))
 
 
@@ -56,15 +56,15 @@ class SyncUsers(SyncPart[Users]):
     """The users, as `app.sync.users`."""
 
     def get(self, user: str) -> List[UserState]:
-        """Return how a user stands in each lane where there is something to say."""
+        """Return the user's state in each lane that has something of the user."""
         return self._call(lambda: self._async.get(user))
 
     def list(self, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> List[UserState]:
-        """Return users in lanes, by (user, lane) behind `after`: who has runs, or of whom something is set."""
+        """Return users with runs or an operator's settings, as (user, lane), after the cursor `after`."""
         return self._call(lambda: self._async.list(limit=limit, after=after))
 
     def set(self, user: str, *, cap: int | None, lane: str = MAIN) -> None:
-        """Set how many runs of the user may be active in the lane; None lets the lane's `per_user` hold again."""
+        """Set how many runs of the user may be active in the lane; None returns to the lane's `per_user`."""
         self._call(lambda: self._async.set(user, cap=cap, lane=lane))
 
     def pause(self, user: str) -> None:
@@ -72,7 +72,7 @@ class SyncUsers(SyncPart[Users]):
         self._call(lambda: self._async.pause(user))
 
     def resume(self, user: str) -> None:
-        """Let a paused user go on."""
+        """Continue a paused user."""
         self._call(lambda: self._async.resume(user))
 
 
@@ -80,17 +80,17 @@ class SyncSessions(SyncPart[Sessions]):
     """The sessions, as `app.sync.sessions`."""
 
     def get(self, name: str) -> SessionState:
-        """Return a session; one that is idle has nothing but the default rule."""
+        """Return a session; an idle one has only the default rule."""
         return self._call(lambda: self._async.get(name))
 
     def list(self, *, prefix: str = "", limit: int = 100, after: str = "") -> List[SessionState]:
-        """Return sessions that are not idle, or of which something is set, by name, behind `after`."""
+        """Return sessions that are not idle or have an operator's settings, by name, after the cursor `after`."""
         return self._call(lambda: self._async.list(prefix=prefix, limit=limit, after=after))
 
     def set(self, name: str, policy: SessionPolicy | None = None, *, load: Any = None) -> None:
-        """Set what belongs to the session: it wins over what messages give. Without policy and load, take all back.
+        """Set a session's rule: it wins over what messages say. Without policy and load, remove it.
 
-        `load` is a share of the session's window, or (used, window): at 60 % and above it gets one run at a time.
+        `load` is a share of the session's window, or (used, window): from 60 % on the session gets one run at a time.
         """
         self._call(lambda: self._async.set(name, policy, load=load))
 
@@ -99,30 +99,30 @@ class SyncSessions(SyncPart[Sessions]):
         self._call(lambda: self._async.pause(name))
 
     def resume(self, name: str) -> None:
-        """Let a paused session go on."""
+        """Continue a paused session."""
         self._call(lambda: self._async.resume(name))
 
     def stop(self, name: str) -> Stopped:
-        """Cancel the session's oldest active run; the others and the queue stay. Tells what it stopped."""
+        """Cancel the session's oldest active run; other runs and the queue stay. Returns what it stopped."""
         return self._call(lambda: self._async.stop(name))
 
     def stop_all(self, name: str) -> Stopped:
-        """Cancel all that is active and drop all that waits, future runs included. Tells what it stopped.
+        """Cancel all active runs and drop all waiting ones, future runs included. Returns what it stopped.
 
-        Nothing accepted before it ever starts; a slot is free when the old run has really stopped.
+        Nothing that was accepted before ever starts. A slot is free when the old run has really stopped.
         """
         return self._call(lambda: self._async.stop_all(name))
 
     def reset(self, name: str) -> Stopped:
-        """Do as `stop_all`, and do not wait: slots are free at once, and late completions are refused."""
+        """Do as `stop_all` without waiting: slots are free at once, and late completions are refused."""
         return self._call(lambda: self._async.reset(name))
 
 
 class SyncTasks(SyncPart[Tasks]):
-    """The tasks, as `app.sync.tasks`: those registered here by iteration, those of all workers by `list`."""
+    """The tasks, as `app.sync.tasks`: iteration gives those registered here, `list` those of all workers."""
 
     def __iter__(self) -> Iterator[Task[..., Any]]:
-        """Return the tasks registered here, in that order."""
+        """Yield the tasks registered here, in that order."""
         return self._async.__iter__()
 
     @property
@@ -135,22 +135,22 @@ class SyncTasks(SyncPart[Tasks]):
         return self._async.get(name)
 
     def list(self) -> List[TaskState]:
-        """Return the tasks that live workers know, that are paused or disabled, or that have runs set aside.
+        """Return the tasks that live workers know, that are paused or disabled, or that have parked runs.
 
-        Also those that failed under their breakers: `circuits` says how these stand.
+        Also those that failed under their breakers: `circuits` is their state.
         """
         return self._call(self._async.list)
 
     def pause(self, name: str) -> None:
-        """Start nothing of the task, in any process; what comes is accepted and held."""
+        """Start nothing of the task, in any process. New runs are accepted and held."""
         self._call(lambda: self._async.pause(name))
 
     def resume(self, name: str) -> None:
-        """Let a paused task go on."""
+        """Continue a paused task."""
         self._call(lambda: self._async.resume(name))
 
     def disable(self, name: str) -> None:
-        """Refuse new runs of the task (`task_disabled`), in any process; what was accepted is kept and goes on."""
+        """Refuse new runs of the task (`task_disabled`), in any process. Accepted runs are kept and go on."""
         self._call(lambda: self._async.disable(name))
 
     def enable(self, name: str) -> None:
@@ -158,16 +158,16 @@ class SyncTasks(SyncPart[Tasks]):
         self._call(lambda: self._async.enable(name))
 
     def close_breaker(self, name: str, user: str | None = None) -> None:
-        """Close the task's breaker, or that of one of its users: what waits for it starts at once.
+        """Close the task's breaker, or that of one of its users: runs that wait for it start at once.
 
-        The user "" stands for runs without one. A task that its breaker disabled stays disabled until it is enabled.
+        The user "" means runs without one. A task that its breaker disabled stays disabled until it is enabled.
         """
         self._call(lambda: self._async.close_breaker(name, user))
 
 
 class SyncWorkers(SyncPart[Workers]):
-    """The workers that are up, as `app.sync.workers`."""
+    """The live workers, as `app.sync.workers`."""
 
     def list(self) -> list[WorkerInfo]:
-        """Return the incarnations that are alive, and those that left and still hold leases; oldest first."""
+        """Return the live incarnations, and those that left and still hold leases; oldest first."""
         return self._call(self._async.list)

@@ -109,7 +109,7 @@ class Sync(SyncBase):
         return returned
 
     def get(self, run: Receipt | Run | str) -> Run:
-        """Return the run as it stands now; an id may be given by its beginning. Raises UnknownRun."""
+        """Return the run as it is now; an id may be given by its beginning. Raises UnknownRun."""
         returned: Run = self._call(lambda: self._scheduler.get(run))
         return returned
 
@@ -124,7 +124,7 @@ class Sync(SyncBase):
         limit: int = 100,
         before: int | None = None,
     ) -> list[Run]:
-        """Return up to `limit` runs that fit, newest first; `before` is the number to go on from."""
+        """Return up to `limit` matching runs, newest first; `before` is the number to go on from."""
         returned: list[Run] = self._call(
             lambda: self._scheduler.runs(
                 state=state, task=task, lane=lane, user=user, session=session, limit=limit, before=before
@@ -133,7 +133,7 @@ class Sync(SyncBase):
         return returned
 
     def why(self, run: Receipt | Run | str) -> list[Reason]:
-        """Return what a run waits for: every gate that is closed for it, who holds it and when it opens, if known."""
+        """Return what a run waits for: every gate that is closed for it, what holds it, and when it opens, if known."""
         returned: list[Reason] = self._call(lambda: self._scheduler.why(run))
         return returned
 
@@ -145,24 +145,25 @@ class Sync(SyncBase):
     def result(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Any:
         """Wait for the run to end and return its result.
 
-        Raises RunFailed, RunCancelled or RunDropped if it ended otherwise, TimeoutError if it has not ended in time.
+        Raises RunFailed, RunCancelled or RunDropped if it ended without success, TimeoutError if it has not ended in
+        time.
         """
         return self._call(lambda: self._scheduler.result(run, timeout))
 
     def wait(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Run:
-        """Wait for the run to end, however it does, and return it. Raises TimeoutError."""
+        """Wait for the run to end, in whatever state, and return it. Raises TimeoutError."""
         returned: Run = self._call(lambda: self._scheduler.wait(run, timeout))
         return returned
 
     def events(self, run: Receipt | Run | str, after: int = 0) -> Iterator[Event]:
-        """Yield the run's events with numbers greater than `after`: those there are, then live ones, up to `done`."""
+        """Yield the run's events with numbers greater than `after`: stored ones, then live ones, up to `done`."""
         return self._iterate(lambda: self._scheduler.events(run, after))
 
     def cancel(self, run: Receipt | Run | str, *, abandon: bool = False) -> Run:
-        """Cancel the run, in whatever stage it is, also while no worker is up; return it as it stands then.
+        """Cancel the run, in whatever state it is, even while no worker is up; return it as it is then.
 
-        One that is running is told to stop, and ends when it has; `abandon=True` ends it at once, frees its slots and
-        refuses whatever its handler still writes. Raises WrongState if it has ended otherwise.
+        A running one is told to stop, and ends when it has. `abandon=True` ends it at once, frees its slots, and
+        refuses later writes of its handler. Raises WrongState if it has ended otherwise.
         """
         returned: Run = self._call(lambda: self._scheduler.cancel(run, abandon=abandon))
         return returned
@@ -176,32 +177,32 @@ class Sync(SyncBase):
         user: str | None = None,
         session: str | None = None,
     ) -> int:
-        """Cancel all runs that fit and have not ended; return how many that were. At least one filter must be given."""
+        """Cancel all matching runs that have not ended; return how many. At least one filter must be given."""
         returned: int = self._call(
             lambda: self._scheduler.cancel_where(state=state, task=task, lane=lane, user=user, session=session)
         )
         return returned
 
     def pause(self, run: Receipt | Run | str) -> Run:
-        """Pause the run: at once while it is pending, at its next checkpoint or step while it is running."""
+        """Pause the run: at once if it is pending, at its next checkpoint or step if it is running."""
         returned: Run = self._call(lambda: self._scheduler.pause(run))
         return returned
 
     def answer(self, run: Receipt | Run | str, answer: object, *, name: str | None = None) -> Run:
-        """Answer what the run has asked (`ctx.ask`), with any JSON; `name` says which, if it has asked several things.
+        """Answer a question of the run (`ctx.ask`) with any JSON; `name` says which, if there are several.
 
-        Raises NotWaiting if it does not wait for that answer (any more).
+        Raises NotWaiting if the run does not wait for that answer (any more).
         """
         returned: Run = self._call(lambda: self._scheduler.answer(run, answer, name=name))
         return returned
 
     def resume(self, run: Receipt | Run | str) -> Run:
-        """Let a paused run go on; its handler finds in `ctx.state` what its last checkpoint saved."""
+        """Continue a paused run; its handler finds its last checkpoint in `ctx.state`."""
         returned: Run = self._call(lambda: self._scheduler.resume(run))
         return returned
 
     def retry(self, run: Receipt | Run | str) -> Receipt:
-        """Submit a run that has ended once more, as a new run whose `retry_of` names it."""
+        """Submit a run that has ended once more, as a new run whose `retry_of` is its id."""
         returned: Receipt = self._call(lambda: self._scheduler.retry(run))
         return returned
 
@@ -222,12 +223,12 @@ class Sync(SyncBase):
 
     @property
     def tasks(self) -> SyncTasks:
-        """The tasks, as `app.sync.tasks`: those registered here by iteration, those of all workers by `list`."""
+        """The tasks, as `app.sync.tasks`: iteration gives those registered here, `list` those of all workers."""
         return SyncTasks(self._scheduler.tasks, self._call)
 
     @property
     def workers(self) -> SyncWorkers:
-        """The workers that are up, as `app.sync.workers`."""
+        """The live workers, as `app.sync.workers`."""
         return SyncWorkers(self._scheduler.workers, self._call)
 
     @property

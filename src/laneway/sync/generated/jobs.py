@@ -23,7 +23,7 @@ class SyncJobs(SyncPart[Jobs]):
     """The jobs, as `app.sync.jobs`."""
 
     def owned_by(self, user: str) -> SyncJobs:
-        """Return the same desk for one owner: it makes jobs for them, and sees and changes no others."""
+        """Return the same object for one owner: it creates jobs for that owner, and reads and changes no others."""
         return SyncJobs(self._async.owned_by(user), self._call)
 
     def create(
@@ -36,48 +36,48 @@ class SyncJobs(SyncPart[Jobs]):
         check_task: bool = True,
         **options: Any,
     ) -> Job:
-        """Make a job: `schedule` (an object, or a line such as "0 9 * * 1-5") starts `task` with these arguments.
+        """Create a job: `schedule` (an object, or a line such as "0 9 * * 1-5") starts `task` with these arguments.
 
         Options: `tz` (of a line), `lane`, `user`, `session`, `priority`, `owner`, `description`, `enabled`, `misfire`
         (skip, once, all), `max_staleness`, `overlap` (skip, queue, interrupt, allow), `delete_after_run`,
         `run_on_start`, `timeout`, `retry`, `breaker`, `backoff`, `backoff_cap`, `alert_after`, `enabled_when`.
-        `check_task=False` takes a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
-        BadSetting, and then nothing is stored.
+        `check_task=False` accepts a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
+        BadSetting; nothing is stored then.
         """
         return self._call(lambda: self._async.create(name, schedule, task, args, check_task=check_task, **options))
 
     def update(
         self, name: Job | str, /, *, of_owner: str | None = None, check_task: bool = True, **changes: Any
     ) -> Job:
-        """Change what is given, of `name`, `schedule`, `task`, `args` and the options of `create`, and nothing else.
+        """Change the given values: `name`, `schedule`, `task`, `args` and the options of `create`.
 
-        None takes an option back. A schedule without a time zone keeps the job's, and a period that stays the same
-        its anchor; another schedule counts from now on. All is checked before anything is written. With nothing to
-        change, it only plans the job anew by the time zone that its owner has now. Raises UnknownJob, JobExists,
-        JobChanged, and as `create`. What is declared in code or a file holds again when that is changed.
+        None removes an option. A schedule without a time zone keeps the job's zone, and an unchanged period its anchor;
+        another schedule counts from now on. Everything is checked before anything is written. Without changes, the job
+        is only planned anew by its owner's current time zone. Raises UnknownJob, JobExists, JobChanged, and the errors
+        of `create`. The declaration in code or a file holds again when that is changed.
         """
         return self._call(lambda: self._async.update(name, of_owner=of_owner, check_task=check_task, **changes))
 
     def enable(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Let a job fire again, from now on; its failures are forgotten. Raises BadSetting if it has no fire left."""
+        """Enable a job: it fires from now on, and its failures are reset. Raises BadSetting if it has no fire left."""
         return self._call(lambda: self._async.enable(name, owner=owner))
 
     def disable(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Let a job fire no more, until it is enabled; what runs of it goes on."""
+        """Disable a job: it does not fire until it is enabled; its runs go on."""
         return self._call(lambda: self._async.disable(name, owner=owner))
 
     def remove(self, name: Job | str, *, owner: str | None = None) -> None:
-        """Forget a job and the records of its fires; its runs stay, and go on. Raises UnknownJob.
+        """Delete a job and the records of its fires; its runs stay, and go on. Raises UnknownJob.
 
-        One that is declared in code cannot be removed while a worker declares it; one that is declared in a file comes
-        back when the file is read again.
+        A job that is declared in code cannot be removed while a worker declares it. One that is declared in a file
+        comes back when the file is read again.
         """
         self._call(lambda: self._async.remove(name, owner=owner))
 
     def run(self, name: Job | str, *, force: bool = True, owner: str | None = None) -> Receipt:
-        """Fire a job now, whatever its schedule says, also if it is disabled; its plan stays as it is.
+        """Fire a job now, whatever its schedule says, even if it is disabled; its next fire stays the same.
 
-        With `force=False` only if it is due: else the receipt says skipped, `not_due`. The job's overlap rule holds:
+        With `force=False` only if it is due: else the receipt says skipped, `not_due`. The job's overlap rule applies:
         skipped, `overlap`.
         """
         return self._call(lambda: self._async.run(name, force=force, owner=owner))
@@ -92,14 +92,14 @@ class SyncJobs(SyncPart[Jobs]):
         self._async.declare(name, schedule, task, args, **options)
 
     def keep_zones(self) -> None:
-        """Say that this process cannot tell time zones: a job that names none stays in the one that it is planned in.
+        """Say that this process does not know the app's time zones: a job without a zone stays in the one of its plan.
 
-        It is for tools that open a store without the app, and so without its `tz` and `owner_zone`.
+        For tools that open a store without the app, and so without its `tz` and `owner_zone`.
         """
         self._async.keep_zones()
 
     def get(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Return a job by its name, its id or the beginning of that. Raises UnknownJob, also if several fit."""
+        """Return a job by its name, its id or the beginning of its id. Raises UnknownJob, also if several match."""
         return self._call(lambda: self._async.get(name, owner=owner))
 
     def list(
@@ -112,7 +112,7 @@ class SyncJobs(SyncPart[Jobs]):
         limit: int = 100,
         after: tuple[str, str] = ("", ""),
     ) -> List[Job]:
-        """Return up to `limit` jobs that fit, by (name, id), behind `after`."""
+        """Return up to `limit` matching jobs after a cursor, ordered by (name, id)."""
         return self._call(
             lambda: self._async.list(owner=owner, task=task, source=source, enabled=enabled, limit=limit, after=after)
         )
@@ -120,17 +120,17 @@ class SyncJobs(SyncPart[Jobs]):
     def runs(
         self, name: Job | str, *, owner: str | None = None, limit: int = 20, before: int | None = None
     ) -> List[Fire]:
-        """Return what became of the job's fires, newest first; `before` is the number to go on from."""
+        """Return the job's fires, newest first; `before` is the number to go on from."""
         return self._call(lambda: self._async.runs(name, owner=owner, limit=limit, before=before))
 
     def preview(self, job: Job | Schedule | str, n: int = 10, *, owner: str | None = None) -> List[Preview]:
         """Return the next `n` fires of a job, enabled or not, or of a schedule: each (at, local, note).
 
-        A note says what is strange about it because a clock is changed. While a job is held back, those that will be
+        A note says what is special about a fire because clocks change. While a job is held back, fires that will be
         skipped are left out. Text is a job's name, or a schedule in words.
         """
         return self._call(lambda: self._async.preview(job, n, owner=owner))
 
     def upcoming(self, limit: int = 20) -> List[NextFire]:
-        """Return the next fires of all jobs that are enabled, in order. One that is overdue comes with its time."""
+        """Return the next fires of all enabled jobs, in order. An overdue one has the time when it was due."""
         return self._call(lambda: self._async.upcoming(limit))
