@@ -178,10 +178,22 @@ def _circuit(key: str, circuit: Circuit) -> CircuitIn:
     return CircuitIn(key=key, failures=circuit.failures, until=circuit.until)
 
 
-_SAME = (
-    *("number", "id", "task", "args", "lane", "accepted_at", "due_at", "user", "session", "priority", "attempt"),
-    *("fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "checkpoint", "prepared"),
-)
+_OTHERWISE = {
+    "state",
+    "error",
+    "arrival",
+    "ties",
+    "request",
+    "wait",
+    "call",
+    "log",
+    "streamed",
+    "memos",
+    "taken",
+    "read",
+    "keys",
+}
+_SAME = [name for name in RunIn.__struct_fields__ if name not in _OTHERWISE]
 
 
 def _run(facts: dict[str, Any]) -> RunIn:
