@@ -7,6 +7,7 @@ import pytest
 from laneway.ports.store import Store
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
+from tests.contract.suite import *  # noqa: F403
 from tests.support.many_doors import ManyDoors
 
 

@@ -12,3 +12,13 @@ def test_the_suite_lists_every_class_of_its_files_once() -> None:
     classes = [node.name for node in nodes if isinstance(node, ast.ClassDef) and node.name.startswith("Test")]
 
     assert sorted(classes) == sorted(suite.__all__)
+
+
+def test_every_file_that_gives_a_store_imports_the_suite() -> None:
+    texts = {file.name: file.read_text() for file in Path(__file__).parent.glob("test_*.py")}
+    stores = {name: text for name, text in texts.items() if "async def store(" in text}
+
+    without = {name for name, text in stores.items() if "from tests.contract.suite import" not in text}
+
+    assert without == set()
+    assert len(stores) >= 7

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laneway.core.common.instants import SECOND
-from laneway.core.records.retry import Retry, share
+from laneway.core.records.retry import Retry
 from laneway.errors import BadSetting
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)
@@ -68,11 +68,6 @@ def test_jitter_goes_either_way() -> None:
 
     assert min(delays) < 1.6 * SECOND
     assert max(delays) > 2.4 * SECOND
-
-
-@given(st.text())
-def test_a_share_is_at_least_nothing_and_less_than_all(text: str) -> None:
-    assert 0 <= share(text) < 1
 
 
 def test_fixed_delays_are_one_retry_each_without_jitter() -> None:

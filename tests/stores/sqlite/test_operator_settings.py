@@ -18,7 +18,7 @@ from laneway.stores.tables.rows.submission_counts import count
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import settings, steps, submissions, workers
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.sqlite.tracing import is_glance
+from tests.stores.sqlite.tracing import is_header
 from tests.support.invariants import check_drains
 
 FIRST = "0001_first.sql"
@@ -73,7 +73,7 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
     reply = steps.take_step(database, AfterCommit(), Step("hand", 1, room=3, park=True), 1)
 
     assert len(reply.claimed) == 3
-    glances = [text for text in asked if is_glance(text)]
+    glances = [text for text in asked if is_header(text)]
     assert len(glances) == 4, "two statements for each of the two transactions"
     others = " ".join(text for text in asked if text not in glances)
     # Whom to wake is one question, which leaves out what is paused.

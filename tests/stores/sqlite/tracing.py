@@ -13,7 +13,7 @@ from laneway.stores.sqlite.database import TEXTS
 def traced(db: sqlite3.Connection) -> Iterator[list[str]]:
     """Collect the statements that are executed, but for those that every transaction begins with."""
     texts: list[str] = []
-    db.set_trace_callback(lambda text: None if is_glance(text) else texts.append(text))
+    db.set_trace_callback(lambda text: None if is_header(text) else texts.append(text))
     yield texts
     db.set_trace_callback(None)
 
@@ -31,6 +31,6 @@ def counted(db: sqlite3.Connection) -> Iterator[list[int]]:
     db.set_progress_handler(None, 1)
 
 
-def is_glance(text: str) -> bool:
+def is_header(text: str) -> bool:
     """Tell whether this is what every transaction asks first."""
-    return "FROM counter" in text or text == TEXTS["transaction.seldom"]
+    return "FROM counter" in text or text == TEXTS["transaction.flags"]

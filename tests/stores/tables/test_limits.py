@@ -14,7 +14,7 @@ from laneway.ports.gates import Held
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.rows import session_row
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import FRONT, Key, Shelf
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import StepCache
@@ -189,13 +189,13 @@ class Table:
     def __init__(self, keys: list[Key]) -> None:
         self.keys = sorted(keys)
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[RunRow], bool]:
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3
 
 
-def line(rank: int, number: int) -> Line:
-    return Line(0, rank, number, "", "", None, "main", None, None, 0)
+def line(rank: int, number: int) -> RunRow:
+    return RunRow(0, rank, number, "", "", None, "main", None, None, 0)
 
 
 @pytest.mark.parametrize("known", [0, 12])

@@ -11,7 +11,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Key, Reader, Shelf
 from laneway.stores.tables.sql.statements import Row
 from laneway.testing import FakeClock, Hand, new_run
@@ -125,13 +125,13 @@ class Table(Reader):
         found = [key for key in self.keys if key > after][:3]
         return [line(*key) for key in found], len(found) == 3  # type: ignore[misc]  # what a row becomes
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[list[RunRow], bool]:
         (rows, more), shelf.coming = shelf.coming() if shelf.coming is not None else self._page(after), None
         return list(rows), more  # type: ignore[arg-type]
 
 
-def line(rank: int, number: int) -> Line:
-    return Line(0, rank, number, "", "", None, "main", None, None, 0)
+def line(rank: int, number: int) -> RunRow:
+    return RunRow(0, rank, number, "", "", None, "main", None, None, 0)
 
 
 @pytest.mark.parametrize("asks", [False, True])

@@ -17,7 +17,7 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.state.lane_counts import LaneBooks
+from laneway.stores.tables.state.lane_counts import LaneCounts
 from laneway.stores.tables.verbs import steps
 from laneway.testing import FakeClock, Hand, new_run
 from tests.stores.postgres.tools import opened
@@ -30,9 +30,9 @@ LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
 def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Compare what is remembered with the tables; collects each use of it."""
     uses: list[str] = []
-    with_ready, take_step = LaneBooks.with_ready, steps.take_step
+    with_ready, take_step = LaneCounts.with_ready, steps.take_step
 
-    def lanes(books: LaneBooks) -> set[str]:
+    def lanes(books: LaneCounts) -> set[str]:
         known = books._cache.unopened is not None
         found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
         assert found == {name for name in stored if name not in books} | {
@@ -50,7 +50,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             uses.append("worker")
         return take_step(db, after_commit, step, now, cache)
 
-    monkeypatch.setattr(LaneBooks, "with_ready", lanes)
+    monkeypatch.setattr(LaneCounts, "with_ready", lanes)
     monkeypatch.setattr(steps, "take_step", step)
     return uses
 

@@ -9,8 +9,10 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.jobs.record import FireKind
-from tests.system.harness.stage import Stage, say, time_limit, until
-from tests.system.oracle import fires
+from tests.system.harness.forms import report, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
+from tests.system.oracle.fire_rules import fired_twice, read_jobs, runs_of
 
 pytestmark = [pytest.mark.system, time_limit(short=120)]
 
@@ -20,8 +22,8 @@ OFTEN = "every 200ms"
 async def _laneway(stage: Stage, *arguments: str) -> Any:
     """Call the command line; return the JSON that it prints."""
     process = stage.laneway(*arguments, "--json", "--store", stage.url)
-    assert await process.ended() == 0, process.talk
-    return json.loads(process.data or "null")
+    assert await process.ended() == 0, process.stderr
+    return json.loads(process.stdout or "null")
 
 
 async def _fired(client: Scheduler, name: str) -> int:
@@ -53,24 +55,24 @@ async def test_what_is_said_of_a_job_holds_at_once_for_workers_that_run(stage: S
             await _laneway(stage, "jobs", "add", name, OFTEN, "stroll")
             await more(name)
             late.append(await _lateness(client, name))
-        say(f"added by another process, fired late by {', '.join(f'{seconds * 1000:.0f}' for seconds in late)} ms")
+        report(f"added by another process, fired late by {', '.join(f'{seconds * 1000:.0f}' for seconds in late)} ms")
         assert min(late) < 1
 
         await _laneway(stage, "jobs", "edit", "a", "--schedule", "every 100ms", "--args", '{"takes": 0.01}')
         await more("a", 5)
-        [newest] = [job for job in await fires.read(client) if job.name == "a"]
+        [newest] = [job for job in await read_jobs(await client.open()) if job.name == "a"]
         assert newest.runs[-1].args == {"takes": 0.01}
 
         await _laneway(stage, "jobs", "disable", "b")
         disabled = await _fired(client, "b")
         removed = (await client.jobs.get("c")).id
         await _laneway(stage, "jobs", "remove", "c")
-        gone = len(await fires.runs_of(client, removed))
+        gone = len(await runs_of(await client.open(), removed))
         await more("a", 10)
         assert await _fired(client, "b") == disabled
-        assert len(await fires.runs_of(client, removed)) == gone
+        assert len(await runs_of(await client.open(), removed)) == gone
 
         await _laneway(stage, "jobs", "enable", "b")
         await more("b")
         await stage.stop(worker)
-        assert [line for job in await fires.read(client) for line in fires.fired_twice(job)] == []
+        assert [line for job in await read_jobs(await client.open()) for line in fired_twice(job)] == []

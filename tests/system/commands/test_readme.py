@@ -9,7 +9,9 @@ import pytest
 
 from laneway.core.records.events import LAPSED, PROGRESS
 from tests.support.invariants import check_invariants
-from tests.system.harness.stage import ROOT, Stage, say, time_limit, until
+from tests.system.harness.forms import report, time_limit
+from tests.system.harness.stage import ROOT, Stage
+from tests.system.harness.until import until
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -22,7 +24,7 @@ async def test_the_readmes_app_survives_kill_9(stage: Stage) -> None:
     others = [stage.laneway("submit", "app:app", "summarize", f"doc={n}", "--json") for n in range(3)]
     for other in others:
         assert await other.ended() == 0
-    receipts = [json.loads(other.data) for other in others]
+    receipts = [json.loads(other.stdout) for other in others]
 
     async with stage.client() as client:
         store = await client.open()
@@ -36,9 +38,9 @@ async def test_the_readmes_app_survives_kill_9(stage: Stage) -> None:
         heir = await stage.laneway_worker("app:app")
         took = await stage.drained(client)
 
-        say(f"all ended {took:.1f} s after the second worker was ready")
+        report(f"all ended {took:.1f} s after the second worker was ready")
         assert await waiting.ended() == 0
-        assert waiting.data == '"summary of 42"\n'
+        assert waiting.stdout == '"summary of 42"\n'
         assert await store.count() == {"succeeded": 4}
         for receipt in receipts:
             kinds = [event.kind for event in await store.events(receipt["run_id"])]
@@ -48,4 +50,4 @@ async def test_the_readmes_app_survives_kill_9(stage: Stage) -> None:
 
     listing = stage.laneway("runs", "list", "--json", "--store", stage.url)
     assert await listing.ended() == 0
-    assert [(run["state"], run["fence"]) for run in json.loads(listing.data)] == [("succeeded", 2)] * 4
+    assert [(run["state"], run["fence"]) for run in json.loads(listing.stdout)] == [("succeeded", 2)] * 4

@@ -6,10 +6,12 @@ import pytest
 
 from laneway import Scheduler
 from laneway.core.records.breakers import Phase
-from tests.system.harness.stage import Stage, say, time_limit, until
+from tests.system.harness.forms import report, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import knock
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Started
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -22,17 +24,17 @@ async def test_processes_on_one_file_count_failures_together_and_try_one_run(sta
     async with stage.client() as client:
         await client.submit_many([(knock, {"gate": stage.gate()}) for _ in range(RUNS)])
         await until(lambda: _is_open(client, FAILURES), "the breaker is open, and all has come to rest")
-        before = stage.journal.of(What.START)
+        before = stage.journal.of(Started)
         await until(lambda: _is_open(client, FAILURES + 1), "one run was tried, and failed")
-        tried = len(stage.journal.of(What.START)) - len(before)
+        tried = len(stage.journal.of(Started)) - len(before)
         stage.open_gate()
         await stage.drained(client)
         await stage.stop(*workers)
-        await ledger.check(stage, client)
+        await check(stage, client)
         counts = await (await client.open()).count()
         left = [state.circuits for state in await client.tasks.list() if state.circuits]
 
-    say(f"{len(before)} starts by {len({line.process for line in before})} processes until nothing started any more")
+    report(f"{len(before)} starts by {len({line.process for line in before})} processes until nothing started any more")
     # Those that were under way when the last of them failed.
     assert FAILURES <= len(before) < FAILURES + PROCESSES
     assert len({line.process for line in before}) > 1
@@ -48,7 +50,7 @@ async def test_a_probe_whose_process_is_killed_is_followed_by_another(stage: Sta
         await client.submit_many([(knock, {"gate": stage.gate()}) for _ in range(RUNS)])
         await until(lambda: _is_open(client, FAILURES), "the breaker is open")
         stage.open_gate("gate.stay")
-        await until(lambda: len(stage.journal.of(What.START)) == FAILURES + 1, "one run is tried")
+        await until(lambda: len(stage.journal.of(Started)) == FAILURES + 1, "one run is tried")
         first.kill()
         second = stage.worker()
         await stage.ready(second)
@@ -57,7 +59,7 @@ async def test_a_probe_whose_process_is_killed_is_followed_by_another(stage: Sta
         stage.open_gate()
         await stage.drained(client)
         await stage.stop(second)
-        await ledger.check(stage, client)
+        await check(stage, client)
         counts = await (await client.open()).count()
 
     assert counts == {"failed": FAILURES, "succeeded": RUNS - FAILURES}

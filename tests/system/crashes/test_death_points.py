@@ -20,7 +20,8 @@ from tests.support.invariants import all_runs, check_invariants
 from tests.support.jobs import fire_due, standing
 from tests.system.faults.death_points import NAMED, NOWHERE, UNSENT
 from tests.system.faults.death_scenes import JOB, SCENES, VICTIM, Scene, Shot, stage_on
-from tests.system.harness.stage import Stage, say, seeded, sized, time_limit
+from tests.system.harness.forms import report, seeded, sized, time_limit
+from tests.system.harness.stage import Stage
 
 pytestmark = pytest.mark.system
 
@@ -229,14 +230,14 @@ async def test_who_dies_while_the_store_writes_leaves_all_of_it_or_nothing(stage
     arguments = (name, str(stage.folder), str(seed), str(MOST))
     process = stage.python("scenes", "-m", "tests.system.faults.death_scenes", *arguments)
     assert await process.ended(within=sized(90, 600)) == 0
-    shots = [msgspec.json.decode(line, type=Shot) for line in process.data.splitlines()]
+    shots = [msgspec.json.decode(line, type=Shot) for line in process.stdout.splitlines()]
 
     for shot in shots:
         await _look_at(name, shot)
 
     assert [shot.point for shot in shots if not shot.died] == [NOWHERE]
     assert {shot.point for shot in shots} >= {*NAMED}
-    say(f"{name}: died at {len(shots) - 1} points of {shots[0].statements + len(NAMED)}")
+    report(f"{name}: died at {len(shots) - 1} points of {shots[0].statements + len(NAMED)}")
 
 
 async def _look_at(name: str, shot: Shot) -> None:

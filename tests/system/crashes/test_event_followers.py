@@ -13,18 +13,10 @@ import pytest
 from laneway import Event, Receipt, Scheduler
 from laneway.core.records.codec import to_dict
 from laneway.core.records.events import DONE, LAPSED
-from tests.system.harness.stage import (
-    SHORT_LEASE,
-    Process,
-    Stage,
-    kill_all,
-    on_both_stores,
-    say,
-    seeded,
-    sized,
-    time_limit,
-    until,
-)
+from tests.system.harness.forms import SHORT_LEASE, on_both_stores, report, seeded, sized, time_limit
+from tests.system.harness.process import Process, kill_all
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import stream
 
 pytestmark = pytest.mark.system
@@ -58,7 +50,7 @@ async def test_followers_receive_the_log_whatever_is_killed(stage: Stage) -> Non
     runs = [*range(3)] * 3 + [0, 1]
     cuts = sum(found for _, found in logs)
     lapses = sum(event["kind"] == LAPSED for log in stored for event in log)
-    say(f"{kills} kills, {lapses} lapses, {cuts} cuts, {sum(map(len, stored))} events")
+    report(f"{kills} kills, {lapses} lapses, {cuts} cuts, {sum(map(len, stored))} events")
     assert lapses > 0
     for log in stored:
         assert [event["seq"] for event in log] == list(range(1, len(log) + 1))
@@ -107,10 +99,10 @@ async def _followed_by_processes(stage: Stage, run: Receipt, random: Random) -> 
         await until(partial(_is_over, follower, enough), "the follower goes on", within=sized(60, 300))
         ended = follower.exit_code
         follower.kill()
-        lines = follower.data.splitlines(keepends=True)
+        lines = follower.stdout.splitlines(keepends=True)
         received += [_decoded(line) for line in lines if line.endswith("\n")]
         if ended is not None:
-            assert ended == 0, follower.talk
+            assert ended == 0, follower.stderr
             return received, cuts
         cuts += 1
 
@@ -124,7 +116,7 @@ def _goes_on(heard: list[Event]) -> bool:
 
 
 def _is_over(follower: Process, enough: int) -> bool:
-    return not follower.alive or follower.data.count("\n") >= enough
+    return not follower.alive or follower.stdout.count("\n") >= enough
 
 
 def _decoded(line: str) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from laneway import Scheduler
 from laneway.core.records.states import RunState
 from tests.support.run_logs import kinds_of
 from tests.support.stoppable_handlers import KINDS, Kind, Notes
-from tests.system.harness.stage import Process, Stage, time_limit, until
+from tests.system.harness.forms import time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.kinds_app import LANES
 
 pytestmark = pytest.mark.system

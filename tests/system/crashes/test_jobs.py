@@ -10,12 +10,15 @@ import pytest
 
 from laneway import Every, Scheduler
 from laneway.core.jobs.record import FireKind
-from tests.system.harness.stage import Process, Stage, kill_all, say, seeded, sized, time_limit, until
+from tests.system.harness.forms import report, seeded, sized, time_limit
+from tests.system.harness.process import Process, kill_all
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import plod, stroll
-from tests.system.oracle import fires, ledger
-from tests.system.oracle.fires import JobFires
-from tests.system.oracle.journal import What
-from tests.system.oracle.ledger import Books
+from tests.system.oracle import fire_rules
+from tests.system.oracle.check import checked
+from tests.system.oracle.fire_rules import JobFires, read_jobs, runs_of
+from tests.system.oracle.journal import Ended, Started
 
 pytestmark = pytest.mark.system
 
@@ -56,8 +59,8 @@ async def test_each_nominal_time_makes_one_run_whoever_is_killed(stage: Stage, s
         await stage.stop(*workers)
         found = await _come_to_rest(stage, client)
 
-        await _balanced(stage, client)
-        assert len(await fires.runs_of(client, removed.job.id)) == len(removed.runs)
+        await checked(stage, client)
+        assert len(await runs_of(await client.open(), removed.job.id)) == len(removed.runs)
     _tell(found, size)
     assert sum(len(job.runs) for job in (*found, removed)) >= stage.some_of(FIRES)
     assert [job.name for job in found if not job.runs] == []
@@ -78,7 +81,7 @@ async def test_a_fire_whose_answer_is_lost_is_fired_once(stage: Stage) -> None:
         kill_all(workers)
         found = await _come_to_rest(stage, client)
 
-        await _balanced(stage, client)
+        await checked(stage, client)
     _tell(found, 2)
     assert sum(len(job.runs) for job in found) >= goal
 
@@ -89,22 +92,22 @@ async def test_a_machine_that_slept_catches_up_by_each_jobs_rule(stage: Stage) -
         await stage.ready(*workers)
         for misfire in ("once", "all"):
             await client.jobs.create(misfire, Every(0.1), stroll, lane="cron", misfire=misfire)
-        await until(lambda: len(stage.journal.of(What.END)) > 6, "the jobs fire")
+        await until(lambda: len(stage.journal.of(Ended)) > 6, "the jobs fire")
 
         for worker in workers:
             await worker.freeze()
         await asyncio.sleep(3)  # nothing can tell of what does not happen
         for worker in workers:
             worker.thaw()
-        asleep = len(stage.journal.of(What.START))
-        await until(lambda: len(stage.journal.of(What.START)) > asleep + 40, "the jobs are fired again")
+        asleep = len(stage.journal.of(Started))
+        await until(lambda: len(stage.journal.of(Started)) > asleep + 40, "the jobs are fired again")
         await stage.stop(*workers)
         found = {job.name: job for job in await _come_to_rest(stage, client)}
 
-        await _balanced(stage, client)
+        await checked(stage, client)
     _tell(list(found.values()), 2)
     assert max(record.count for record in found["once"].records if record.kind is FireKind.MISSED) >= 25
-    assert fires.count([found["all"]])[FireKind.MISSED] == 0
+    assert fire_rules.count([found["all"]])[FireKind.MISSED] == 0
 
 
 @pytest.mark.parametrize("jump", [-5.0, 20.0])
@@ -115,16 +118,16 @@ async def test_a_clock_that_jumps_neither_doubles_nor_stops_a_job(stage: Stage, 
         workers = [stage.worker(concurrency=8, clock=str(clock)) for _ in range(2)]
         await stage.ready(*workers)
         await client.jobs.create("job", Every(0.2), stroll, lane="cron")
-        await until(lambda: len(stage.journal.of(What.END)) > 5, "the job fires")
+        await until(lambda: len(stage.journal.of(Ended)) > 5, "the job fires")
 
         (stage.folder / "new").write_text(str(jump))
         (stage.folder / "new").rename(clock)
-        before = len(stage.journal.of(What.END))
-        took = await until(lambda: len(stage.journal.of(What.END)) > before + 5, "the job goes on firing", within=60)
+        before = len(stage.journal.of(Ended))
+        took = await until(lambda: len(stage.journal.of(Ended)) > before + 5, "the job goes on firing", within=60)
         await stage.stop(*workers)
-        [found] = await fires.read(client)
-    say(f"{jump:+g} s: went on within {took:.1f} s; {dict(fires.count([found]))}")
-    assert list(fires.fired_twice(found)) == []
+        [found] = await read_jobs(await client.open())
+    report(f"{jump:+g} s: went on within {took:.1f} s; {dict(fire_rules.count([found]))}")
+    assert list(fire_rules.fired_twice(found)) == []
     assert len(found.runs) < 100
 
 
@@ -151,22 +154,22 @@ async def _kill_and_replace(stage: Stage, client: Scheduler, random: Random, wor
 
 async def _remove_one(client: Scheduler) -> JobFires:
     """Remove a job while it fires; return what it had fired when it was gone."""
-    [job] = [job for job in await fires.read(client) if job.name == "removed"]
+    [job] = [job for job in await read_jobs(await client.open()) if job.name == "removed"]
     await client.jobs.remove("removed")
-    return JobFires(job.job, job.records, await fires.runs_of(client, job.job.id))
+    return JobFires(job.job, job.records, await runs_of(await client.open(), job.job.id))
 
 
 async def _come_to_rest(stage: Stage, client: Scheduler) -> list[JobFires]:
     """Check jobs that nobody fires any more, then let their runs end without firing others; return what was found."""
-    before = await fires.read(client)
+    before = await read_jobs(await client.open())
     for job in before:
         await client.jobs.disable(job.job.id)
     worker = stage.worker(concurrency=20)
     await stage.ready(worker)
     await stage.drained(client, within=sized(60, 300))
     await stage.stop(worker)
-    after = await fires.read(client)
-    wrong = fires.wrong(before) + fires.wrong(after)
+    after = await read_jobs(await client.open())
+    wrong = fire_rules.wrong(before) + fire_rules.wrong(after)
     assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(wrong[:20])
     assert [len(job.runs) for job in after] == [len(job.runs) for job in before], "a disabled job has fired"
     assert [job.name for job in before if job.job.state.next_at is None and not _goes_on(job)] == []
@@ -178,15 +181,10 @@ def _goes_on(job: JobFires) -> bool:
     return any(not run.ended for run in job.runs)
 
 
-async def _balanced(stage: Stage, client: Scheduler) -> None:
-    """Check the runs as those of any other test."""
-    store = await client.open()
-    books = await Books.read_from(store, stage.journal)
-    await ledger.fail_if(stage, store, books, [line for rule in ledger.ALWAYS for line in rule(books)])
-
-
 def _tell(found: list[JobFires], size: int) -> None:
-    kinds = fires.count(found)
+    kinds = fire_rules.count(found)
     told = ", ".join(f"{kinds[kind]} {kind.value}" for kind in FireKind)
     runs = sum(len(job.runs) for job in found)
-    say(f"{len(found)} jobs, {size} processes, {runs} runs; on record: {told}; fired twice 0, passed over in silence 0")
+    report(
+        f"{len(found)} jobs, {size} processes, {runs} runs; on record: {told}; fired twice 0, passed over in silence 0"
+    )

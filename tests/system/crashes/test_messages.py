@@ -1,23 +1,27 @@
-"""The ledger of messages: sessions of every kind, three workers, killed at random, and what became of each message."""
+"""Messages to sessions of every kind while workers and producers are killed: what became of each is known."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
 
 from laneway import Scheduler
-from tests.system.harness.stage import Process, Stage, on_both_stores, say, seeded, sized, time_limit, until
+from tests.system.harness.forms import on_both_stores, report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load import message_app
 from tests.system.load.message_producer import Plan
 from tests.system.load.messages import has_key, shape_of
-from tests.system.oracle import account_rules, ledger
-from tests.system.oracle.accounts import Accounts
-from tests.system.oracle.journal import What
-from tests.system.oracle.notes import Notepad, Notes, Stopped, beside
+from tests.system.oracle.check import checked
+from tests.system.oracle.journal import JournalWriter, Killed, Received, Sent, SessionStopped
+from tests.system.oracle.message_rules import fates
+from tests.system.oracle.record import Asked, Record
 
 pytestmark = pytest.mark.system
 
@@ -25,7 +29,7 @@ MESSAGES, SESSIONS = sized(2_800, 100_000), sized(128, 1_000)
 KILLS = sized(9, 300)
 WORKERS, PRODUCERS = 3, 2
 
-# What must have happened to some messages, or the test has shown nothing.
+# What must have become of some messages, or the test has shown nothing.
 USUAL = {
     "a run: succeeded",
     "a run: failed error",
@@ -41,7 +45,7 @@ USUAL = {
 
 @dataclass
 class Traffic:
-    """The processes of the test: who is killed is replaced, a producer by one that goes on where it was."""
+    """The processes of the test. A killed one is replaced, a producer by one that goes on where it was."""
 
     stage: Stage
     random: Random
@@ -84,8 +88,9 @@ class Traffic:
 
     async def kill_somebody(self) -> None:
         """Wait for a random point of the work, and kill a worker, or sometimes a producer that is at work."""
-        goal = len(self.stage.journal.lines()) + self.random.randint(1, 2 * PRODUCERS * self.each // self.kills)
-        await until(lambda: len(self.stage.journal.lines()) >= goal or self.over(), "the work goes on", within=60)
+        # A message is four entries or so.
+        goal = len(self.stage.journal.entries()) + self.random.randint(1, 4 * PRODUCERS * self.each // self.kills)
+        await until(lambda: len(self.stage.journal.entries()) >= goal or self.over(), "the work goes on", within=60)
         talking = [place for place, process in self.producers.items() if process.alive]
         if talking and self.random.random() < 0.25:
             self._replace_producer(self.random.choice(talking))
@@ -95,21 +100,23 @@ class Traffic:
 
     def _replace_producer(self, place: int) -> None:
         self.producers[place].kill()
-        notes = Notes.read_from(beside(self.stage.journal.path))
-        sent = [number for number in notes.sent if number // self.each == place]
-        again = [number for number in notes.unsure() if number // self.each == place and has_key(number)]
+        journal = self.stage.journal
+        sent = {number for entry in journal.of(Sent) for number in entry.numbers if number // self.each == place}
+        answered = {receipt.number for entry in journal.of(Received) for receipt in entry.receipts}
+        again = sorted(number for number in sent - answered if has_key(number))
         self._produce(place, max(sent, default=place * self.each - 1) + 1, again)
 
     async def stop_some_session(self) -> None:
-        """Stop a session that may be stopped, as its user would."""
+        """Stop a session that may be stopped, as its user would do."""
         sessions = await self.client.sessions.list(limit=1000)
         names = [session.name for session in sessions if shape_of(session.name).stopped]
         if names:
             name, everything = self.random.choice(names), self.random.random() < 0.5
             stopped = await (self.client.sessions.stop_all if everything else self.client.sessions.stop)(name)
-            pad = Notepad(beside(self.stage.journal.path), "test")
-            pad.write(Stopped(name, everything, stopped.cancelled, stopped.dropped))
-            pad.close()
+            writer = JournalWriter(self.stage.journal.path, "test")
+            facts: dict[str, Any] = {"cancelled": stopped.cancelled, "dropped": stopped.dropped}
+            writer.write(SessionStopped, session=name, everything=everything, **facts)
+            writer.close()
 
 
 @on_both_stores
@@ -124,28 +131,22 @@ async def test_every_message_is_answered_or_it_is_known_why_not(stage: Stage) ->
         await until(traffic.over, "everything is sent", within=sized(120, 3000))
         await stage.drained(client, within=sized(60, 600))
         for worker in traffic.workers:
-            await stage.said(worker, '"event":"ready"')  # the last to come may not know yet how to stop
+            await stage.printed(worker, '"event":"ready"')  # the newest one may not handle signals yet
         await stage.stop(*traffic.workers)
 
-        store = await client.open()
-        notes = Notes.read_from(beside(stage.journal.path))
-        accounts = await Accounts.read_from(store, stage.journal, notes)
-        await ledger.fail_if(stage, store, accounts.books, account_rules.wrong(accounts))
-    fates = _shown(accounts)
-    assert fates.total() == PRODUCERS * traffic.each
-    # Who is sent a part of the traffic may not meet the rarest of them.
-    missing = USUAL - fates.keys()
+        record = await checked(stage, client, Asked(lanes=message_app.LANES, shape_of=shape_of))
+    found = _reported(record)
+    assert found.total() == PRODUCERS * traffic.each
+    # A part of the traffic may lack the rarest of them.
+    missing = USUAL - found.keys()
     assert len(missing) <= (0 if traffic.each == MESSAGES // PRODUCERS else 2), missing
 
 
-def _shown(accounts: Accounts) -> Counter[str]:
+def _reported(record: Record) -> Counter[str]:
     """Print and return how many messages became what."""
-    fates = accounts.fates()
-    lines = [f"{count:7} {fate}" for fate, count in sorted(fates.items(), key=lambda pair: -pair[1])]
-    kills = len(accounts.books.journal.of(What.DEATH))
-    head = (
-        f"{fates.total()} messages, {len(accounts.runs)} runs, {len(accounts.books.attempts)} attempts, {kills} kills;"
-    )
-    zeros = "lost 0, out of order 0, over a limit or a cap 0, two in a serial session 0, unread 0, left behind 0"
-    say("\n  ".join([head, zeros, *lines]))
-    return fates
+    found = fates(record)
+    lines = [f"{count:7} {fate}" for fate, count in sorted(found.items(), key=lambda pair: -pair[1])]
+    kills = len(record.journal.of(Killed))
+    head = f"{found.total()} messages, {len(record.runs)} runs, {len(record.attempts)} attempts, {kills} kills"
+    report("\n  ".join([head, *lines]))
+    return found

@@ -10,8 +10,11 @@ from random import Random
 import pytest
 
 from laneway.scheduler import place_of
-from tests.system.harness.stage import Process, Stage, say, seeded, sized, time_limit, until
-from tests.system.oracle import ledger
+from tests.system.harness.forms import report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
+from tests.system.oracle.check import check
 
 pytestmark = pytest.mark.system
 
@@ -61,7 +64,7 @@ async def test_a_store_moves_under_load_with_kills(places: Places, stage: Stage)
     assert await producer.ended() == 0
     for worker in workers:
         assert await worker.ended() == 5
-        assert f"this store has moved to {place_of(places.target)}; use that address" in worker.talk
+        assert f"this store has moved to {place_of(places.target)}; use that address" in worker.stderr
 
     stage.url = places.target
     later = stage.producer(seed=random.randrange(1000), count=sized(20, 1000), pause=0.005, longest=0.05)
@@ -70,9 +73,9 @@ async def test_a_store_moves_under_load_with_kills(places: Places, stage: Stage)
     async with stage.client() as client:
         await stage.drained(client, within=sized(60, 300))
         await stage.stop(*stage.living())
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         assert await (await client.open()).check() == []
-    say(f"{movers} movers were killed; {figures}")
+    report(f"{movers} movers were killed; {figures}")
 
 
 async def _moved(stage: Stage, places: Places, random: Random, kills: int) -> int:
@@ -105,9 +108,9 @@ async def test_a_move_waits_for_those_who_execute_and_gives_up_in_time(stage: St
         refused = stage.laneway("move", stage.url, redis_url, "--wait", "0.5")
 
         assert await refused.ended() == 7
-        assert "1 run is still executed in sqlite:///" in refused.talk
+        assert "1 run is still executed in sqlite:///" in refused.stderr
         going_on = stage.laneway("move", stage.url, redis_url)
-        await until(lambda: "waiting for runs" in going_on.talk, "it waits")
+        await until(lambda: "waiting for runs" in going_on.stderr, "it waits")
         stage.open_gate()
         assert await worker.ended() == 5
         assert await going_on.ended() == 0

@@ -6,9 +6,10 @@ from statistics import median
 
 import pytest
 
-from tests.system.harness.stage import SHORT_LEASE, Stage, on_all_stores, say, sized, time_limit
+from tests.system.harness.forms import SHORT_LEASE, on_all_stores, report, sized, time_limit
+from tests.system.harness.stage import Stage
 from tests.system.load.app import hold
-from tests.system.oracle import ledger
+from tests.system.oracle.check import check
 
 pytestmark = pytest.mark.system
 
@@ -35,8 +36,8 @@ async def test_a_killed_workers_run_starts_again_within_two_seconds_in_another_o
             await client.wait(run, timeout=10)
             victim = heir
         await stage.stop(victim)
-        await ledger.check(stage, client)
-    say(f"started again after {_shown(waits)}")
+        await check(stage, client)
+    report(f"started again after {_shown(waits)}")
     assert max(waits) < 2
 
 
@@ -58,8 +59,8 @@ async def test_a_killed_workers_run_starts_again_at_once_in_a_worker_started_lat
             await client.wait(run, timeout=10)
             victim = heir
         await stage.stop(victim)
-        await ledger.check(stage, client)
-    say(f"started again {_shown(waits)} after the new worker was ready")
+        await check(stage, client)
+    report(f"started again {_shown(waits)} after the new worker was ready")
     assert max(waits) < 2
 
 
@@ -90,8 +91,8 @@ async def test_a_killed_worker_that_cannot_be_seen_is_taken_over_when_its_lease_
             await client.wait(run, timeout=10)
             victim = heir
         await stage.stop(victim)
-        await ledger.check(stage, client)
-    say(f"started again after {_shown(waits)}")
+        await check(stage, client)
+    report(f"started again after {_shown(waits)}")
     assert max(waits) < most
 
 

@@ -17,29 +17,29 @@ from laneway import NotWaiting, Run, Scheduler, SessionPolicy
 from laneway.core.records.events import CALLED, LAPSED, STARTED
 from laneway.core.records.memos import MemoKind
 from laneway.core.records.states import RunState
-from tests.system.harness.stage import (
-    SHORT_LEASE,
-    Process,
-    Stage,
-    on_both_stores,
-    say,
-    seeded,
-    sized,
-    time_limit,
-    until,
-)
+from tests.system.harness.forms import SHORT_LEASE, on_both_stores, report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import LANES
-from tests.system.load.step_app import app, run_errand
+from tests.system.load.step_app import app, follow_on_loop
 from tests.system.load.step_plans import NEVER, Drawing, Plan
-from tests.system.oracle import errand_rules, ledger
-from tests.system.oracle.diary import Diary
-from tests.system.oracle.errand_rules import Errands
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import checked
+from tests.system.oracle.journal import (
+    Ended,
+    JournalWriter,
+    Killed,
+    QuestionAnswered,
+    Started,
+    StepExecuted,
+    ValueReturned,
+)
+from tests.system.oracle.record import Asked, Record
 
 pytestmark = pytest.mark.system
 
 KILLS, WORKERS = sized(15, 1000), 3
-AT_ONCE = 24  # errands that have not ended: enough that workers have something to do, and to be killed at
+AT_ONCE = 24  # runs that have not ended: enough that a killed worker was executing some
 UNENDED = (RunState.PENDING, RunState.RUNNING, RunState.WAITING, RunState.PAUSED)
 
 
@@ -58,23 +58,22 @@ async def _client(stage: Stage) -> AsyncIterator[Scheduler]:
 
 @dataclass
 class Traffic:
-    """The processes of the test, and the people who submit, answer and cancel."""
+    """The workers of the test, and the people who submit, answer and cancel."""
 
     stage: Stage
     random: Random
     client: Scheduler
-    rival: Scheduler  # who answers, too
+    rival: Scheduler  # a second one that answers
     plans: list[Plan] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
-    answers: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     refused: int = 0
 
     def __post_init__(self) -> None:
         self._drawing = Drawing(self.random)
-        self._diary = Diary.beside(self.stage.journal.path)
+        self._writer = JournalWriter(self.stage.journal.path, "test")
 
     async def top_up(self) -> None:
-        """Submit as much as is missing of what shall be under way."""
+        """Submit plans until enough runs are under way."""
         counts = await (await self.client.open()).count()
         missing = max(0, AT_ONCE - sum(counts.get(state.value, 0) for state in UNENDED))
         plans = [self._drawing.plan() for _ in range(missing)]
@@ -84,22 +83,19 @@ class Traffic:
     async def kill_somebody(self) -> None:
         """Wait for a random point of the work, and any instant after it, and kill a worker."""
 
-        def lines() -> int:
-            return len(self.stage.journal.lines()) + len(self._diary.entries())
-
         def is_there() -> bool:
             fallen = [worker.name for worker in self.workers if not worker.alive]
             assert not fallen, f"nobody killed {fallen}"
-            return lines() >= goal
+            return len(self.stage.journal.entries()) >= goal
 
-        goal = lines() + self.random.randint(1, 40)
+        goal = len(self.stage.journal.entries()) + self.random.randint(1, 40)
         await until(is_there, "the work goes on", within=60)
         await asyncio.sleep(self.random.random() / 50)
         self.workers.pop(self.random.randrange(WORKERS)).kill()
         self.workers.append(_worker(self.stage))
 
     async def people(self) -> None:
-        """Answer what is asked, some of it twice at the same time, and cancel who waits for what nobody answers."""
+        """Answer questions, some of them twice at the same time, and cancel runs that wait for what nobody answers."""
         while True:
             for run in await self.client.runs(state=RunState.WAITING, limit=200):
                 for question in run.wait.questions if run.wait is not None else ():
@@ -107,13 +103,14 @@ class Traffic:
                         await self._cancel_all_above(run)
                     else:
                         await self._answer(run.id, question.name)
-            await asyncio.sleep(0.01)  # whoever asks is another process, which cannot ring us
+            await asyncio.sleep(0.01)  # the run that asks is in another process, which cannot notify this one
 
     async def _answer(self, run: str, name: str) -> None:
         askers = (self.client, self.rival) if self.random.random() < 0.3 else (self.client,)
         replies = await asyncio.gather(*(self._try_to_answer(one, run, name) for one in askers))
-        if won := [reply for reply in replies if reply is not None]:
-            self.answers.setdefault((run, name), []).extend(won)
+        for reply in replies:
+            if reply is not None:
+                self._writer.write(QuestionAnswered, run=run, name=name, value=reply)
 
     async def _try_to_answer(self, client: Scheduler, run: str, name: str) -> Any:
         answer = {"said": self.random.randrange(10**9)}
@@ -150,48 +147,45 @@ async def test_what_was_kept_is_never_done_again_however_often_workers_are_kille
         await until(traffic.at_rest, "every run has ended", within=sized(90, 600))
         people.cancel()
         for worker in traffic.workers:
-            await stage.said(worker, '"event":"ready"')  # the last to come may not know yet how to stop
+            await stage.printed(worker, '"event":"ready"')  # the newest one may not handle signals yet
         await stage.stop(*traffic.workers)
 
-        store = await client.open()
-        errands = await Errands.read_from(store, stage.journal, traffic.plans, traffic.answers)
-        await ledger.fail_if(stage, store, errands.books, errand_rules.wrong(errands))
-    _show(errands, traffic)
-    assert len(stage.journal.of(What.DEATH)) == kills
-    assert all(errands.kept(kind) for kind in MemoKind)
+        record = await checked(stage, client, Asked(plans=traffic.plans))
+    _report(record, traffic)
+    assert len(stage.journal.of(Killed)) == kills
+    assert all(record.kept(kind) for kind in MemoKind)
 
 
-def _show(errands: Errands, traffic: Traffic) -> None:
-    kinds = Counter(event.kind for log in errands.books.logs.values() for event in log)
-    kept = {kind.value: len(errands.kept(kind)) for kind in MemoKind}
-    done, heard = sum(map(len, errands.did.values())), sum(map(len, errands.got.values()))
-    states = Counter(run.state.value for run in errands.runs.values())
-    say(
-        f"{len(errands.books.journal.of(What.DEATH))} kills, {len(errands.runs)} runs ({dict(states)}),"
-        f" {kinds[STARTED]} starts, {kinds[LAPSED]} taken over; kept {kept}; {done} executions of"
-        f" {len(errands.did)} steps, {heard} returns to handlers; {traffic.refused} answers came second;"
-        " kept and done again 0, follow-ups missing or twice 0, out of order 0, left behind 0"
+def _report(record: Record, traffic: Traffic) -> None:
+    kinds = Counter(event.kind for log in record.logs.values() for event in log)
+    kept = {kind.value: len(record.kept(kind)) for kind in MemoKind}
+    executed, returned = (len(record.journal.of(kind)) for kind in (StepExecuted, ValueReturned))
+    states = Counter(run.state.value for run in record.runs.values())
+    report(
+        f"{len(record.journal.of(Killed))} kills, {len(record.runs)} runs ({dict(states)}), {kinds[STARTED]} starts,"
+        f" {kinds[LAPSED]} taken over; kept {kept}; {executed} executions of {len(record.steps)} steps, {returned}"
+        f" values returned to handlers; {traffic.refused} answers came second"
     )
 
 
-def _args(name: str, *deeds: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "deeds": list(deeds)}
+def _args(name: str, *actions: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "actions": list(actions)}
 
 
 def _asks(name: str) -> dict[str, Any]:
     return {"do": "ask", "name": name}
 
 
-def _calls(name: str, *deeds: dict[str, Any]) -> dict[str, Any]:
-    return {"do": "call", "name": "call", "task": run_errand.name, "args": _args(name, *deeds)}
+def _calls(name: str, *actions: dict[str, Any]) -> dict[str, Any]:
+    return {"do": "call", "name": "call", "task": follow_on_loop.name, "args": _args(name, *actions)}
 
 
 @time_limit()
 async def test_a_parent_whose_worker_was_killed_while_it_waited_gets_its_childs_result(stage: Stage) -> None:
     async with _client(stage) as client:
         serial = {"session": "chat", "session_policy": SessionPolicy(while_waiting="queue")}
-        parent = await client.submit(run_errand, _args("parent", _calls("child", _asks("go on"))), **serial)
-        behind = await client.submit(run_errand, _args("behind"), **serial)
+        parent = await client.submit(follow_on_loop, _args("parent", _calls("child", _asks("go on"))), **serial)
+        behind = await client.submit(follow_on_loop, _args("behind"), **serial)
         worker = _worker(stage)
         child = await _asking(client)
 
@@ -202,14 +196,14 @@ async def test_a_parent_whose_worker_was_killed_while_it_waited_gets_its_childs_
         result = await client.result(child, timeout=30)
         await client.result(behind, timeout=30)
         after = await client.get(parent)
-        heard = [got.value for got in Diary.beside(stage.journal.path).got() if got.run == parent.run_id]
+        returned = [entry.value for entry in stage.journal.of(ValueReturned, parent.run_id)]
         await stage.stop(heir)
 
         assert (before.state, after.state, after.crashes) == (RunState.WAITING, RunState.SUCCEEDED, 0)
-        assert heard == [result]
+        assert returned == [result]
         # The child took no place in the session, and the next one only came when its parent had ended.
-        [begun] = [line.at for line in stage.journal.of(What.START, behind.run_id)]
-        assert begun > max(line.at for line in stage.journal.of(What.END, parent.run_id))
+        [begun] = [line.at for line in stage.journal.of(Started, behind.run_id)]
+        assert begun > max(line.at for line in stage.journal.of(Ended, parent.run_id))
         kinds = [event.kind async for event in client.events(parent)]
         assert kinds == [STARTED, CALLED, "returned", STARTED, "result", "done"]
 
@@ -217,7 +211,9 @@ async def test_a_parent_whose_worker_was_killed_while_it_waited_gets_its_childs_
 @time_limit()
 async def test_a_child_ends_with_its_parent_also_when_both_workers_are_dead(stage: Stage) -> None:
     async with _client(stage) as client:
-        parent = await client.submit(run_errand, _args("parent", _calls("child", _calls("grandchild", _asks("go on")))))
+        parent = await client.submit(
+            follow_on_loop, _args("parent", _calls("child", _calls("grandchild", _asks("go on"))))
+        )
         worker = _worker(stage)
         grandchild = await _asking(client)
         worker.kill()
@@ -237,14 +233,13 @@ async def test_a_child_ends_with_its_parent_also_when_both_workers_are_dead(stag
 
 @time_limit(short=120)
 async def test_a_frozen_worker_that_wakes_up_late_keeps_nothing(stage: Stage) -> None:
-    diary = Diary.beside(stage.journal.path)
 
     def executions() -> list[int]:
-        return [did.fence for did in diary.did()]
+        return [entry.fence for entry in stage.journal.of(StepExecuted)]
 
     async with _client(stage) as client:
         step = {"do": "step", "name": "pay", "on_loop": True}
-        receipt = await client.submit(run_errand, _args("frozen", step) | {"takes": 2})
+        receipt = await client.submit(follow_on_loop, _args("frozen", step) | {"takes": 2})
         frozen = _worker(stage, **SHORT_LEASE)
         await until(lambda: executions() == [1], "the step is executed")
         await frozen.freeze()
@@ -259,7 +254,7 @@ async def test_a_frozen_worker_that_wakes_up_late_keeps_nothing(stage: Stage) ->
         run = await client.get(receipt)
     assert (run.state, run.fence) == (RunState.SUCCEEDED, 2)
     assert json.loads(memo.value or "")["fence"] == 2
-    assert [got.fence for got in diary.got()] == [2]
+    assert [entry.fence for entry in stage.journal.of(ValueReturned)] == [2]
 
 
 async def _asking(client: Scheduler) -> Run:

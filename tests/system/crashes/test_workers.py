@@ -9,11 +9,13 @@ import pytest
 
 from laneway import RunFailed, Submission
 from laneway.core.records.events import LAPSED
-from tests.system.harness.stage import Stage, kill_all, on_redis_in_chaos, say, seeded, sized, time_limit
+from tests.system.harness.forms import on_redis_in_chaos, report, seeded, sized, time_limit
+from tests.system.harness.process import kill_all
+from tests.system.harness.stage import Stage
 from tests.system.load.app import linger, poison, stroll
 from tests.system.load.mixed_load import load
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check, damage
+from tests.system.oracle.journal import Accepted
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +31,7 @@ async def test_workers_killed_at_random_points_lose_nothing(stage: Stage) -> Non
         await stage.drained(client, within=sized(60, 600))
         await stage.stop(*stage.living())
 
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert figures.kills == kills
     assert figures.failed == 0
 
@@ -60,15 +62,15 @@ async def test_all_processes_killed_at_one_blow_leave_a_whole_file(stage: Stage)
             # What a power cut leaves in the middle of a write: a frame that is not whole.
             with stage.write_ahead_log().open("ab") as log:
                 log.write(random.randbytes(random.randrange(1, 6000)))
-        assert ledger.damage(stage.file) == []
+        assert damage(stage.file) == []
 
     heir = stage.worker(concurrency=20)
     async with stage.client() as client:
         took = await stage.drained(client, within=sized(60, 600))
         await stage.stop(heir)
-        figures = await ledger.check(stage, client)
-    acknowledged = len(stage.journal.of(What.ACCEPTED))
-    say(f"{cuts} cuts, {logs_left} logs left to replay, {acknowledged} acknowledged, drained in {took:.1f} s")
+        figures = await check(stage, client)
+    acknowledged = len(stage.journal.of(Accepted))
+    report(f"{cuts} cuts, {logs_left} logs left to replay, {acknowledged} acknowledged, drained in {took:.1f} s")
     assert figures.failed == 0
     assert acknowledged > 0
     assert logs_left > 0
@@ -95,7 +97,7 @@ async def test_a_run_that_kills_its_workers_is_quarantined_and_the_others_finish
         assert (run.attempt, run.crashes, run.fence) == (1, 3, 3)
         assert [event.kind async for event in client.events(poisoned)].count(LAPSED) == 3
         assert {(await client.get(one)).state.value for one in (*before, *after)} == {"succeeded"}
-        await ledger.check(stage, client)
+        await check(stage, client)
 
 
 @pytest.mark.chaos

@@ -26,8 +26,9 @@ import msgspec
 
 from tests.system.harness.die_with_parent import PR_SET_PDEATHSIG
 
-LEASH = Path(__file__).with_name("die_with_parent.py")
-BRED = (
+DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
+# The modules that a request may name.
+FORKABLE = (
     "tests.system.load.worker",
     "tests.system.load.producer",
     "tests.system.load.message_producer",
@@ -44,30 +45,30 @@ IMPORTED = [
     "tests.system.oracle.journal",
     "unittest.mock",
 ]
-MOST = 200_000  # bytes of a message
+LONGEST = 200_000  # bytes of a message
 
 
-class Order(msgspec.Struct):
-    """A process to be forked."""
+class ForkRequest(msgspec.Struct):
+    """A process to be forked: a module and its arguments, where it runs, and the files for its output."""
 
-    words: list[str]  # a module and its arguments
+    words: list[str]
     environment: dict[str, str]
     folder: str
-    data: str
-    talk: str
+    stdout: str
+    stderr: str
 
 
-class News(msgspec.Struct):
+class ProcessReport(msgspec.Struct):
     """A process was forked or, if there is a status, has ended."""
 
     pid: int
     status: int | None = None
 
 
-_order, _news = msgspec.json.Decoder(Order), msgspec.json.Decoder(News)
+_request, _report = msgspec.json.Decoder(ForkRequest), msgspec.json.Decoder(ProcessReport)
 
 
-class Nursery:
+class ForkServer:
     """The process that forks the others, as the test sees it."""
 
     def __init__(self) -> None:
@@ -75,31 +76,33 @@ class Nursery:
         self._statuses: dict[int, int] = {}
         with theirs:
             words = ("-m", __name__, str(theirs.fileno()))
-            command = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), sys.executable, *words]
+            command = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(os.getpid()), sys.executable, *words]
             root = str(Path(__file__).resolve().parents[3])
             environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
             self._process = subprocess.Popen(command, cwd=root, env=environment, pass_fds=[theirs.fileno()])
 
-    def fork(self, words: Sequence[str], environment: Mapping[str, str], folder: Path, data: Path, talk: Path) -> Bred:
-        """Start a process; stdout and stderr go into the files."""
-        order = Order(list(words), dict(environment), str(folder), str(data), str(talk))
-        self._line.send(msgspec.json.encode(order))
-        while (news := self._hear()).status is not None:
+    def fork(
+        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, stdout: Path, stderr: Path
+    ) -> ForkedProcess:
+        """Start a process whose output goes into these files."""
+        request = ForkRequest(list(words), dict(environment), str(folder), str(stdout), str(stderr))
+        self._line.send(msgspec.json.encode(request))
+        while (report := self._receive()).status is not None:
             pass
-        self._statuses.pop(news.pid, None)  # of another that had the same number
-        return Bred(self, news.pid)
+        self._statuses.pop(report.pid, None)  # of another process that had the same number
+        return ForkedProcess(self, report.pid)
 
     def status_of(self, pid: int, *, wait: bool = False) -> int | None:
-        """Return what a process has ended with, None if it has not."""
+        """Return the exit status of a process, None if it has not ended."""
         while pid not in self._statuses and (wait or select.select([self._line], [], [], 0)[0]):
-            self._hear()
+            self._receive()
         return self._statuses.get(pid)
 
-    def _hear(self) -> News:
-        news = _news.decode(self._line.recv(MOST))
-        if news.status is not None:
-            self._statuses[news.pid] = news.status
-        return news
+    def _receive(self) -> ProcessReport:
+        report = _report.decode(self._line.recv(LONGEST))
+        if report.status is not None:
+            self._statuses[report.pid] = report.status
+        return report
 
     def close(self) -> None:
         """End it."""
@@ -107,17 +110,17 @@ class Nursery:
         self._process.wait()
 
 
-class Bred:
+class ForkedProcess:
     """A process that was forked; a part of what `subprocess.Popen` is."""
 
-    def __init__(self, nursery: Nursery, pid: int) -> None:
-        self._nursery, self.pid = nursery, pid
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server, self.pid = server, pid
 
     def poll(self) -> int | None:
-        return self._nursery.status_of(self.pid)
+        return self._server.status_of(self.pid)
 
     def wait(self) -> int:
-        status = self._nursery.status_of(self.pid, wait=True)
+        status = self._server.status_of(self.pid, wait=True)
         assert status is not None
         return status
 
@@ -130,74 +133,75 @@ class Bred:
 
 
 @cache
-def nursery() -> Nursery:
+def fork_server() -> ForkServer:
     """Return the one of this process; it ends with it at the latest."""
-    return Nursery()
+    return ForkServer()
 
 
-def close_nursery() -> None:
+def close_fork_server() -> None:
     """End it, if there is one."""
-    if nursery.cache_info().currsize:
-        nursery().close()
-        nursery.cache_clear()
+    if fork_server.cache_info().currsize:
+        fork_server().close()
+        fork_server.cache_clear()
 
 
 def main(line: socket.socket) -> None:
-    """Fork what is ordered, and tell what has ended, until nobody orders any more."""
+    """Fork what is requested, and report what has ended, until the test closes the line."""
     for name in IMPORTED:
         import_module(name)
-    told, tells = os.pipe()
-    for end in (told, tells):
+    reads, writes = os.pipe()
+    for end in (reads, writes):
         os.set_blocking(end, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test's to decide about
-    signal.set_wakeup_fd(tells)
+    signal.set_wakeup_fd(writes)
     own, path = os.getpid(), sys.path[:]
     while True:
-        ready, _, _ = select.select([line.fileno(), told], [], [])
-        if told in ready:
-            os.read(told, MOST)
-            _tell_of_the_ended(line)
+        ready, _, _ = select.select([line.fileno(), reads], [], [])
+        if reads in ready:
+            os.read(reads, LONGEST)
+            _report_ended(line)
         if line.fileno() not in ready:
             continue
-        order = line.recv(MOST)
-        if not order:
+        request = line.recv(LONGEST)
+        if not request:
             return
         pid = os.fork()
         if pid == 0:
             line.close()
             signal.set_wakeup_fd(-1)
-            _become(_order.decode(order), own, path)
-        line.send(msgspec.json.encode(News(pid)))
+            _become(_request.decode(request), own, path)
+        line.send(msgspec.json.encode(ProcessReport(pid)))
 
 
-def _tell_of_the_ended(line: socket.socket) -> None:
+def _report_ended(line: socket.socket) -> None:
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            line.send(msgspec.json.encode(News(ended[0], os.waitstatus_to_exitcode(ended[1]))))
+            line.send(msgspec.json.encode(ProcessReport(ended[0], os.waitstatus_to_exitcode(ended[1]))))
     except ChildProcessError:
         return  # there is none
 
 
-def _become(order: Order, parent: int, path: list[str]) -> None:
-    """Be as a Python that was started with these words, and end as it."""
+def _become(request: ForkRequest, parent: int, path: list[str]) -> None:
+    """Behave as a Python that was started with these words, and end as it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for fd, name, flags in ((0, os.devnull, os.O_RDONLY), (1, order.data, os.O_WRONLY), (2, order.talk, os.O_WRONLY)):
+    files = ((0, os.devnull, os.O_RDONLY), (1, request.stdout, os.O_WRONLY), (2, request.stderr, os.O_WRONLY))
+    for fd, name, flags in files:
         opened = os.open(name, flags)
         os.dup2(opened, fd)
         os.close(opened)
     sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(fd, "w"), write_through=True) for fd in (1, 2))
     os.environ.clear()
-    os.environ.update(order.environment)
-    os.chdir(order.folder)
+    os.environ.update(request.environment)
+    os.chdir(request.folder)
     tempfile.tempdir = None
-    sys.path[:] = [*(each for each in order.environment["PYTHONPATH"].split(os.pathsep) if each not in path), *path]
-    sys.argv = order.words
-    runpy.run_module(order.words[0], run_name="__main__", alter_sys=True)
+    sys.path[:] = [*(each for each in request.environment["PYTHONPATH"].split(os.pathsep) if each not in path), *path]
+    sys.argv = request.words
+    runpy.run_module(request.words[0], run_name="__main__", alter_sys=True)
     sys.exit()
 
 

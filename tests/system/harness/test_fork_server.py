@@ -1,4 +1,4 @@
-"""Processes that are forked for a test are as those that are started, and end with it."""
+"""A forked process behaves as a started one, and ends with the test."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.harness.fork_server import Bred, Nursery
-from tests.system.harness.stage import until
+from tests.system.harness.fork_server import ForkedProcess, ForkServer
+from tests.system.harness.until import until
 
 pytestmark = pytest.mark.system
 
-SAYS = """
+SCRIPT = """
 import os, sys, time
 print(os.getcwd(), os.environ["WHO"], __name__, *sys.argv[1:])
 match sys.argv[1]:
@@ -25,18 +25,18 @@ match sys.argv[1]:
 
 
 @pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
+def server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
 
 
-def forked(nursery: Nursery, folder: Path, act: str) -> Bred:
-    (folder / "says.py").write_text(SAYS)
+def forked(server: ForkServer, folder: Path, act: str) -> ForkedProcess:
+    (folder / "script.py").write_text(SCRIPT)
     for name in ("out", "err"):
         (folder / name).touch()
     environment = os.environ | {"PYTHONPATH": str(folder), "WHO": "somebody"}
-    return nursery.fork(["says", act], environment, folder, folder / "out", folder / "err")
+    return server.fork(["script", act], environment, folder, folder / "out", folder / "err")
 
 
 def lives(pid: int) -> bool:
@@ -48,17 +48,17 @@ def lives(pid: int) -> bool:
 
 @pytest.mark.parametrize(("act", "status", "said"), [("end", 0, ""), ("exit", 3, ""), ("raise", 1, "ValueError: no")])
 def test_it_has_a_place_an_environment_and_an_end_of_its_own(
-    nursery: Nursery, tmp_path: Path, act: str, status: int, said: str
+    server: ForkServer, tmp_path: Path, act: str, status: int, said: str
 ) -> None:
-    process = forked(nursery, tmp_path, act)
+    process = forked(server, tmp_path, act)
 
     assert process.wait() == process.poll() == status
     assert (tmp_path / "out").read_text() == f"{tmp_path} somebody __main__ {act}\n"
     assert (tmp_path / "err").read_text().rstrip().endswith(said)
 
 
-async def test_it_can_be_killed_and_dies_with_whoever_forked_it(nursery: Nursery, tmp_path: Path) -> None:
-    first, second = forked(nursery, tmp_path, "sleep"), forked(nursery, tmp_path, "sleep")
+async def test_it_can_be_killed_and_dies_with_whoever_forked_it(server: ForkServer, tmp_path: Path) -> None:
+    first, second = forked(server, tmp_path, "sleep"), forked(server, tmp_path, "sleep")
     await until(lambda: "sleep" in (tmp_path / "out").read_text(), "it is up")
 
     first.kill()
@@ -66,5 +66,5 @@ async def test_it_can_be_killed_and_dies_with_whoever_forked_it(nursery: Nursery
     assert first.wait() == -signal.SIGKILL
     assert second.poll() is None
     assert lives(second.pid)
-    nursery._process.kill()
+    server._process.kill()
     await until(lambda: not lives(second.pid), "it is gone")

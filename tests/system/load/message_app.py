@@ -1,18 +1,16 @@
-"""The app of the flow test: handlers that note which messages they were called with and which they read."""
+"""The app of the test of messages: its handlers write into the journal which messages they got and read."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from functools import cache
 from typing import Any
 
 import msgspec
 
 from laneway import Context, Lane, Retry, Scheduler
-from tests.system.load.app import SETTINGS, AskedFor, pen
-from tests.system.oracle.notes import Notepad
+from tests.system.load.app import SETTINGS, journal, result
 
 # The limits are low, so that breaking one is likely where it is possible.
 LANES = (
@@ -20,7 +18,7 @@ LANES = (
     Lane("tight", limit=3, per_user=1, worker_limit=2, max_pending=12, when_full="refuse"),
     Lane("fresh", limit=2, max_pending=8, when_full="drop_old"),
 )
-LOOK = 0.01  # seconds between two looks into the inbox
+POLL = 0.01  # seconds between two reads of the inbox
 
 app = Scheduler(
     os.environ.get("LANEWAY_STORE", "memory://"), lanes=LANES, **msgspec.json.decode(os.environ.get(SETTINGS, "{}"))
@@ -28,14 +26,8 @@ app = Scheduler(
 soon_again = Retry(attempts=3, base=0.05, jitter=0.5)
 
 
-@cache
-def notepad() -> Notepad:
-    """Return the notepad of this process."""
-    return Notepad.of_environment()
-
-
 def one_of_all(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Fold messages: all their numbers, and of the rest the most."""
+    """Merge messages: all their numbers, and the maximum of everything else."""
     most = {name: max(message[name] for message in messages) for name in messages[0] if name != "numbers"}
     return {"numbers": [number for message in messages for number in message["numbers"]], **most}
 
@@ -44,14 +36,14 @@ def one_of_all(messages: list[dict[str, Any]]) -> dict[str, Any]:
 async def reply(
     numbers: list[int], takes: float, failures: int, delay: float = 0, debounce: float = 0, *, ctx: Context
 ) -> dict[str, Any]:
-    """Take a while on the loop, and read what comes meanwhile. `delay` and `debounce` are noted for whoever checks."""
-    with pen().attempt(ctx), notepad().attempt(ctx, numbers) as read:
+    """Take a while on the loop, and read what comes meanwhile. Rules read `delay` and `debounce`."""
+    with journal().message_attempt(ctx, numbers) as read:
         end = time.monotonic() + takes
         while time.monotonic() < end:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL)
             read.extend(_numbers(ctx))
         read.extend(_numbers(ctx))
-        return _ending(failures, ctx)
+        return result(failures, ctx)
 
 
 @app.task(lane="wide", retry=soon_again, max_crashes=1000, merge=one_of_all)
@@ -59,20 +51,14 @@ def ponder(
     numbers: list[int], takes: float, failures: int, delay: float = 0, debounce: float = 0, *, ctx: Context
 ) -> dict[str, Any]:
     """Take a while in a thread, unless told to stop, and read what comes meanwhile, one by one."""
-    with pen().attempt(ctx), notepad().attempt(ctx, numbers) as read:
+    with journal().message_attempt(ctx, numbers) as read:
         end = time.monotonic() + takes
         while time.monotonic() < end and not ctx.cancelled:
-            time.sleep(LOOK)
+            time.sleep(POLL)
             for message in ctx.inbox:
                 read.extend(message["numbers"])
-        return _ending(failures, ctx)
+        return result(failures, ctx)
 
 
 def _numbers(ctx: Context) -> list[int]:
     return [number for message in ctx.inbox.read() for number in message["numbers"]]
-
-
-def _ending(failures: int, ctx: Context) -> dict[str, Any]:
-    if ctx.attempt <= failures:
-        raise AskedFor(f"attempt {ctx.attempt} of {failures} that fail")
-    return {"fence": ctx.fence, "process": pen().process}

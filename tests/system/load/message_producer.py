@@ -1,7 +1,7 @@
-"""A producer process of the flow test: `python -m tests.system.load.message_producer '{"seed": 1, ...}'`.
+"""A producer of messages to sessions: `python -m tests.system.load.message_producer '{"seed": 1, ...}'`.
 
-It notes what it is about to submit, submits it, and notes the receipts. Killed in between, nobody knows what became of
-that batch; whoever takes over sends those of its messages again that have a key.
+It journals what it is about to submit, submits it, and journals the receipts. Killed in between, nobody knows what
+became of that batch; the process that takes over sends those of its messages again that have a key.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from random import Random
 
 import msgspec
 
-from tests.system.load.message_app import app, notepad
+from tests.system.load.app import journal
+from tests.system.load.message_app import app
 from tests.system.load.messages import Messages
+from tests.system.oracle.journal import Sent
 
 MOST = 12  # messages in one call
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to send: the messages `again`, then those from `first` up to `end`, with rests of `rest` seconds at most."""
+    """What to send: the messages `again`, then `first` up to `end`, with pauses of at most `rest` seconds."""
 
     seed: int
     producers: int
@@ -40,9 +42,9 @@ async def main(plan: Plan) -> None:
     async with app:
         await app.open()
         for numbers in _parcels(plan, random):
-            notepad().sent(numbers)
+            journal().write(Sent, numbers=numbers)
             receipts = await app.submit_many([messages.of(number) for number in numbers])
-            notepad().answered(numbers, receipts)
+            journal().received(numbers, receipts)
             await asyncio.sleep(random.random() * plan.rest)
 
 

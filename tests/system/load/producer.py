@@ -1,7 +1,7 @@
 """A producer process of a system test: `python -m tests.system.load.producer '{"seed": 1, "count": 100}'`.
 
 It submits and, once a submission is acknowledged, writes that into the journal. Killed in between, it may have
-submitted more than it knows; it must never know of more than the store.
+submitted more runs than it knows of; it must never know of a run that the store does not have.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 
 from laneway import StoreMoved, StoreUnavailable, Submission
 from tests.system.faults.lossy_store import put_behind_lossy_line
-from tests.system.load.app import app, pen, stroll
+from tests.system.load.app import app, journal, stroll
 from tests.system.load.mixed_load import load
-from tests.system.oracle.journal import What
+from tests.system.oracle.journal import Accepted, Unanswered
 
 CALLERS = 4  # that submit at once
 
@@ -47,13 +47,13 @@ async def main(plan: Plan) -> None:
 
 
 def _singles(plan: Plan, random: Random) -> Iterator[Sequence[Submission]]:
-    # A session has one producer here: the order among several is nobody's promise.
-    return ([item] for item in load(random, plan.count, longest=plan.longest, name=f"{pen().process}-"))
+    # A session has one producer here: nobody promises an order among several.
+    return ([item] for item in load(random, plan.count, longest=plan.longest, name=f"{journal().process}-"))
 
 
 def _batches(plan: Plan) -> Iterator[Sequence[Submission]]:
     for first in range(0, plan.count, plan.batch):
-        yield [Submission(stroll, user=f"{pen().process}-batch-{first // plan.batch}") for _ in range(plan.batch)]
+        yield [Submission(stroll, user=f"{journal().process}-batch-{first // plan.batch}") for _ in range(plan.batch)]
 
 
 async def _submit_all(parcels: Iterator[Sequence[Submission]], pause: float) -> None:
@@ -62,12 +62,12 @@ async def _submit_all(parcels: Iterator[Sequence[Submission]], pause: float) -> 
         try:
             receipts = await app.submit_many(parcel)
         except StoreUnavailable:
-            pen().write(What.UNSURE)
+            journal().write(Unanswered)
             continue
         except StoreMoved:
             return
         for receipt in receipts:
-            pen().write(What.ACCEPTED, receipt.run_id)
+            journal().write(Accepted, run=receipt.run_id)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plans for errands, drawn by a seed; and what must have become of a plan when everything is at rest."""
+"""Plans for the handlers of `step_app`, drawn by a seed, and what must become of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from laneway import SessionPolicy, Submission
+from laneway import Submission
 from laneway.core.records.states import RunState
-from tests.system.load.mixed_load import USERS, max_concurrent
+from tests.system.load.mixed_load import USERS, policy_of
 from tests.system.load.step_app import ATTEMPTS
 
 SESSIONS = 6
-NEVER = "never"  # begins the names of questions that nobody answers: whoever waits above is cancelled instead
-TASKS = ("run_errand", "walk_errand", "send_errand")
+NEVER = "never"  # begins the names of questions that nobody answers: the runs that wait for them are cancelled
+TASKS = ("follow_on_loop", "follow_in_thread", "follow_in_process")
 
 
 class Fate(NamedTuple):
@@ -28,12 +28,12 @@ class Fate(NamedTuple):
 
 @dataclass
 class Plan:
-    """One errand. `doomed`: it, or one that it calls, asks what nobody answers."""
+    """What one run does. `doomed`: it, or one that it calls, asks a question that nobody answers."""
 
     name: str
     task: str
     takes: float
-    deeds: list[dict[str, Any]] = field(default_factory=list)
+    actions: list[dict[str, Any]] = field(default_factory=list)
     callees: list[Plan] = field(default_factory=list)
     left: list[Plan] = field(default_factory=list)
     then: list[Plan] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Plan:
     @property
     def args(self) -> dict[str, Any]:
         """The arguments of its run."""
-        return {"name": self.name, "deeds": self.deeds, "takes": self.takes, "failures": self.failures}
+        return {"name": self.name, "actions": self.actions, "takes": self.takes, "failures": self.failures}
 
     @property
     def state(self) -> RunState:
@@ -54,7 +54,7 @@ class Plan:
         return RunState.FAILED if self.failures >= ATTEMPTS else RunState.SUCCEEDED
 
     def fates(self, parent: str | None = None, *, called: bool = False) -> Iterator[Fate]:
-        """Yield what must have become of it and all that it calls and leaves behind."""
+        """Yield what must become of it, of all runs that it calls, and of its follow-ups."""
         yield Fate(self.name, self.state, parent, called)
         for plan in self.callees:
             yield from plan.fates(self.name, called=True)
@@ -63,24 +63,21 @@ class Plan:
             yield from plan.fates(self.name)
 
     def submission(self, random: Random) -> Submission:
-        """Return it as somebody submits it: four of ten to a session."""
-        session = f"errands-{random.randrange(SESSIONS)}" if random.random() < 0.4 else None
-        policy = None
-        if session is not None:
-            policy = SessionPolicy(max_concurrent=max_concurrent(session), cap=100_000, while_waiting="queue")
+        """Return its submission: four of ten to a session."""
+        session = f"plans-{random.randrange(SESSIONS)}" if random.random() < 0.4 else None
         return Submission(
             self.task,
             self.args,
             user=random.choice(USERS),
             session=session,
-            session_policy=policy,
+            session_policy=None if session is None else policy_of(session, while_waiting="queue"),
             then=[(plan.task, plan.args) for plan in self.then] or None,
             on_failure=[(plan.task, plan.args) for plan in self.on_failure] or None,
         )
 
 
 class Drawing:
-    """Draws plans; `longest` is what a deed takes at most, in seconds."""
+    """Draws plans; `longest` is what a action takes at most, in seconds."""
 
     def __init__(self, random: Random, *, longest: float = 0.03) -> None:
         self._random, self._longest = random, longest
@@ -89,7 +86,7 @@ class Drawing:
     def plan(self) -> Plan:
         """Return one more plan."""
         self._drawn += 1
-        plan = self._errand(f"{self._drawn}", depth=2)
+        plan = self._random_plan(f"{self._drawn}", depth=2)
         if self._random.random() < 0.1:
             self._doom(plan)
             return plan
@@ -98,57 +95,57 @@ class Drawing:
         plan.on_failure = self._small(plan, "on_failure", 0.5)
         return plan
 
-    def _errand(self, name: str, depth: int) -> Plan:
+    def _random_plan(self, name: str, depth: int) -> Plan:
         random = self._random
         plan = Plan(name, random.choices(TASKS, (60, 36, 4))[0], random.random() * self._longest)
         for nth in range(random.randint(1, 4)):
-            sort = random.choices(("step", "ask", "call", "leave", "at once"), (50, 14, 14 * (depth > 0), 12, 10))[0]
-            if sort == "at once" and plan.task == "run_errand":
-                both = [self._deed(plan, one, f"{nth}{one}", depth) for one in ("ask", "ask", "call")[: 1 + depth]]
-                both = [deed | {"name": f"{deed['name']}{place}"} for place, deed in enumerate(both)]
-                plan.deeds.append({"do": "at once", "all": both})
+            sort = random.choices(("step", "ask", "call", "submit", "at once"), (50, 14, 14 * (depth > 0), 12, 10))[0]
+            if sort == "at once" and plan.task == "follow_on_loop":
+                both = [self._action(plan, one, f"{nth}{one}", depth) for one in ("ask", "ask", "call")[: 1 + depth]]
+                both = [action | {"name": f"{action['name']}{place}"} for place, action in enumerate(both)]
+                plan.actions.append({"do": "at once", "all": both})
             elif sort != "at once":
-                plan.deeds.append(self._deed(plan, sort, f"{nth}{sort}", depth))
+                plan.actions.append(self._action(plan, sort, f"{nth}{sort}", depth))
         return plan
 
-    def _deed(self, plan: Plan, sort: str, name: str, depth: int) -> dict[str, Any]:
-        deed: dict[str, Any] = {"do": sort, "name": name}
+    def _action(self, plan: Plan, sort: str, name: str, depth: int) -> dict[str, Any]:
+        action: dict[str, Any] = {"do": sort, "name": name}
         if sort == "step":
-            deed["on_loop"] = plan.task == "run_errand" and self._random.random() < 0.5
+            action["on_loop"] = plan.task == "follow_on_loop" and self._random.random() < 0.5
         elif sort == "call":
-            callee = self._errand(f"{plan.name}.{name}", depth - 1)
+            callee = self._random_plan(f"{plan.name}.{name}", depth - 1)
             callee.failures = self._failures(callee)
             plan.callees.append(callee)
-            deed |= {"task": callee.task, "args": callee.args}
-        elif sort == "leave":
-            left = self._errand(f"{plan.name}.{name}", 0)
-            left.deeds = [one for one in left.deeds if one["do"] == "step"]
+            action |= {"task": callee.task, "args": callee.args}
+        elif sort == "submit":
+            left = self._random_plan(f"{plan.name}.{name}", 0)
+            left.actions = [one for one in left.actions if one["do"] == "step"]
             left.left, left.failures = [], self._failures(left)
             plan.left.append(left)
-            deed |= {"task": left.task, "args": left.args}
-        return deed
+            action |= {"task": left.task, "args": left.args}
+        return action
 
     def _doom(self, plan: Plan) -> None:
-        """Let the plan end with a call that never returns, of one that has called another, perhaps."""
+        """Let the plan end with a call that never returns, perhaps of a run that calls another."""
         plan.doomed = True
-        callee = self._errand(f"{plan.name}.doomed", 0)
+        callee = self._random_plan(f"{plan.name}.doomed", 0)
         callee.doomed = True
         if self._random.random() < 0.5:
-            last = self._errand(f"{callee.name}.last", 0)
+            last = self._random_plan(f"{callee.name}.last", 0)
             last.doomed = True
-            last.deeds.append({"do": "ask", "name": f"{NEVER} last"})
+            last.actions.append({"do": "ask", "name": f"{NEVER} last"})
             self._call(callee, last)
         else:
-            callee.deeds.append({"do": "ask", "name": NEVER})
+            callee.actions.append({"do": "ask", "name": NEVER})
         self._call(plan, callee)
 
     @staticmethod
     def _call(plan: Plan, callee: Plan) -> None:
         plan.callees.append(callee)
-        plan.deeds.append({"do": "call", "name": "doomed", "task": callee.task, "args": callee.args})
+        plan.actions.append({"do": "call", "name": "doomed", "task": callee.task, "args": callee.args})
 
     def _failures(self, plan: Plan) -> int:
-        # A call that failed is made again by the next attempt; so who calls one that fails must not fail itself.
+        # The next attempt makes a failed call again; so a plan that calls a failing one must not fail itself.
         if any(callee.state is not RunState.SUCCEEDED for callee in plan.callees):
             return 0
         return self._random.choices((0, 1, ATTEMPTS), (75, 15, 10))[0]
@@ -156,4 +153,4 @@ class Drawing:
     def _small(self, plan: Plan, how: str, chance: float) -> list[Plan]:
         if self._random.random() > chance:
             return []
-        return [Plan(f"{plan.name}.{how}", "run_errand", 0, [{"do": "step", "name": "only", "on_loop": True}])]
+        return [Plan(f"{plan.name}.{how}", "follow_on_loop", 0, [{"do": "step", "name": "only", "on_loop": True}])]

@@ -1,11 +1,11 @@
 """A worker process of a system test: `python -m tests.system.load.worker '{"lossy": 0.1}'`.
 
-It does what `laneway worker` does, and has the faults it is told to have:
+It does what `laneway worker` does, with these faults:
 
-    lossy     the share of its calls to the store that go wrong, before or after they took effect
-    unseen    true: it registers as a process of another machine, so that its death cannot be seen, only its lapse
-    clock     a file with the seconds by which this machine's clock is wrong, read each time it is asked
-    candid    true: no fault, it notes in the journal when it looked whether it may begin what it was given
+    lossy       the share of its calls to the store that fail, before or after they took effect
+    unseen      true: it registers as a process of another machine, so others see no death of it, only a lapsed lease
+    clock       a file with the seconds by which this machine's clock is wrong, read at each call
+    log_checks  true: no fault; it writes into the journal when it checked whether it may begin its claimed runs
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from laneway.engine.common.clock import SystemClock
 from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.worker.attempt_table import AttemptTable
 from tests.system.faults.lossy_store import put_behind_lossy_line
-from tests.system.load.app import app, pen
-from tests.system.oracle.journal import What
+from tests.system.load.app import app, journal
+from tests.system.oracle.journal import LeaseChecked, Ready
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -40,13 +40,13 @@ class Faults(msgspec.Struct, frozen=True):
     lossy: float = 0
     unseen: bool = False
     clock: str = ""
-    candid: bool = False
+    log_checks: bool = False
 
 
 async def main(faults: Faults) -> None:
     """Work until told to stop."""
-    if faults.candid:
-        _note_what_is_taken()
+    if faults.log_checks:
+        _log_lease_checks()
     if faults.unseen:
         mock.patch("laneway.engine.worker.worker.mark", _mark_of_elsewhere).start()
     if faults.clock:
@@ -54,7 +54,7 @@ async def main(faults: Faults) -> None:
     line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None
 
     def on_ready() -> None:
-        pen().write(What.READY)
+        journal().write(Ready)
         if line is not None:
             line.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
 
@@ -64,25 +64,25 @@ async def main(faults: Faults) -> None:
     await app.work(ready=on_ready)
     await asyncio.gather(*stopping)
     if line is not None:
-        line.chance = 0  # closing asks the store nothing, so there is nothing to lose
+        line.chance = 0  # closing calls the store no more, so there is nothing to lose
     await app.aclose()
 
 
-def _note_what_is_taken() -> None:
-    looked, look, start = [0], vars(LeaseClock)["may_have_lapsed"].fget, AttemptTable.start
+def _log_lease_checks() -> None:
+    checked, may_have_lapsed, start = [0], vars(LeaseClock)["may_have_lapsed"].fget, AttemptTable.start
 
-    def noted(renewals: LeaseClock) -> bool:
-        # Before it looks: who is frozen between the two sees it by its clock.
-        looked[0] = time.monotonic_ns()
-        return bool(look(renewals))
+    def check(lease_clock: LeaseClock) -> bool:
+        # Before the check: a process that is frozen between the two sees it by its clock.
+        checked[0] = time.monotonic_ns()
+        return bool(may_have_lapsed(lease_clock))
 
-    def taken(executions: AttemptTable, claimed: list[Claimed]) -> None:
+    def log_and_start(attempts: AttemptTable, claimed: list[Claimed]) -> None:
         for run in claimed:
-            pen().write(What.TAKEN, run.id, fence=run.fence, attempt=run.attempt, at=looked[0])
-        start(executions, claimed)
+            journal().write(LeaseChecked, run=run.id, fence=run.fence, at=checked[0])
+        start(attempts, claimed)
 
-    mock.patch.object(LeaseClock, "may_have_lapsed", property(noted)).start()
-    mock.patch.object(AttemptTable, "start", taken).start()
+    mock.patch.object(LeaseClock, "may_have_lapsed", property(check)).start()
+    mock.patch.object(AttemptTable, "start", log_and_start).start()
 
 
 def _mark_of_elsewhere() -> ProcessMark:

@@ -19,7 +19,8 @@ from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import Hand, new_run
 from laneway.testing.servers import Postgres
 from laneway.testing.servers import postgres_server as private_server
-from tests.system.harness.stage import LONG, say, sized, time_limit, until
+from tests.system.harness.forms import LONG, report, sized, time_limit
+from tests.system.harness.until import until
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -97,9 +98,9 @@ async def test_a_long_transaction_of_another_slows_a_claim_by_at_most_half(postg
     last = took[-len(took) // 4 :]
     slower = median(beside / alone for beside, alone in last)
     rounds = f"{len(took)} rounds of {BATCH} in {seconds} s"
-    say(f"a step beside a long transaction took {slower:.2f} times as long as without; {rounds}, {dead:,} rows dead")
+    report(f"a step beside a long transaction took {slower:.2f} times as long as without; {rounds}, {dead:,} rows dead")
     assert dead > BATCH * len(took)
-    say(f"{passed:.0f} entries of indexes were passed in a round")
+    report(f"{passed:.0f} entries of indexes were passed in a round")
     if LONG:  # a hundred rounds beside other tests tell nothing about time
         assert slower < 1.5
     # However slow the machine is, and however few rounds that makes: what was taken before is not passed again.
@@ -119,5 +120,5 @@ async def test_what_a_load_leaves_behind_is_vacuumed_and_its_place_used_again() 
             sizes.append(asked(url, SIZE))
 
     # When it is vacuumed is the server's to choose, so one of the first two may have been lucky.
-    say(f"the moving tables took {sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} bytes after the thirds of a load")
+    report(f"the moving tables took {sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} bytes after the thirds of a load")
     assert sizes[2] < 1.5 * max(sizes[:2])

@@ -1,6 +1,6 @@
 """A PostgreSQL store whose server dies under load and whose standby takes over: nothing is lost, doubled or stuck.
 
-A synchronous standby has all that was acknowledged. Of an asynchronous one, `losses` says what must hold.
+A synchronous standby has all that was acknowledged. Of an asynchronous one, `loss_rules` says what must hold.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import pytest
 
 from laneway import Receipt, Scheduler, StoreUnavailable
 from laneway.testing.servers import PostgresServer, postgres_server, postgres_standby
-from tests.system.harness.stage import SHORT_LEASE, Process, Stage, say, seeded, sized, time_limit, until
+from tests.system.harness.forms import SHORT_LEASE, report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import hold, hold_in_thread, linger, stroll
-from tests.system.oracle import ledger, losses
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check, check_after_loss
+from tests.system.oracle.journal import Accepted, Entry, Started, Unanswered
 
 pytestmark = [pytest.mark.system, time_limit(short=120)]
 
@@ -44,10 +47,10 @@ async def _under_load(stage: Stage, random: Random, count: int) -> tuple[list[Pr
 
 async def _goes_on(stage: Stage, producer: Process) -> float:
     """Wait until another run starts, and another submission is acknowledged; return the seconds that took."""
-    return max(await asyncio.gather(*(_more(stage, what, producer) for what in (What.START, What.ACCEPTED))))
+    return max(await asyncio.gather(*(_more(stage, what, producer) for what in (Started, Accepted))))
 
 
-async def _more(stage: Stage, what: What, producer: Process) -> float:
+async def _more(stage: Stage, what: type[Entry], producer: Process) -> float:
     before = len(stage.journal.of(what))
     # Who has nothing left to submit proves as much.
     return await until(lambda: len(stage.journal.of(what)) > before or not producer.alive, "the work goes on")
@@ -79,9 +82,9 @@ async def test_a_standby_takes_over_from_a_killed_primary(stage: Stage) -> None:
             primary, standby = standby, servers.enter_context(postgres_standby(standby, port=primary.port))
         async with stage.client() as client:
             await _at_rest(stage, client, fleet, producer)
-            figures = await ledger.check(stage, client)
-    acknowledged, unsure = len(stage.journal.of(What.ACCEPTED)), len(stage.journal.of(What.UNSURE))
-    say(f"{times} fail-overs, went on within {max(took):.1f} s; {acknowledged} acknowledged, {unsure} unsure")
+            figures = await check(stage, client)
+    acknowledged, unsure = len(stage.journal.of(Accepted)), len(stage.journal.of(Unanswered))
+    report(f"{times} fail-overs, went on within {max(took):.1f} s; {acknowledged} acknowledged, {unsure} unsure")
     assert (figures.failed, figures.taken_over, figures.twice, unsure) == (0, 0, 0, 0)
     assert acknowledged == figures.runs == RUNS * times
     assert max(took) < SOON
@@ -100,8 +103,8 @@ async def test_a_standby_takes_over_from_a_primary_that_stands_still(stage: Stag
         took = await _goes_on(stage, producer)
         async with stage.client() as client:
             await _at_rest(stage, client, fleet, producer)
-            figures = await ledger.check(stage, client)
-    say(f"went on within {took:.1f} s")
+            figures = await check(stage, client)
+    report(f"went on within {took:.1f} s")
     assert (figures.failed, figures.taken_over, figures.twice) == (0, 0, 0)
     assert took < 2 * SOON
 
@@ -119,8 +122,8 @@ async def test_a_primary_that_waits_for_its_standby_goes_on_when_that_is_back(st
         took = await _goes_on(stage, producer)
         async with stage.client() as client:
             await _at_rest(stage, client, fleet, producer)
-            figures = await ledger.check(stage, client)
-    say(f"went on within {took:.1f} s")
+            figures = await check(stage, client)
+    report(f"went on within {took:.1f} s")
     assert (figures.failed, figures.taken_over, figures.twice) == (0, 0, 0)
 
 
@@ -148,9 +151,9 @@ async def test_what_is_executed_meanwhile_is_settled_and_who_listens_hears_again
             kinds = await asyncio.wait_for(following, 30)
             await stage.drained(client)
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
+            figures = await check(stage, client)
             fences = {(await client.get(receipt)).fence for receipt in held}
-    say(f"picked up after {median(picked_up) * 1000:.1f} ms")
+    report(f"picked up after {median(picked_up) * 1000:.1f} ms")
     assert kinds[-1] == "done"
     assert median(picked_up) < 0.3, "who looks once a second takes longer"
     assert fences == {1}
@@ -234,7 +237,7 @@ async def test_who_knows_only_a_server_that_becomes_a_standby_is_told_so_and_goe
                 with pytest.raises(StoreUnavailable, match="cannot be written: it is a standby") as refusal:
                     await store.submit([])
                 state = (await client.get(early)).state
-                await stage.said(worker, "read only")  # between two tries it waits for some seconds
+                await stage.printed(worker, "read only")  # between two tries it waits for some seconds
                 submitting = [asyncio.create_task(client.submit(stroll)) for _ in range(20)]
                 await asyncio.sleep(1.5)  # so that they are refused at least once
                 assert not any(task.done() for task in submitting)
@@ -244,7 +247,7 @@ async def test_who_knows_only_a_server_that_becomes_a_standby_is_told_so_and_goe
                 for receipt in await asyncio.gather(*submitting):
                     await client.result(receipt, timeout=30)
                 await stage.stop(worker)
-                figures = await ledger.check(stage, client)
+                figures = await check(stage, client)
     assert not refusal.value.maybe_done
     assert state.value == "succeeded", "what only reads is answered"
     assert (figures.runs, figures.attempts, figures.taken_over) == (21, 21, 0)
@@ -277,6 +280,6 @@ async def test_an_asynchronous_standby_may_lose_the_last_moments_and_nothing_is_
             for receipt in await client.submit_many([(linger, {"takes": 0})] * 10):
                 await client.result(receipt, timeout=20)
             await stage.stop(*fleet)
-            gone = await losses.check(stage, client)
-    say(f"{times} fail-overs, {gone} acknowledged runs gone")
+            gone = await check_after_loss(stage, client)
+    report(f"{times} fail-overs, {gone} acknowledged runs gone")
     assert gone > 0

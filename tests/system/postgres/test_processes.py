@@ -10,9 +10,10 @@ import pytest
 
 from laneway.stores.postgres.server.connection import newest_layout
 from laneway.testing.servers import Postgres
-from tests.system.harness.stage import Stage, say, sized, time_limit
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.harness.forms import report, sized, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Accepted
 
 pytestmark = [pytest.mark.system, time_limit(short=180)]
 
@@ -35,15 +36,15 @@ HAMMERING = """
 import asyncio, sys, time
 from random import Random
 from laneway import SessionPolicy
-from tests.system.load.app import app, pen, stroll
-from tests.system.oracle.journal import What
+from tests.system.load.app import app, journal, stroll
+from tests.system.oracle.journal import Accepted
 
 POLICY = SessionPolicy(cap=100_000)
 
 async def one(random, end):
     while time.monotonic() < end:
         receipt = await app.submit(stroll, session=f"shared-{random.choice((1, 2, 3))}", session_policy=POLICY)
-        pen().write(What.ACCEPTED, receipt.run_id)
+        journal().write(Accepted, run=receipt.run_id)
         await asyncio.sleep(random.random() / 50)
 
 async def main(seed, seconds):
@@ -94,8 +95,8 @@ async def test_producers_of_several_processes_on_few_sessions_leave_none_of_them
     async with stage.client() as client:
         took = await stage.drained(client, within=sized(60, 300))
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
-    acknowledged = len(stage.journal.of(What.ACCEPTED))
-    say(f"{figures.runs} runs on three sessions in {seconds} s; drained in {took:.1f} s")
+        figures = await check(stage, client)
+    acknowledged = len(stage.journal.of(Accepted))
+    report(f"{figures.runs} runs on three sessions in {seconds} s; drained in {took:.1f} s")
     assert figures.runs == acknowledged > 0
     assert figures.failed == 0

@@ -10,10 +10,12 @@ import pytest
 from laneway import StoreUnavailable
 from laneway.testing.servers import postgres_server
 from tests.system.faults.postgres_proxy import postgres_proxy_to
-from tests.system.harness.stage import LONG, SHORT_LEASE, Process, Stage, say, seeded, sized, time_limit
+from tests.system.harness.forms import LONG, SHORT_LEASE, report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
 from tests.system.load.app import hold, hold_in_thread, stroll
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import How, What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Accepted, Ended, Ending, Unanswered
 
 pytestmark = [pytest.mark.system, time_limit(short=180)]
 
@@ -44,9 +46,9 @@ async def test_a_server_killed_under_load_loses_and_doubles_nothing(stage: Stage
         async with stage.client() as client:
             took = await stage.drained(client, within=sized(90, 600))
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
-    acknowledged, unsure = len(stage.journal.of(What.ACCEPTED)), len(stage.journal.of(What.UNSURE))
-    say(f"{kills} kills of the server, {acknowledged} acknowledged, {unsure} unsure; drained in {took:.1f} s")
+            figures = await check(stage, client)
+    acknowledged, unsure = len(stage.journal.of(Accepted)), len(stage.journal.of(Unanswered))
+    report(f"{kills} kills of the server, {acknowledged} acknowledged, {unsure} unsure; drained in {took:.1f} s")
     assert (figures.failed, figures.taken_over, figures.twice, unsure) == (0, 0, 0, 0)
     assert acknowledged == figures.runs == 80 * kills
 
@@ -74,18 +76,18 @@ async def test_nobody_loses_a_lease_to_a_server_that_stands_still(stage: Stage, 
             await stage.drained(client)
 
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
+            figures = await check(stage, client)
             fences = {(await client.get(receipt)).fence for receipt in held}
     # Who is given up before its COMMIT is sent knows that nothing was done; after it, nobody can.
     given_up = isinstance(answer, StoreUnavailable)
     unsure = isinstance(answer, StoreUnavailable) and answer.maybe_done
     fate = "answered late" if not given_up else "given up, and maybe done" if unsure else "given up, and not done"
-    say(f"stood still for {seconds} s; drained {took:.1f} s later; a submission meanwhile was {fate}")
+    report(f"stood still for {seconds} s; drained {took:.1f} s later; a submission meanwhile was {fate}")
     assert given_up or isinstance(answer, list), answer
     assert figures.runs - len(held) in ((10, 20) if unsure else (10,) if given_up else (20,))
     assert fences == {1}
     assert (figures.taken_over, figures.twice) == (0, 0)
-    assert {line.how for line in stage.journal.of(What.END)} == {How.RETURNED}
+    assert {line.how for line in stage.journal.of(Ended)} == {Ending.RETURNED}
 
 
 async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage) -> None:
@@ -104,8 +106,8 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
             await stage.drained(client, within=sized(90, 600))
             proxy.chance = 0
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
-    say(f"{proxy.cuts} of {proxy.calls} transactions cut off")
+            figures = await check(stage, client)
+    report(f"{proxy.cuts} of {proxy.calls} transactions cut off")
     assert (figures.failed, figures.kills) == (0, kills)
     assert figures.runs == 80 * kills
     assert proxy.cuts > 2 * kills  # the busier the machine, the fewer transactions do it all

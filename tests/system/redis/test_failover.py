@@ -1,7 +1,7 @@
 """A Redis store whose server is replaced under load: the work goes on within seconds, and nothing hangs.
 
-Replication is asynchronous, so what was acknowledged in the last moment may not have reached the new master. What must
-hold then, `losses` says.
+Replication is asynchronous, so what was acknowledged in the last moment may not have reached the new master.
+`loss_rules` has what must hold then.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import pytest
 from laneway.testing.servers import ValkeyServer, valkey_server
 from laneway.testing.servers.single import HOST
 from laneway.testing.servers.talking import Endpoint
-from tests.system.harness.stage import Process, Stage, say, seeded, sized, time_limit, until
+from tests.system.harness.forms import report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import linger
-from tests.system.oracle import losses
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check_after_loss
+from tests.system.oracle.journal import Started
 
 pytestmark = [pytest.mark.system, time_limit(short=120)]
 
@@ -38,8 +41,8 @@ async def _fail_over(stage: Stage, fail_over: Callable[[], object]) -> tuple[flo
     began = time.monotonic()
     fail_over()
     chosen = time.monotonic()
-    before = len(stage.journal.of(What.START))
-    await until(lambda: len(stage.journal.of(What.START)) > before, "the work goes on")
+    before = len(stage.journal.of(Started))
+    await until(lambda: len(stage.journal.of(Started)) > before, "the work goes on")
     return chosen - began, time.monotonic() - chosen
 
 
@@ -57,7 +60,7 @@ async def _at_rest(stage: Stage, fleet: list[Process], producer: Process) -> int
         for receipt in await client.submit_many([(linger, {"takes": 0})] * 10):
             await client.result(receipt, timeout=20)
         await stage.stop(*fleet)
-        return await losses.check(stage, client)
+        return await check_after_loss(stage, client)
 
 
 @pytest.mark.parametrize(
@@ -96,5 +99,5 @@ async def test_a_cluster_promotes_a_replica_and_the_work_goes_on(stage: Stage) -
 
 def _tell(took: Sequence[tuple[float, float]], gone: int) -> None:
     chosen, went_on = map(max, zip(*took, strict=True))
-    say(f"another master after {chosen:.1f} s; went on {went_on:.1f} s later; {gone} acknowledged runs gone")
+    report(f"another master after {chosen:.1f} s; went on {went_on:.1f} s later; {gone} acknowledged runs gone")
     assert went_on < 10

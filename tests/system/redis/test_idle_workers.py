@@ -11,9 +11,11 @@ from laneway import Scheduler
 from laneway.core.records.liveness import RENEW_EVERY
 from laneway.testing.servers import valkey_server
 from tests.system.faults.proxy import proxy_to
-from tests.system.harness.stage import Stage, say, sized, time_limit, until
+from tests.system.harness.forms import report, sized, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import linger
-from tests.system.oracle import ledger
+from tests.system.oracle.check import check
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -43,7 +45,7 @@ async def test_a_resting_worker_asks_at_most_one_thing_a_second(stage: Stage) ->
         asked = proxy.requests - before
         await stage.stop(*fleet)
     rate = asked / seconds / workers
-    say(f"{rate:.2f} commands a second for each of {workers} resting workers, over {seconds} s")
+    report(f"{rate:.2f} commands a second for each of {workers} resting workers, over {seconds} s")
     assert rate <= 1
 
 
@@ -67,6 +69,6 @@ async def test_work_starts_at_once_though_the_wake_ups_line_was_cut(stage: Stage
                 waits.append((await stage.started(receipt.run_id) - began) / SECOND)
                 await client.result(receipt, timeout=10)
             await stage.stop(worker)
-            await ledger.check(stage, client)
-    say(f"started within {max(waits):.2f} s of the cut")
+            await check(stage, client)
+    report(f"started within {max(waits):.2f} s of the cut")
     assert max(waits) < 1

@@ -11,9 +11,10 @@ import pytest
 
 from laneway import Lane, Submission
 from laneway.testing.servers import valkey_server
-from tests.system.harness.stage import Stage, say, sized, time_limit
+from tests.system.harness.forms import report, sized, time_limit
+from tests.system.harness.stage import Stage
 from tests.system.load.app import plod, stroll
-from tests.system.oracle import ledger
+from tests.system.oracle.check import check
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -36,9 +37,9 @@ async def test_five_workers_in_networks_of_their_own_share_a_limit_of_seven(stag
             took = await stage.drained(client, within=sized(60, 600))
 
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
+            figures = await check(stage, client)
     where = f"{len(networks)} networks of their own" if inside else "one network: this machine allows no others"
-    say(f"{MACHINES} workers in {where}, {figures.peaks['shared']} at once at most; {count} runs in {took:.1f} s")
+    report(f"{MACHINES} workers in {where}, {figures.peaks['shared']} at once at most; {count} runs in {took:.1f} s")
     assert len(networks) == (MACHINES if inside else 0)
     assert figures.peaks == {"shared": LIMIT}
     assert (figures.runs, figures.failed, figures.taken_over) == (count, 0, 0)

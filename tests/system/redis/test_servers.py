@@ -11,10 +11,12 @@ import pytest
 from laneway import StoreUnavailable
 from laneway.testing.servers import ValkeyServer, valkey_server
 from tests.system.faults.proxy import proxy_to
-from tests.system.harness.stage import LONG, SHORT_LEASE, Process, Stage, say, seeded, sized, time_limit
+from tests.system.harness.forms import LONG, SHORT_LEASE, report, seeded, sized, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
 from tests.system.load.app import hold, hold_in_thread, linger, stroll
-from tests.system.oracle import ledger, losses
-from tests.system.oracle.journal import How, What
+from tests.system.oracle.check import check, check_after_loss
+from tests.system.oracle.journal import Accepted, Ended, Ending, Unanswered
 
 pytestmark = [pytest.mark.system, time_limit(short=120)]
 
@@ -47,9 +49,9 @@ async def test_a_server_killed_under_load_loses_nothing_that_it_has_synced(stage
         async with stage.client() as client:
             took = await stage.drained(client, within=sized(60, 600))
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
-    acknowledged, unsure = len(stage.journal.of(What.ACCEPTED)), len(stage.journal.of(What.UNSURE))
-    say(f"{kills} kills of the server, {acknowledged} acknowledged, {unsure} unsure; drained in {took:.1f} s")
+            figures = await check(stage, client)
+    acknowledged, unsure = len(stage.journal.of(Accepted)), len(stage.journal.of(Unanswered))
+    report(f"{kills} kills of the server, {acknowledged} acknowledged, {unsure} unsure; drained in {took:.1f} s")
     assert (figures.failed, figures.taken_over, figures.twice, unsure) == (0, 0, 0, 0)
     assert acknowledged == figures.runs == 100 * kills
 
@@ -78,8 +80,8 @@ async def test_a_power_cut_takes_the_last_moment_with_it_and_leaves_the_rest_who
             for receipt in await client.submit_many([(linger, {"takes": 0})] * 10):
                 await client.result(receipt, timeout=20)
             await stage.stop(*fleet)
-            gone = await losses.check(stage, client)
-    say(f"{cuts} power cuts, {lost} bytes of the log lost; {gone} acknowledged runs gone")
+            gone = await check_after_loss(stage, client)
+    report(f"{cuts} power cuts, {lost} bytes of the log lost; {gone} acknowledged runs gone")
 
 
 def _lose_the_end(server: ValkeyServer, random: Random) -> int:
@@ -118,18 +120,18 @@ async def test_nobody_loses_a_lease_to_a_server_that_stands_still(stage: Stage, 
             await stage.drained(client)
 
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
+            figures = await check(stage, client)
             fences = {(await client.get(receipt)).fence for receipt in held}
     # A call is given up after some seconds. It may have been done: the server finds it in its socket when it goes on.
     given_up = isinstance(answer, StoreUnavailable) and answer.maybe_done
     fate = "given up" if given_up else "answered late"
-    say(f"stood still for {seconds} s; drained {took:.1f} s later; a submission meanwhile was {fate}")
+    report(f"stood still for {seconds} s; drained {took:.1f} s later; a submission meanwhile was {fate}")
     assert given_up or isinstance(answer, list)
     assert given_up == (seconds > 12)
     assert figures.runs - len(held) in ((10, 20) if given_up else (20,))
     assert fences == {1}
     assert (figures.taken_over, figures.twice) == (0, 0)
-    assert {line.how for line in stage.journal.of(What.END)} == {How.RETURNED}
+    assert {line.how for line in stage.journal.of(Ended)} == {Ending.RETURNED}
 
 
 async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage) -> None:
@@ -148,8 +150,8 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
             await stage.drained(client, within=sized(60, 600))
             proxy.chance = 0
             await stage.stop(*fleet)
-            figures = await ledger.check(stage, client)
-    say(f"{proxy.cuts} of {proxy.calls} calls cut off")
+            figures = await check(stage, client)
+    report(f"{proxy.cuts} of {proxy.calls} calls cut off")
     assert (figures.failed, figures.kills) == (0, kills)
     assert figures.runs == 100 * kills
     assert proxy.cuts > 10

@@ -29,10 +29,12 @@ import pytest
 from laneway import Receipt, Scheduler, StoreUnavailable
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.backup import back_up
-from tests.system.harness.stage import Process, Stage, say, time_limit
+from tests.system.harness.forms import report, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
 from tests.system.load.app import hold, stroll
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Accepted
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -50,9 +52,9 @@ def tmp_path() -> Iterator[Path]:
 async def visit(stage: Stage, **plan: Any) -> Said:
     """Let a process submit what the plan says; return what it was told."""
     visitor = stage.python("visitor", "-m", "tests.system.load.restricted_producer", msgspec.json.encode(plan).decode())
-    assert await visitor.ended() == 0, visitor.talk
-    assert "Traceback" not in visitor.talk
-    return [json.loads(line) for line in visitor.data.splitlines()]
+    assert await visitor.ended() == 0, visitor.stderr
+    assert "Traceback" not in visitor.stderr
+    return [json.loads(line) for line in visitor.stdout.splitlines()]
 
 
 def accepted(said: Said) -> set[str]:
@@ -71,7 +73,7 @@ async def test_a_full_disk_refuses_clearly_and_what_was_accepted_stays(stage: St
     said = await visit(stage, count=1000, size=20_000, largest=2 * 2**20)
 
     *before, refused, after = said
-    say(f"{len(before)} accepted, then: {refused['text']}")
+    report(f"{len(before)} accepted, then: {refused['text']}")
     assert len(before) > 20
     assert refused["error"] == "StoreUnavailable"
     assert refused["text"].startswith(
@@ -94,16 +96,16 @@ async def test_a_worker_survives_a_full_disk_and_goes_on_when_there_is_room(stag
 
         with smallest_files(stage, worker):
             stage.open_gate()
-            await stage.said(worker, "the store does not answer")
+            await stage.printed(worker, "the store does not answer")
             await client.submit_many([(stroll, {})] * 20)
             counts = await (await client.open()).count()
             assert worker.alive
         await stage.drained(client)
 
         await stage.stop(worker)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert counts["running"] == 10
-    assert "the disk is full or failing" in worker.talk
+    assert "the disk is full or failing" in worker.stderr
     assert (figures.failed, figures.twice, figures.taken_over) == (0, 0, 0)
 
 
@@ -188,7 +190,7 @@ async def test_a_file_that_cannot_be_written_is_refused_with_advice(stage: Stage
         for file in elsewhere.iterdir():
             file.chmod(0o644)
 
-    say(refused["text"])
+    report(refused["text"])
     assert refused["error"] == "StoreUnavailable"
     assert refused["text"].startswith(f"{stage.file}: it cannot be ")
     assert refused["text"].endswith(f"give this user the right to write it and its folder {elsewhere}")
@@ -225,7 +227,7 @@ def scribble(file: Path) -> None:
 async def doctor(stage: Stage) -> tuple[int, dict[str, Any]]:
     process = stage.laneway("doctor", "--store", stage.url, "--json")
     code = await process.ended()
-    return code, json.loads(process.data)
+    return code, json.loads(process.stdout)
 
 
 async def restored(stage: Stage, backup: Path) -> None:
@@ -272,7 +274,7 @@ async def test_a_file_damaged_while_a_worker_runs_is_reported_and_a_backup_resto
         db.execute("UPDATE counter SET accepted = accepted + 1")
         scribble(stage.file)
         db.execute("COMMIT")
-    await stage.said(worker, "the file is damaged")
+    await stage.printed(worker, "the file is damaged")
     [refused] = await visit(stage)
     code, _ = await doctor(stage)
 
@@ -292,7 +294,7 @@ async def all_is_done(stage: Stage) -> None:
     async with stage.client() as client:
         await stage.drained(client)
         await stage.stop(worker)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert figures.failed == 0
 
 
@@ -301,12 +303,12 @@ async def test_a_backup_of_a_busy_fleet_is_whole(stage: Stage) -> None:
     producer = stage.producer(seed=1, count=300)
     await stage.ready(*fleet)
     await stage.submitting(producer)
-    known = {line.run for line in stage.journal.of(What.ACCEPTED)}
+    known = {line.run for line in stage.journal.of(Accepted)}
     backups = [
         stage.laneway("doctor", "--store", stage.url, "--backup", str(stage.folder / f"b{n}.db")) for n in range(3)
     ]
     for process in backups:
-        assert await process.ended() == 0, process.talk
+        assert await process.ended() == 0, process.stderr
     await producer.ended()
     await stage.stop(*fleet)
 

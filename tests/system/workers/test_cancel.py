@@ -8,7 +8,9 @@ import pytest
 
 from laneway.core.records.states import RunState
 from tests.support.stoppable_handlers import Notes
-from tests.system.harness.stage import Stage, say, time_limit, until
+from tests.system.harness.forms import report, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.kinds_app import app
 
 pytestmark = pytest.mark.system
@@ -40,7 +42,7 @@ async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(sta
             took = sorted([await cancelled() for _ in range(SAMPLES)])
             slowest.append(took[-1])
             p50, p99 = took[SAMPLES // 2] * 1000, took[-1] * 1000
-            say(f"cancel across processes: p50 {p50:.1f} ms, p99 {p99:.1f} ms of {SAMPLES}")
+            report(f"cancel across processes: p50 {p50:.1f} ms, p99 {p99:.1f} ms of {SAMPLES}")
         await stage.stop(worker)
 
     assert min(slowest) < PROMISED

@@ -6,10 +6,13 @@ import pytest
 
 from laneway import Submission
 from tests.support.invariants import all_runs
-from tests.system.harness.stage import Stage, say, seeded, sized, time_limit, until
+from tests.system.harness.forms import report, seeded, sized, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import LANES, hold
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check
+from tests.system.oracle.grouped import grouped
+from tests.system.oracle.journal import Accepted, Started, Unanswered
 
 pytestmark = pytest.mark.system
 
@@ -30,18 +33,18 @@ async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers
             for user in "abcdef" * 3
         ]
         await client.submit_many(filling)
-        await until(lambda: len(stage.journal.of(What.START)) == full, "the lanes are full")
+        await until(lambda: len(stage.journal.of(Started)) == full, "the lanes are full")
 
         producers = [stage.producer(seed=random.randrange(1000), count=count) for _ in range(2)]
         for producer in producers:
             assert await producer.ended(within=sized(30, 600)) == 0
-        assert len(stage.journal.of(What.START)) == full
+        assert len(stage.journal.of(Started)) == full
         stage.open_gate()
 
         await stage.drained(client, within=sized(60, 600))
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
-    say(f"attempts {dict(figures.by_process)}, at once {figures.peaks}")
+        figures = await check(stage, client)
+    report(f"attempts {dict(figures.by_process)}, at once {figures.peaks}")
     assert set(figures.by_process) == {worker.name for worker in fleet}
     assert figures.peaks == {lane.name: lane.limit for lane in LANES}
     assert figures.runs == 2 * count + len(filling)
@@ -61,9 +64,9 @@ async def test_calls_whose_replies_are_lost_are_repeated_and_nothing_doubles(sta
     async with stage.client() as client:
         await stage.drained(client, within=sized(60, 600))
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
-    accepted, unsure = stage.journal.of(What.ACCEPTED), stage.journal.of(What.UNSURE)
-    say(f"{len(accepted)} acknowledged, {len(unsure)} unsure, {figures.runs} there")
+        figures = await check(stage, client)
+    accepted, unsure = stage.journal.of(Accepted), stage.journal.of(Unanswered)
+    report(f"{len(accepted)} acknowledged, {len(unsure)} unsure, {figures.runs} there")
     assert len({line.run for line in accepted}) == len(accepted) == 2 * count - len(unsure)
     assert len(accepted) <= figures.runs <= 2 * count
     assert (figures.taken_over, figures.failed, figures.twice) == (0, 0, 0)
@@ -84,10 +87,10 @@ async def test_a_producer_killed_in_the_middle_of_submits_leaves_what_was_acknow
     async with stage.client() as client:
         await stage.drained(client, within=sized(60, 900))
         await stage.stop(worker)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         runs = await all_runs(await client.open())
-    batches = ledger.grouped((run for run in runs if "batch" in (run.user or "")), lambda run: run.user)
-    accepted = len(stage.journal.of(What.ACCEPTED))
-    say(f"{accepted} acknowledged, {figures.runs} there; {len(batches)} batches, all whole")
+    batches = grouped((run for run in runs if "batch" in (run.user or "")), lambda run: run.user)
+    accepted = len(stage.journal.of(Accepted))
+    report(f"{accepted} acknowledged, {figures.runs} there; {len(batches)} batches, all whole")
     assert {len(of_batch) for of_batch in batches.values()} == {batch}
     assert accepted <= figures.runs

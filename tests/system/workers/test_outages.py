@@ -11,22 +11,13 @@ import pytest
 from laneway.core.records.events import LAPSED
 from laneway.core.records.states import RunState
 from laneway.engine.handlers.task import Task
-from tests.system.harness.stage import (
-    LONG,
-    SHORT_LEASE,
-    Stage,
-    locked,
-    on_all_stores,
-    say,
-    seeded,
-    sized,
-    time_limit,
-    until,
-)
+from tests.system.harness.forms import LONG, SHORT_LEASE, on_all_stores, report, seeded, sized, time_limit
+from tests.system.harness.stage import Stage, locked
+from tests.system.harness.until import until
 from tests.system.load.app import block, exhaust, hold, hold_in_thread, linger, stroll
 from tests.system.load.mixed_load import load
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import How, What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Ended, Ending, Started
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -48,12 +39,12 @@ async def test_nobody_is_reclaimed_while_the_store_is_locked_longer_than_a_lease
         took = await stage.drained(client)
 
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         fences = {(await client.get(receipt)).fence for receipt in held}
-    say(f"drained {took:.1f} s after the lock")
+    report(f"drained {took:.1f} s after the lock")
     assert fences == {1}
     assert (figures.taken_over, figures.twice) == (0, 0)
-    assert {line.how for line in stage.journal.of(What.END)} == {How.RETURNED}
+    assert {line.how for line in stage.journal.of(Ended)} == {Ending.RETURNED}
 
 
 async def test_a_blocked_loop_is_not_reclaimed(stage: Stage) -> None:
@@ -66,7 +57,7 @@ async def test_a_blocked_loop_is_not_reclaimed(stage: Stage) -> None:
         await stage.drained(client, within=60)
 
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         assert (await client.get(run)).fence == 1
     assert figures.taken_over == 0
 
@@ -88,7 +79,7 @@ async def test_a_worker_out_of_file_descriptors_takes_nobody_for_dead(stage: Sta
         await stage.drained(client)
 
         await stage.stop(healthy, starved)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         assert (await client.get(run)).fence == 1
     assert figures.taken_over == 0
 
@@ -113,7 +104,7 @@ async def test_nobody_is_reclaimed_and_nothing_pruned_when_the_clock_steps(stage
         await stage.drained(client)
 
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
         fences = {(await client.get(receipt)).fence for receipt in held}
     assert fences == {1}
     assert (figures.runs, figures.taken_over, figures.twice) == (len(ended) + len(held), 0, 0)
@@ -147,8 +138,8 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
         stage.open_gate("second")
         await stage.drained(client)
         await stage.stop(frozen, other)
-        figures = await ledger.check(stage, client)
-    say(f"the frozen handler {' and '.join(_ends(stage, run.run_id, fence=1))} when it went on")
+        figures = await check(stage, client)
+    report(f"the frozen handler {' and '.join(_ends(stage, run.run_id, fence=1))} when it went on")
     # Each has room for one, so the thawed one must have taken one of the two.
     assert figures.by_process == {frozen.name: 2, other.name: 2}
 
@@ -156,7 +147,7 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
 @on_all_stores
 async def test_what_a_frozen_worker_is_given_and_loses_it_does_not_begin_when_it_goes_on(stage: Stage) -> None:
     """It rests and has lent its next step, so a submission has its runs claimed for it while it stands still."""
-    frozen = stage.worker(concurrency=2, candid=True, **LEASE)
+    frozen = stage.worker(concurrency=2, log_checks=True, **LEASE)
     await stage.ready(frozen)
     async with stage.client() as client:
         store = await client.open()
@@ -180,8 +171,8 @@ async def test_what_a_frozen_worker_is_given_and_loses_it_does_not_begin_when_it
         stage.open_gate()
         await stage.drained(client)
         await stage.stop(frozen, other)
-        figures = await ledger.check(stage, client)
-    begun = {receipt.run_id: stage.journal.of(What.START, receipt.run_id) for receipt in batch}
+        figures = await check(stage, client)
+    begun = {receipt.run_id: stage.journal.of(Started, receipt.run_id) for receipt in batch}
     assert given == [RunState.RUNNING] * 2
     assert [[(line.fence, line.process) for line in lines] for lines in begun.values()] == [[(2, other.name)]] * 2
     assert figures.taken_over == 2
@@ -200,14 +191,14 @@ async def test_a_process_frozen_with_the_turn_to_write_does_not_hold_up_the_othe
                 await client.result(await client.submit(linger, {"takes": 0}), timeout=10)
 
         await stage.stop(*fleet)
-        await ledger.check(stage, client)
+        await check(stage, client)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
     random, freezes = seeded(), 40
-    fleet = [stage.worker(concurrency=8, candid=True, **SHORT_LEASE) for _ in range(3)]
+    fleet = [stage.worker(concurrency=8, log_checks=True, **SHORT_LEASE) for _ in range(3)]
     await stage.ready(*fleet)
     async with stage.client() as client:
         for _ in range(freezes):
@@ -221,10 +212,10 @@ async def test_workers_frozen_at_random_points_do_no_harm(stage: Stage) -> None:
 
         await stage.drained(client, within=120)
         await stage.stop(*fleet)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert figures.failed == 0
     assert figures.taken_over > 0
 
 
 def _ends(stage: Stage, run: str, *, fence: int) -> list[str]:
-    return [str(line.how) for line in stage.journal.of(What.END, run) if line.fence == fence]
+    return [str(line.how) for line in stage.journal.of(Ended, run) if line.fence == fence]

@@ -9,10 +9,12 @@ import time
 import pytest
 
 from laneway.core.records.events import LAPSED, RELEASED
-from tests.system.harness.stage import LONG, Stage, locked, say, time_limit, until
+from tests.system.harness.forms import LONG, report, time_limit
+from tests.system.harness.stage import Stage, locked
+from tests.system.harness.until import until
 from tests.system.load.app import hold, hold_in_thread
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import How, What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Ended, Ending
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -33,9 +35,9 @@ async def test_a_worker_told_to_stop_gives_its_runs_back_uncharged(stage: Stage,
         code = await worker.ended(within=30)
         took = time.monotonic() - began
 
-        say(f"ended {took:.1f} s after {number.name}")
+        report(f"ended {took:.1f} s after {number.name}")
         assert code == 0
-        assert {line.how for line in stage.journal.of(What.END)} == {How.STOPPED}
+        assert {line.how for line in stage.journal.of(Ended)} == {Ending.STOPPED}
         for run in runs:
             given_back = await client.get(run)
             facts = (given_back.state.value, given_back.attempt, given_back.crashes, given_back.fence)
@@ -51,12 +53,12 @@ async def test_a_second_signal_stops_at_once(stage: Stage) -> None:
 
         began = time.monotonic()
         worker.signal(signal.SIGINT)
-        await stage.said(worker, "stopping: 1 run")
+        await stage.printed(worker, "stopping: 1 run")
         worker.signal(signal.SIGINT)
         code = await worker.ended(within=10)
         took = time.monotonic() - began
 
-    say(f"ended {took:.1f} s after the first signal")
+    report(f"ended {took:.1f} s after the first signal")
     assert code == 0
     assert took < 5
     await _others_finish(stage, released=1)
@@ -71,10 +73,10 @@ async def test_a_handler_that_cannot_be_stopped_does_not_keep_its_worker_from_en
             await stage.started(run.run_id)
 
         worker.signal(signal.SIGTERM)
-        await stage.said(worker, "stopping: 2 runs")
+        await stage.printed(worker, "stopping: 2 runs")
         worker.signal(signal.SIGTERM)
         code = await worker.ended(within=30)
-        worker.note_death()  # its thread went on until the process ended
+        worker.write_death()  # its thread went on until the process ended
 
         assert code == 1
         heir = await stage.laneway_worker()
@@ -86,7 +88,7 @@ async def test_a_handler_that_cannot_be_stopped_does_not_keep_its_worker_from_en
         assert (left.fence, left.attempt, [e.kind async for e in client.events(thread)].count(LAPSED)) == (2, 1, 1)
         assert [e.kind async for e in client.events(stoppable)].count(RELEASED) == 1
         assert (given_back.attempt, given_back.crashes) == (1, 0)
-        await ledger.check(stage, client)
+        await check(stage, client)
 
 
 async def test_a_worker_told_to_stop_while_the_store_is_locked_still_gives_its_runs_back(stage: Stage) -> None:
@@ -97,7 +99,7 @@ async def test_a_worker_told_to_stop_while_the_store_is_locked_still_gives_its_r
 
         with locked(stage.file):
             worker.signal(signal.SIGTERM)
-            await until(lambda: len(stage.journal.of(What.END)) == 1, "the handler is stopped")
+            await until(lambda: len(stage.journal.of(Ended)) == 1, "the handler is stopped")
             # Longer than one call waits for the lock, shorter than the worker has left.
             await asyncio.sleep(6)
         code = await worker.ended(within=30)
@@ -114,5 +116,5 @@ async def _others_finish(stage: Stage, *, released: int) -> None:
     async with stage.client() as client:
         await stage.drained(client)
         await stage.stop(heir)
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert (figures.released, figures.taken_over, figures.failed) == (released, 0, 0)

@@ -12,17 +12,20 @@ from laneway import Scheduler
 from laneway.core.records.events import OVERDUE, RELEASED, RETRYING, STUCK
 from laneway.core.records.run import Receipt
 from laneway.engine.handlers.task import Task
-from tests.system.harness.stage import Process, Stage, time_limit, until
+from tests.system.harness.forms import time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import hold, hold_in_thread, ignore, stroll, swallow
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Started
 
 pytestmark = [pytest.mark.system, time_limit()]
 
 
 def told(worker: Process, event: str) -> list[dict[str, object]]:
     """Return what the worker printed of this event."""
-    lines = [json.loads(line) for line in worker.data.splitlines()]
+    lines = [json.loads(line) for line in worker.stdout.splitlines()]
     return [line for line in lines if line["event"] == event]
 
 
@@ -43,20 +46,20 @@ async def test_a_worker_with_a_stuck_handler_lets_the_others_end_and_makes_room_
         for receipt in (stuck, neighbour):
             await stage.started(receipt.run_id)
 
-        await stage.said(worker, "takes no new work; 1 run may end within 1 m 00 s")
+        await stage.printed(worker, "takes no new work; 1 run may end within 1 m 00 s")
         late = await client.submit(stroll)
         heir = await stage.laneway_worker(grace=30)
         await client.wait(late, 20)  # the other worker had room
         stage.open_gate()
         code = await worker.ended()
-        worker.note_death()  # its thread went on until the process ended
+        worker.write_death()  # its thread went on until the process ended
 
         assert code == 1
         assert (await client.get(neighbour)).state == "succeeded"
         assert [line["run_id"] for line in told(worker, "stuck")] == [stuck.run_id]
         assert told(worker, "stopped")[0]["left"] == [stuck.run_id]
-        assert "in ignore\n" in worker.talk
-        assert "they end cancelled, or as timed out, as was decided" in worker.talk
+        assert "in ignore\n" in worker.stderr
+        assert "they end cancelled, or as timed out, as was decided" in worker.stderr
 
         await stage.started(stuck.run_id, fence=2)
         stage.open_gate("never")
@@ -66,7 +69,7 @@ async def test_a_worker_with_a_stuck_handler_lets_the_others_end_and_makes_room_
         log = [kind for kind in await kinds(client, stuck) if kind in (OVERDUE, STUCK, RETRYING)]
         assert log[:3] == [OVERDUE, STUCK, RETRYING]
         await stage.stop(heir)
-        await ledger.check(stage, client)
+        await check(stage, client)
 
 
 @pytest.mark.parametrize("task", [hold_in_thread, swallow], ids=["thread", "async"])
@@ -82,7 +85,7 @@ async def test_a_cancelled_run_that_is_stuck_ends_cancelled_when_its_worker_is_g
 
         asked = await client.cancel(stuck)
         code = await worker.ended()
-        worker.note_death()
+        worker.write_death()
 
         assert (asked.state, code) == ("running", 1)
         given_back = await client.get(neighbour)
@@ -94,7 +97,7 @@ async def test_a_cancelled_run_that_is_stuck_ends_cancelled_when_its_worker_is_g
         await stage.drained(client)
         await stage.stop(heir)
         assert STUCK in await kinds(client, stuck)
-        assert len(stage.journal.of(What.START, stuck.run_id)) == 1
+        assert len(stage.journal.of(Started, stuck.run_id)) == 1
 
 
 async def test_a_fleet_replaces_a_worker_whose_handler_is_stuck(stage: Stage) -> None:
@@ -120,21 +123,21 @@ async def test_a_signal_during_the_drain_ends_it(stage: Stage) -> None:
         for receipt in (stuck, neighbour):
             await stage.started(receipt.run_id)
         await client.cancel(stuck)
-        await stage.said(worker, "takes no new work")
+        await stage.printed(worker, "takes no new work")
         await until(lambda: is_logged(client, stuck, STUCK), "its log tells that it is stuck")
 
         shown = stage.laneway("runs", "show", stuck.run_id)
         assert await shown.ended() == 0
-        assert "hold_in_thread  ▶ running, cancel requested\n" in shown.data
-        assert [line.split()[0] for line in shown.data.splitlines() if line.endswith("ago)")][3:] == [
+        assert "hold_in_thread  ▶ running, cancel requested\n" in shown.stdout
+        assert [line.split()[0] for line in shown.stdout.splitlines() if line.endswith("ago)")][3:] == [
             "requested",
             "delivered",
             "stuck",
         ]
-        assert ", in hold_in_thread\n" in shown.data
+        assert ", in hold_in_thread\n" in shown.stdout
 
         worker.signal(signal.SIGTERM)
-        await stage.said(worker, "stopping: 2 runs")
+        await stage.printed(worker, "stopping: 2 runs")
         worker.signal(signal.SIGTERM)
         code = await worker.ended(within=10)
 
@@ -152,7 +155,7 @@ async def test_a_handler_whose_run_was_abandoned_does_not_keep_its_worker_from_e
         await stage.started(run.run_id)
 
         assert (await client.cancel(run, abandon=True)).state == "cancelled"
-        await stage.said(worker, "is not this worker's any more, taken over or abandoned")
+        await stage.printed(worker, "is not this worker's any more, taken over or abandoned")
         worker.signal(signal.SIGTERM)
 
         assert await worker.ended(within=10) == 0

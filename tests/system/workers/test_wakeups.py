@@ -9,10 +9,12 @@ from statistics import median
 import pytest
 
 from laneway import Scheduler
-from tests.system.harness.stage import Stage, say, sized, time_limit, until
+from tests.system.harness.forms import report, sized, time_limit
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import linger
-from tests.system.oracle import ledger
-from tests.system.oracle.journal import What
+from tests.system.oracle.check import check
+from tests.system.oracle.journal import Ended
 
 pytestmark = [pytest.mark.system, time_limit()]
 
@@ -25,9 +27,9 @@ async def test_an_idle_worker_of_another_process_starts_a_run_within_100_ms(stag
     async with stage.client() as client:
         waits = [await _picked_up(stage, client) for _ in range(sized(20, 200))]
         await stage.stop(worker)
-        await ledger.check(stage, client)
+        await check(stage, client)
 
-    say(f"started {median(waits):.1f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
+    report(f"started {median(waits):.1f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
     assert median(waits) < 100
 
 
@@ -42,8 +44,8 @@ async def test_a_worker_that_cannot_be_woken_looks_for_itself_each_second(stage:
         waits = [await _picked_up(stage, client) for _ in range(5)]
 
         await stage.stop(worker)
-        await ledger.check(stage, client)
-    say(f"started {median(waits):.0f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
+        await check(stage, client)
+    report(f"started {median(waits):.0f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
     assert median(waits) < 1500
 
 
@@ -59,5 +61,5 @@ async def _picked_up(stage: Stage, client: Scheduler) -> float:
     # A handler that emits nothing: what it emits is written 50 ms later, and the worker would find the next run then.
     receipt = await client.submit(linger, {"takes": 0})
     began = await stage.started(receipt.run_id)
-    await until(lambda: bool(stage.journal.of(What.END, receipt.run_id)), "the run ends")
+    await until(lambda: bool(stage.journal.of(Ended, receipt.run_id)), "the run ends")
     return (began - submitted_at) / MILLISECOND

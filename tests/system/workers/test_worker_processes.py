@@ -13,9 +13,12 @@ import pytest
 
 from laneway import Submission
 from tests.support.invariants import check_invariants
-from tests.system.harness.stage import SHORT_LEASE, Process, Stage, time_limit, until
+from tests.system.harness.forms import SHORT_LEASE, time_limit
+from tests.system.harness.process import Process
+from tests.system.harness.stage import Stage
+from tests.system.harness.until import until
 from tests.system.load.app import block, hold, hold_in_thread, stroll
-from tests.system.oracle import ledger
+from tests.system.oracle.check import check
 
 pytestmark = [pytest.mark.system, time_limit(short=120)]
 APP = "tests.system.load.app:app"
@@ -23,14 +26,14 @@ APP = "tests.system.load.app:app"
 
 def told(parent: Process, event: str) -> list[dict[str, Any]]:
     """Return what parent and workers have told of one kind, as far as it is written."""
-    lines = [json.loads(line) for line in parent.data.splitlines() if line.endswith("}")]
+    lines = [json.loads(line) for line in parent.stdout.splitlines() if line.endswith("}")]
     return [line for line in lines if line["event"] == event]
 
 
 async def fleet(stage: Stage, *options: str, processes: int = 2, **settings: Any) -> Process:
     """Start a parent and wait until all its workers take work."""
     parent = stage.laneway("worker", APP, "--json", "--processes", str(processes), *options, **settings)
-    await stage.said(parent, "all are ready")
+    await stage.printed(parent, "all are ready")
     return parent
 
 
@@ -69,8 +72,8 @@ async def test_a_worker_killed_with_9_is_replaced_and_its_runs_finish(stage: Sta
         await check_invariants(await client.open())
     first, *_ = told(parent, "ended")
     assert (first["pid"], first["code"]) == (victim, -9)
-    assert f"worker 1 (process {victim}) was killed by SIGKILL" in parent.talk
-    assert "another takes its place in 100 ms" in parent.talk
+    assert f"worker 1 (process {victim}) was killed by SIGKILL" in parent.stderr
+    assert "another takes its place in 100 ms" in parent.stderr
     assert not any(map(is_running, [line["pid"] for line in told(parent, "started")]))
 
 
@@ -85,16 +88,16 @@ async def test_at_the_first_signal_what_runs_may_end(stage: Stage) -> None:
         for pid in pids(parent):
             os.kill(pid, signal.SIGTERM)
         parent.signal(signal.SIGTERM)
-        await stage.said(parent, "stopping 2 processes within 30 s; Ctrl-C again stops now")
+        await stage.printed(parent, "stopping 2 processes within 30 s; Ctrl-C again stops now")
         for pid in pids(parent):
             os.kill(pid, signal.SIGTERM)
         stage.open_gate()
 
         assert await parent.ended() == 0
         assert {(await client.get(receipt)).state.value for receipt in receipts} == {"succeeded"}
-        assert (await ledger.check(stage, client)).released == 0
+        assert (await check(stage, client)).released == 0
     assert [line["code"] for line in told(parent, "ended")] == [0, 0]
-    assert parent.talk.endswith("stopped\n")
+    assert parent.stderr.endswith("stopped\n")
 
 
 async def test_the_second_signal_gives_everything_back_at_once(stage: Stage) -> None:
@@ -105,7 +108,7 @@ async def test_the_second_signal_gives_everything_back_at_once(stage: Stage) -> 
             await stage.started(receipt.run_id)
 
         parent.signal(signal.SIGINT)
-        await stage.said(parent, "stopping 2 processes")
+        await stage.printed(parent, "stopping 2 processes")
         parent.signal(signal.SIGINT)
 
         assert await parent.ended(within=10) == 0
@@ -120,7 +123,7 @@ async def test_the_exit_code_is_1_if_a_worker_leaves_something_behind(stage: Sta
         await stage.started(receipt.run_id)
 
         parent.signal(signal.SIGTERM)
-        await stage.said(parent, "stopping 2 processes")
+        await stage.printed(parent, "stopping 2 processes")
         parent.signal(signal.SIGTERM)
 
         assert await parent.ended(within=15) == 1
@@ -136,7 +139,7 @@ async def test_a_third_signal_kills_what_is_left(stage: Stage) -> None:
         await stage.started(receipt.run_id)
         for _ in range(3):
             parent.signal(signal.SIGTERM)
-            await until(lambda: "stopping 2 processes" in parent.talk, "it heeds the signal")
+            await until(lambda: "stopping 2 processes" in parent.stderr, "it heeds the signal")
 
         assert await parent.ended(within=10) in (1, 128 + signal.SIGTERM)
     assert not any(map(is_running, workers))
@@ -164,8 +167,8 @@ async def test_an_error_of_set_up_ends_the_fleet_with_its_code(stage: Stage) -> 
     parent = stage.laneway("worker", APP, "--json", "--processes", "2")
 
     assert await parent.ended() == 6
-    assert "none was ever ready: the fleet stops" in parent.talk
-    assert "Traceback" not in parent.talk
+    assert "none was ever ready: the fleet stops" in parent.stderr
+    assert "Traceback" not in parent.stderr
 
 
 async def test_after_so_many_attempts_a_worker_is_replaced_and_nothing_is_lost(stage: Stage) -> None:
@@ -178,11 +181,11 @@ async def test_after_so_many_attempts_a_worker_is_replaced_and_nothing_is_lost(s
         parent.signal(signal.SIGTERM)
 
         assert await parent.ended() == 0
-        figures = await ledger.check(stage, client)
+        figures = await check(stage, client)
     assert (figures.runs, figures.failed, figures.twice, figures.taken_over, figures.released) == (100, 0, 0, 0, 0)
     assert {line["code"] for line in told(parent, "ended")} == {0}
     assert len(told(parent, "started")) >= 5
-    assert "ended with 0" in parent.talk
+    assert "ended with 0" in parent.stderr
 
 
 async def test_a_worker_alone_ends_with_0_after_so_many_attempts(stage: Stage) -> None:
@@ -196,20 +199,22 @@ async def test_a_worker_alone_ends_with_0_after_so_many_attempts(stage: Stage) -
 
 async def test_one_exclusive_daemon_per_store(stage: Stage) -> None:
     first = stage.laneway("worker", APP, "--json", "--exclusive")
-    await stage.said(first, '"event":"ready"')
+    await stage.printed(first, '"event":"ready"')
     name, other = stage.url, stage.folder / "by-another-name.db"
     other.symlink_to(stage.file)
 
     stage.url = f"sqlite:///{other}"
     second = stage.laneway("worker", APP, "--exclusive", "--processes", "2")
     assert await second.ended() == 5
-    assert f"is held by process {first.pid} (or what it left behind), which was started with --exclusive" in second.talk
+    assert (
+        f"is held by process {first.pid} (or what it left behind), which was started with --exclusive" in second.stderr
+    )
 
     stage.url = name
     beside = await stage.laneway_worker()  # one that does not ask for it is not concerned
     first.kill()
     third = stage.laneway("worker", APP, "--json", "--exclusive")
-    await stage.said(third, '"event":"ready"')
+    await stage.printed(third, '"event":"ready"')
     await stage.stop(third, beside)
 
 
@@ -227,7 +232,7 @@ async def test_the_workers_of_a_dead_parent_keep_its_exclusive_hold(stage: Stage
         await until(lambda: not is_running(worker), "it is gone")
 
         heir = stage.laneway("worker", APP, "--json", "--exclusive")
-        await stage.said(heir, '"event":"ready"')
+        await stage.printed(heir, '"event":"ready"')
         await stage.stop(heir)
 
 
@@ -260,4 +265,4 @@ async def test_a_store_in_memory_has_no_fleet(stage: Stage) -> None:
     worker = stage.laneway("worker", "shelf:app", "--processes", "2")
 
     assert await worker.ended() == 2
-    assert worker.talk.startswith("laneway: memory:// lives inside one process")
+    assert worker.stderr.startswith("laneway: memory:// lives inside one process")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 
 import msgspec
 
 from laneway.core.common.instants import SECOND, duration
+from laneway.core.common.jitter import share
 from laneway.errors import BadSetting
 
 LARGEST_FACTOR = 1000
@@ -69,12 +69,3 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def share(text: str) -> float:
-    """Return a number in [0, 1) that depends on `text` alone, for the jitter.
-
-    >>> share("a") == share("a"), 0 <= share("b") < 1
-    (True, True)
-    """
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big") / 2**48

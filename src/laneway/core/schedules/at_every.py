@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from laneway.core.common.instants import EPOCH, LONGEST, duration, micros
-from laneway.core.records.retry import share
+from laneway.core.common.jitter import part
 from laneway.core.schedules.base import MICRO, SECOND, Schedule, aware, in_zone
 from laneway.core.schedules.calendar.zones import LATEST, checked_zone
 from laneway.core.schedules.phrases import length_of_time
@@ -135,7 +135,7 @@ class Every(Schedule):
         assert isinstance(self.jitter, timedelta)
         if not self.jitter:
             return nominal
-        return nominal + share(f"{key}/{(nominal - EPOCH) // MICRO}") * self.jitter
+        return nominal + part(f"{key}/{micros(nominal)}", self.jitter // MICRO) * MICRO
 
     def describe(self) -> str:
         """Return the rule in words."""

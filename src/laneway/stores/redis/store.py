@@ -39,8 +39,7 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
-        items = encode.batch(batch)
-        return receipts(items, await self._call("submit", *items))
+        return receipts(encode.ids(batch), await self._call("submit", *encode.batch(batch)))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` soon after every write; see `EventStore`."""

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.database import DuplicateError, Query
 from laneway.stores.tables.sql.statements import Row, texts
 
 TEXTS = texts(__package__)
@@ -40,7 +40,7 @@ class SQLiteDatabase:
         rows = self.raw.execute(TEXTS[name], (*values, count)).fetchall()
         return rows, len(rows) == count
 
-    def expect(self, *questions: Question) -> None:
+    def expect(self, *questions: Query) -> None:
         """Do nothing: an answer is no journey here."""
 
     def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:

@@ -38,8 +38,8 @@ LONG |= {"wakeups.executed"}
 LONG |= {"trim.note_ends"}
 # What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
 UNSORTED = [
-    "transaction.glance",
-    "transaction.seldom",
+    "transaction.header",
+    "transaction.flags",
     "transaction.next_due",
     "submissions.look",
     "settlements.leased",
@@ -185,10 +185,10 @@ def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Pl
 
 
 # What is asked ahead is forgotten once a table is written that it reads: its text must tell which those are.
-AHEAD = ["steps.worker", "transaction.glance", "transaction.next_due", "settlements.leased", "counts.ready_lanes"]
+AHEAD = ["steps.worker", "transaction.header", "transaction.next_due", "settlements.leased", "counts.ready_lanes"]
 AHEAD += ["counts.lane", "counts.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
 AHEAD += ["shelves.due_after", "submissions.look", "acceptance.known", "wakeups.idle", "wakeups.startable"]
-AHEAD += ["wakeups.asides", "transaction.seldom"]
+AHEAD += ["wakeups.asides", "transaction.flags"]
 
 
 def test_a_text_that_is_asked_ahead_says_which_tables_it_reads(planner: Planner) -> None:
@@ -254,7 +254,7 @@ def test_a_run_is_looked_for_by_whole_keys_first_and_never_in_what_cannot_have_i
 
 
 def test_a_step_glances_at_indexes_only(planner: Planner) -> None:
-    names = ("transaction.glance", "transaction.seldom")
+    names = ("transaction.header", "transaction.flags")
     scans = [scan for name in names for scan in planner.scans(name) if scan.table not in SMALL]
 
     assert [scan for scan in scans if scan.index is None] == []

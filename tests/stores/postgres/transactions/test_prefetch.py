@@ -12,7 +12,7 @@ from laneway.core.records.states import RunState
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
-from laneway.stores.tables.sql.database import DuplicateError, Question
+from laneway.stores.tables.sql.database import DuplicateError, Query
 from laneway.stores.tables.sql.statements import as_json
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.stores.postgres.tools import opened, undone
@@ -191,7 +191,7 @@ def _pending(db: PostgresDatabase) -> int:
 
 
 def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journeys: list[str]) -> None:
-    db.expect(Question(LANE, ("main",)), Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)), Query(LANE, ("main",)))
 
     assert [_pending(db), _pending(db)] == [0, 0]
     assert len(journeys) == 2
@@ -199,14 +199,14 @@ def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journ
 
 @pytest.mark.parametrize("way", ["execute", "each", "insert"])
 def test_what_was_asked_before_its_table_was_written_is_asked_again(db: PostgresDatabase, way: str) -> None:
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     if way == "execute":
         db.execute("counts.set_runs", (0, 7, "main"))
     elif way == "each":
         db.each("counts.set_runs", [(0, 7, "main")])
     else:
         db.execute("counts.set_runs", (0, 7, "main"))
-        db.expect(Question(LANE, ("main",)))
+        db.expect(Query(LANE, ("main",)))
         db.insert("counts.set_pace", [("main", 0, 1, 1), ("main", 5, 1, 1)])
         assert len(db.execute(LANE, ("main",)).fetchall()) == 2
         return
@@ -216,14 +216,14 @@ def test_what_was_asked_before_its_table_was_written_is_asked_again(db: Postgres
 
 def test_a_statement_that_writes_behind_a_with_is_known_to_write(db: PostgresDatabase) -> None:
     db.insert("shelves.put_ready", [("main", rank, rank, 0) for rank in (1, 2)])
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     db.execute("shelves.drop_ready", ("main", 1, 1))
 
     assert db._expected == {}
 
 
 def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, journeys: list[str]) -> None:
-    db.expect(Question(LANE, ("main",)))
+    db.expect(Query(LANE, ("main",)))
     db.execute("settlements.free", ("[1]",))
     db.each("counts.set_runs", [])
 
@@ -236,7 +236,7 @@ def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:
     db.execute("submissions.ready_uniform", (1,))
     key = ("main", -(2**62), 0)
 
-    db.expect(Question(READY, key, 2))
+    db.expect(Query(READY, key, 2))
     rows, more = db.page(READY, key, 50)
     assert (len(rows), more) == (2, True)
 
@@ -250,7 +250,7 @@ def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
 ) -> None:
     shared = ("work", "main", 0)
     db.insert_uniform("submissions.insert_uniform", 1, 0, shared, ["a"], ["{}"])
-    db.expect(Question("acceptance.known", (as_json(ids),)))
+    db.expect(Query("acceptance.known", (as_json(ids),)))
 
     with pytest.raises(DuplicateError):
         db.insert_uniform("submissions.insert_uniform", 2, 1, shared, ids, ["{}"] * len(ids))
@@ -261,4 +261,4 @@ def test_ids_that_were_looked_for_ahead_are_refused_before_anything_is_written(
 def test_texts_say_which_tables_they_write() -> None:
     assert TEXTS["shelves.drop_ready"].writes == {"lane", "ready"}
     assert TEXTS["counts.set_pace"].writes >= {"pace"}
-    assert TEXTS["transaction.glance"].writes == frozenset()
+    assert TEXTS["transaction.header"].writes == frozenset()

@@ -16,7 +16,7 @@ from laneway.core.records.policy import MAIN
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
-from laneway.stores.tables.rows.leased_run import Leased, logged
+from laneway.stores.tables.rows.leased_run import LeasedRun, logged
 from laneway.stores.tables.rows.run_row import encode_ties, row_of
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.database import Database
@@ -70,9 +70,9 @@ def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
     """Write a run that was dropped when it was to be accepted."""
     why = receipt.reason if receipt.outcome is ReceiptOutcome.REFUSED and receipt.reason else receipt.outcome.value
     transaction = Transaction(db, now)
-    lane = new.lane if transaction.books.lanes.knows(new.lane) else MAIN
+    lane = new.lane if transaction.counts.lanes.knows(new.lane) else MAIN
     facts = (new.id, new.task, new.args, lane, new.user, new.session, new.priority)
-    run = Leased(FRESH, 0, transaction.next_number(), *facts, tied=encode_ties(new), noted=True)
+    run = LeasedRun(FRESH, 0, transaction.next_number(), *facts, tied=encode_ties(new), noted=True)
     told = {"reason": why} if receipt.run_id == new.id else {"reason": why, "run": receipt.run_id}
     drafts = (draft(DROPPED, told), draft(DONE, {"state": RunState.DROPPED.value}))
     text = logged(run, drafts, now)

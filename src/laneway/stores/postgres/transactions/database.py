@@ -16,7 +16,7 @@ from laneway.stores.postgres.server import arrays
 from laneway.stores.postgres.server.pipeline import Found, Pipe
 from laneway.stores.postgres.server.settings import WHOLE
 from laneway.stores.postgres.transactions.unnest import for_rows
-from laneway.stores.tables.sql.database import Answer, DuplicateError, Question
+from laneway.stores.tables.sql.database import Cursor, DuplicateError, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names, texts
 
 _KNOWN = sql_names("acceptance")["known"]
@@ -55,7 +55,7 @@ class PostgresDatabase:
         self._expected: dict[tuple[str, Row], tuple[Found, int]] = {}
         self._whole = False  # it was said that whole tables are read
 
-    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
+    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Do a statement."""
         if not self._whole and name.startswith("check."):
             self._whole = True
@@ -85,7 +85,7 @@ class PostgresDatabase:
 
         return answer
 
-    def expect(self, *questions: Question) -> None:
+    def expect(self, *questions: Query) -> None:
         """Send these, to be answered in one journey."""
         for name, values, most in questions:
             if (name, values) not in self._expected:

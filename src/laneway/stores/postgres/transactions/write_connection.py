@@ -14,7 +14,7 @@ from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import Link, connect
 from laneway.stores.postgres.server.settings import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
-from laneway.stores.tables.sql.database import Question
+from laneway.stores.tables.sql.database import Query
 
 log = logging.getLogger("laneway.postgres")
 _LEND_NOTHING = LEND_NOTHING.format("$1::text")
@@ -65,7 +65,7 @@ class WriteConnection:
             with contextlib.suppress(psycopg.Error):
                 link.close()
 
-    def begin(self, db: PostgresDatabase, ahead: Iterable[Question]) -> Header:
+    def begin(self, db: PostgresDatabase, ahead: Iterable[Query]) -> Header:
         """Begin a transaction, take the lock, and ask these questions ahead. Raises LockTimeout."""
         *_, found = [db.pipe.send(statement) for statement in self._begin]
         if self._is_new:

@@ -26,23 +26,22 @@ OUTCOMES = {outcome.value: outcome for outcome in ReceiptOutcome}
 
 
 def receipt(packed: list[Any]) -> Receipt:
-    """Return a receipt; what a script has not is False."""
-    outcome, run_id, reason, position, state = packed
+    """Return a receipt, or the first of those that it stands for; what a script has not is False."""
+    outcome, run_id, reason, position, state, _ = packed
     if not (reason or position or state):
         return Receipt(OUTCOMES[outcome], run_id)
     return Receipt(OUTCOMES[outcome], run_id, reason or None, position or None, RunState(state) if state else None)
 
 
-def receipts(items: list[list[Any]], answer: list[Any]) -> list[Receipt]:
-    """Return the receipts of a batch; the answer has them, or of groups that went straight in their first places."""
-    if not answer or type(answer[0]) is not int:
-        return [receipt(packed) for packed in answer]
+def receipts(ids: Sequence[str], answer: list[list[Any]]) -> list[Receipt]:
+    """Return the receipts of the submissions with these ids: one stands for `count` new runs, at places in a row."""
     found: list[Receipt] = []
-    for (ids, *_), ahead in zip(items, answer, strict=True):
-        first = len(found)
-        found += map(Receipt, repeat(_ACCEPTED), ids, repeat(None), range(ahead, ahead + len(ids)))
-        if not ahead:
-            found[first] = Receipt(_ACCEPTED, ids[0])
+    for packed in answer:
+        found.append(receipt(packed))
+        ahead, count = packed[3] or 0, packed[5]
+        if count > 1:
+            others = ids[len(found) : len(found) + count - 1]
+            found += map(Receipt, repeat(_ACCEPTED), others, repeat(None), range(ahead + 1, ahead + count))
     return found
 
 

@@ -36,7 +36,7 @@ def batch(news: Sequence[NewRun]) -> list[list[Any]]:
     if isinstance(news, UniformBatch) and len(set(news.ids)) == len(news) > 0:
         return [[news.ids, news.args, news.task, news.lane]]
     is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
-    ids, args = list[str](), list[str]()
+    group, args = list[str](), list[str]()
     items: list[list[Any]] = []
     task = lane = None  # those of the newest group
     for new in news:
@@ -46,11 +46,16 @@ def batch(news: Sequence[NewRun]) -> list[list[Any]]:
             continue
         if new.task != task or new.lane != lane:
             task, lane = new.task, new.lane
-            ids, args = [], []
-            items.append([ids, args, task, lane])
-        ids.append(new.id)
+            group, args = [], []
+            items.append([group, args, task, lane])
+        group.append(new.id)
         args.append(new.args)
     return items
+
+
+def ids(news: Sequence[NewRun]) -> Sequence[str]:
+    """Return the ids of submissions."""
+    return news.ids if isinstance(news, UniformBatch) else [new.id for new in news]
 
 
 def submission(new: NewRun) -> list[Any]:

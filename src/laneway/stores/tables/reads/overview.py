@@ -79,7 +79,7 @@ def depths(db: Database) -> Depths:
     return Depths(runs=runs.count(db), **dict(db.execute(_SQL["depths"]).fetchall()))
 
 
-class Living(NamedTuple):
+class LiveWorker(NamedTuple):
     """An incarnation that is alive, the tasks it knows, and whether it claims nothing because it is short of memory."""
 
     id: str
@@ -87,10 +87,10 @@ class Living(NamedTuple):
     short: bool
 
 
-def alive(db: Database, now: int) -> Iterator[Living]:
+def alive(db: Database, now: int) -> Iterator[LiveWorker]:
     """Yield the incarnations that have neither left nor lapsed."""
     [beat] = db.execute(_HEARTBEAT).fetchall()
     heartbeat = Heartbeat(*beat)
     for id_, incarnation, lease, renewed_at, short in db.execute(_SQL["present"]):
         if not heartbeat.lapsed(renewed_at, lease, now):
-            yield Living(id_, tasks_of(incarnation), bool(short))
+            yield LiveWorker(id_, tasks_of(incarnation), bool(short))

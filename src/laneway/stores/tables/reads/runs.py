@@ -27,7 +27,7 @@ from laneway.stores.tables.rows.settings import ruled_names
 from laneway.stores.tables.runtime.wakeups import decode_incarnation
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
-from laneway.stores.tables.state.session_counts import SessionBooks
+from laneway.stores.tables.state.session_counts import SessionCounts
 
 _SQL = sql_names("runs")
 _LAST = 2**62  # behind every acceptance number
@@ -86,7 +86,7 @@ def sessions(db: Database, prefix: str, limit: int, after: str) -> list[SessionS
 
 def _sessions(db: Database, names: list[str]) -> list[SessionState]:
     """Return these sessions, without those that are idle and have no operator setting."""
-    books = SessionBooks(db)
+    books = SessionCounts(db)
     books.fetch(names)
     return [
         SessionState.of(name, book)

@@ -19,7 +19,7 @@ from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state import circuits
-from laneway.stores.tables.state.counts import Books
+from laneway.stores.tables.state.counts import Counts
 
 _SQL = sql_names("overview")
 _FIND = sql_names("shelves")["find"]
@@ -32,8 +32,8 @@ def why(db: Database, run_id: str, now: int) -> list[Reason]:
     if row is None:
         raise UnknownRun(run_id)
     number, state, due_at, task, lane, user, session, fence, hint, wait, on_last_chance = row
-    books = Books(db)
-    book = books.lanes[lane]
+    counts = Counts(db)
+    book = counts.lanes[lane]
     run = Waiting(state=RunState(state), now=now, due_at=due_at, task=task, lane=book.lane, user=user, session=session)
     run.lane_paused, run.task_paused = book.paused, task in paused(db, Held.TASK)
     run.breakers = circuits.holding(db, task, user, now)
@@ -42,7 +42,7 @@ def why(db: Database, run_id: str, now: int) -> list[Reason]:
     _add_active(db, run)
     _add_workers(db, run, on_last_chance=on_last_chance)
     if session is not None:
-        kept = books.sessions[session]
+        kept = counts.sessions[session]
         run.session_paused = kept.paused
         run.before = _before(db, session, kept, number, again=fence > 0)
     if run.state is RunState.PENDING:

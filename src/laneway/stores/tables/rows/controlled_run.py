@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from laneway.core.records.states import RunState
-from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.leased_run import LeasedRun
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 
 _SQL = sql_names("run_control")
 
 
-class Steered(Leased, gc=False):
+class ControlledRun(LeasedRun, gc=False):
     """A run, leased or not. `hint` is its rank at acceptance, `call` the newest control call that changed it."""
 
     state: str = RunState.PENDING.value
@@ -31,9 +31,9 @@ class Steered(Leased, gc=False):
         return RunState(self.state)
 
 
-def read(db: Database, numbers: Collection[int]) -> list[Steered]:
+def read(db: Database, numbers: Collection[int]) -> list[ControlledRun]:
     """Return these runs, in this order."""
-    return [Steered(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
+    return [ControlledRun(*row) for row in db.execute(_SQL["steered"], (as_json(numbers),))]
 
 
 def numbers(db: Database, ids: Collection[str]) -> list[int]:

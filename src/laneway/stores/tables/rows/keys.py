@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laneway.core.common.keys import KeyEntry, digest
 from laneway.core.records.run import Message, NewRun
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 
@@ -49,7 +49,7 @@ def free(db: Database, number: int) -> None:
     db.execute(_SQL["free"], (number,))
 
 
-def pass_on(db: Database, message: Message, number: int, to: Line | None) -> None:
+def pass_on(db: Database, message: Message, number: int, to: RunRow | None) -> None:
     """Pass the key of a message that run `number` did not read on to the run that it became; delete it if None."""
     if message.key is not None and to is not None:
         db.execute(_SQL["move"], (to.id, to.number, *_key(message), number))

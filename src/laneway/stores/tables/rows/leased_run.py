@@ -14,7 +14,7 @@ from laneway.core.records.events import STARTED, Draft, chunk, draft, opened
 from laneway.core.records.memos import Wait
 from laneway.core.records.run import Request
 from laneway.stores.tables.rows import waits
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, sql_names
 
@@ -28,7 +28,7 @@ NO_EVENTS = chunk(())  # must not be written: the row would take the number of t
 
 
 @written_often
-class Leased(Line, gc=False):
+class LeasedRun(RunRow, gc=False):
     """A leased run: `worker` executes it, or did; `noted` is True once its `started` event is written.
 
     `request` is the request on it. `cleared`: its unread messages are dropped when it ends. `waited` is what it waits
@@ -53,14 +53,14 @@ class Leased(Line, gc=False):
         return None if self.waited is None else waits.opened(self.waited)
 
 
-def leased(run: Line, worker: str, now: int) -> Leased:
+def leased(run: RunRow, worker: str, now: int) -> LeasedRun:
     """Return a run without memos that the worker has just claimed, as a later read of its lease would return it."""
     who = (run.lane, run.user, run.session, run.priority, run.tied)
     how = (run.attempt, 0, run.fence, run.events)
-    return Leased(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
+    return LeasedRun(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
 
 
-def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
+def logged(run: LeasedRun, drafts: tuple[Draft, ...], now: int) -> str:
     """Number the events, after the `started` of the lease if that is not written yet; return them as a chunk."""
     run.events += len(drafts)
     if run.noted:
@@ -70,12 +70,12 @@ def logged(run: Leased, drafts: tuple[Draft, ...], now: int) -> str:
     return _first_chunk(run.worker, run.started_at or 0, drafts, run.attempt, now)
 
 
-def append(db: Database, run: Leased, text: str) -> None:
+def append(db: Database, run: LeasedRun, text: str) -> None:
     """Write a chunk that ends with the run's last event."""
     db.execute(_APPEND, appended(run, text))
 
 
-def log_on(db: Database, run: Leased, drafts: tuple[Draft, ...], now: int, *, leased: bool) -> None:
+def log_on(db: Database, run: LeasedRun, drafts: tuple[Draft, ...], now: int, *, leased: bool) -> None:
     """Write events of a run, leased or not, of which nothing else is written; and their number."""
     append(db, run, logged(run, drafts, now))
     if leased:
@@ -84,7 +84,7 @@ def log_on(db: Database, run: Leased, drafts: tuple[Draft, ...], now: int, *, le
         db.execute(_KEEP_LOG, (run.number, run.events, None))
 
 
-def appended(run: Leased, text: str) -> Row:
+def appended(run: LeasedRun, text: str) -> Row:
     """Return the row of a chunk that ends with the run's last event."""
     return run.number, run.events - len(opened(text)) + 1, text
 

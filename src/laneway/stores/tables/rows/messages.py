@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from laneway.core.records.run import Message, MessageKind
 from laneway.errors import UnknownRun
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 
@@ -53,7 +53,7 @@ def as_message(
     )
 
 
-def message_row(run: Line, message: Message, *, moved: bool) -> Row:
+def message_row(run: RunRow, message: Message, *, moved: bool) -> Row:
     """Return the row of a message that the run took; `moved` if it was another run's message before."""
     facts = (message.id, message.task, message.lane, message.user, message.priority, message.key)
     return run.number, message.kind.value, message.nth, *facts, moved, message.args

@@ -17,7 +17,7 @@ def encode_ties(new: NewRun) -> str | None:
 
 
 @written_often
-class Line(msgspec.Struct, eq=False, gc=False):
+class RunRow(msgspec.Struct, eq=False, gc=False):
     """A run as a transaction holds it, with the columns of `shelves.sql` in their order.
 
     `args` is None if it was not read. `paused` is set for a held run that is paused. `arrival` is its session intent,
@@ -53,7 +53,7 @@ class Line(msgspec.Struct, eq=False, gc=False):
         return None if self.tied is None else decode_ties(self.tied)
 
 
-def row_of(run: Line, arrival: str | None, accepted_at: int, due_at: int) -> Row:
+def row_of(run: RunRow, arrival: str | None, accepted_at: int, due_at: int) -> Row:
     """Return the row to insert for a run. Lookups try its rank first (`find` in `shelves.sql`)."""
     facts = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority)
     return *facts, arrival, accepted_at, due_at, run.rank, run.args, run.tied

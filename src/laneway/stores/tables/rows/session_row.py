@@ -11,7 +11,7 @@ from laneway.core.records.policy import DEFAULT_RULE, NO_RULE, Rule
 from laneway.stores.tables.sql.statements import Row, as_json
 
 
-class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+class RareFields(msgspec.Struct, frozen=True, omit_defaults=True):
     """Fields that few sessions have, in one column: the rows of the others stay small."""
 
     outside: list[int] = []
@@ -23,7 +23,7 @@ class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _numbers = msgspec.json.Decoder(list[int]).decode
-_rest = msgspec.json.Decoder(Rest).decode
+_rest = msgspec.json.Decoder(RareFields).decode
 
 
 def row_of(name: str, book: SessionBook) -> Row | None:
@@ -33,7 +33,7 @@ def row_of(name: str, book: SessionBook) -> Row | None:
         return None
     rest = None
     if book.outside or book.asking or book.windows:
-        rest = _encoded(Rest(book.outside, book.asking, book.windows, given, book.throttled, book.alone))
+        rest = _encoded(RareFields(book.outside, book.asking, book.windows, given, book.throttled, book.alone))
     elif given is not NO_RULE or book.throttled or book.alone:
         rest = _short(given, book.throttled, book.alone)
     return name, as_json(admitted), book.unstarted, book.held, book.back, book.joined, book.front, rest
@@ -57,17 +57,17 @@ def opened(
 
 @lru_cache(maxsize=256)
 def _short(given: Rule, throttled: bool, alone: bool) -> str:
-    return _encoded(Rest(given=given, throttled=throttled, alone=alone))
+    return _encoded(RareFields(given=given, throttled=throttled, alone=alone))
 
 
 @lru_cache(maxsize=256)
-def _opened(text: str) -> tuple[Rest, Rule]:
+def _opened(text: str) -> tuple[RareFields, Rule]:
     rest = _rest(text)
     given = NO_RULE if rest.given == NO_RULE else rest.given
     return msgspec.structs.replace(rest, given=given), given.over(DEFAULT_RULE)
 
 
-def _encoded(rest: Rest) -> str:
+def _encoded(rest: RareFields) -> str:
     return msgspec.json.encode(rest).decode()
 
 

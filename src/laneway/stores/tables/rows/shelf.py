@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.statements import Row
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT = (-(2**62), 0)  # before every key
 
-_key: Callable[[Line], Key] = attrgetter("rank", "number")
+_key: Callable[[RunRow], Key] = attrgetter("rank", "number")
 
 
 class Reader(Protocol):
     """Reads the tables of shelves for a transaction."""
 
-    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[Line], bool]:
+    def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[RunRow], bool]:
         """Return page `page` (0-based) of a shelf, which begins after the key `after`, and whether more exist."""
 
 
@@ -44,13 +44,13 @@ class Shelf:
     def __init__(self, table: str, key: tuple[str, ...]) -> None:
         self.table, self.key = table, key
         self.pages = 0
-        self.read: list[Line] = []
+        self.read: list[RunRow] = []
         self._read_to: Key = FRONT
         self._all_read = False
         self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it is prefetched
         self.taken: list[Key] = []
-        self.fresh: dict[int, Line] = {}
-        self._behind: list[Line] = []
+        self.fresh: dict[int, RunRow] = {}
+        self._behind: list[RunRow] = []
 
     @property
     def is_new(self) -> bool:
@@ -61,7 +61,7 @@ class Shelf:
         """Note that the table has no runs of it, so that none are read."""
         self._all_read = True
 
-    def prime(self, firsts: Sequence[Line]) -> None:
+    def prime(self, firsts: Sequence[RunRow]) -> None:
         """Add the first rows of the table, which a query for many shelves has returned."""
         self._fill(firsts, more=True)
         self.pages = 1
@@ -70,7 +70,7 @@ class Shelf:
         """Return the key after which to read the next page, if fewer than `wanted` runs are left in memory."""
         return None if self._all_read or len(self.read) >= wanted else self._read_to
 
-    def put(self, run: Line) -> None:
+    def put(self, run: RunRow) -> None:
         """Put a run at its rank."""
         self.fresh[run.number] = run
         self._place(run)
@@ -80,7 +80,7 @@ class Shelf:
         self._find_more(reader)
         return _key(self.read[-1]) if self.read else None
 
-    def take(self, reader: Reader) -> Line | None:
+    def take(self, reader: Reader) -> RunRow | None:
         """Take the first run."""
         self._find_more(reader)
         if not self.read:
@@ -105,7 +105,7 @@ class Shelf:
             self._fill(rows, more=more)
             self.pages += 1
 
-    def _fill(self, rows: Sequence[Line], *, more: bool) -> None:
+    def _fill(self, rows: Sequence[RunRow], *, more: bool) -> None:
         if rows:
             self.read[:0] = rows[::-1]
             self._read_to = rows[-1].rank, rows[-1].number
@@ -115,7 +115,7 @@ class Shelf:
             for run in behind:
                 self._place(run)
 
-    def _place(self, run: Line) -> None:
+    def _place(self, run: RunRow) -> None:
         key, read = _key(run), self.read
         if not self._all_read and key > self._read_to:
             self._behind.append(run)
@@ -125,5 +125,5 @@ class Shelf:
             read.insert(bisect_left(read, (-key[0], -key[1]), key=_descending), run)
 
 
-def _descending(run: Line) -> Key:
+def _descending(run: RunRow) -> Key:
     return -run.rank, -run.number

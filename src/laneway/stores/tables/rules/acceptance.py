@@ -1,7 +1,7 @@
 """Arriving: submissions that are not simply put into a lane, one by one.
 
 They are merged, steered or refused, displace others, or come with a key. The rules are `acceptance`; what they
-look at and do to other runs goes through `Steering`, on tables that hold whatever of the batch was accepted before.
+look at and do to other runs goes through `RunControl`, on tables that hold whatever of the batch was accepted before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from laneway.core.records.policy import SessionIntent
 from laneway.core.records.run import COME_AGAIN, MessageKind, NewRun, Receipt, ReceiptOutcome, Why
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import submission_counts
-from laneway.stores.tables.rows.controlled_run import Steered
+from laneway.stores.tables.rows.controlled_run import ControlledRun
 from laneway.stores.tables.rows.keys import Keys
 from laneway.stores.tables.rows.messages import takers
-from laneway.stores.tables.rows.run_row import Line, encode_ties, row_of
+from laneway.stores.tables.rows.run_row import RunRow, encode_ties, row_of
 from laneway.stores.tables.rows.settings import disabled_tasks
 from laneway.stores.tables.rules.inboxes import Inboxes
-from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
@@ -54,16 +54,16 @@ def _taken_by(taker: str, kind: MessageKind, said: str | None) -> Receipt:
     return Receipt(ReceiptOutcome(kind.value), taker, said)
 
 
-class Made(msgspec.Struct, gc=False):
+class AcceptedRun(msgspec.Struct, gc=False):
     """A run that was made of a submission; `arrival` is what it says, as JSON, when it joins later."""
 
-    line: Line
+    row: RunRow
     due_at: int
     retry_of: str | None
     arrival: str | None = None
 
 
-class Arriving:
+class TableIntake:
     """Accepts, merges, steers and refuses; fulfils `core.lifecycle.acceptance.Intake`.
 
     `sure` makes sure that no id of the batch was seen before, and `flush` also that the tables hold what was `made`.
@@ -73,7 +73,7 @@ class Arriving:
     def __init__(
         self,
         transaction: Transaction,
-        steering: Steering,
+        run_control: RunControl,
         batch: Sequence[NewRun],
         sure: Callable[[], None],
         flush: Callable[[], None],
@@ -81,11 +81,11 @@ class Arriving:
         behind: bool,
     ) -> None:
         self._transaction, self._db, self._now = transaction, transaction.db, transaction.now
-        self._steering, self._sure, self._flush, self._behind = steering, sure, flush, behind
-        self._acceptance: Acceptance[Line, Steered] = Acceptance(transaction.flow, steering, self)
-        self.disabled = disabled_tasks(transaction.db) if transaction.glance.disabled else set()
+        self._run_control, self._sure, self._flush, self._behind = run_control, sure, flush, behind
+        self._acceptance: Acceptance[RunRow, ControlledRun] = Acceptance(transaction.flow, run_control, self)
+        self.disabled = disabled_tasks(transaction.db) if transaction.header.disabled else set()
         self.keys = Keys(transaction.db, batch)
-        self.made: list[Made] = []
+        self.made: list[AcceptedRun] = []
 
     def accept(self, new: NewRun, lane: str) -> Receipt:
         """Return what became of it; see `RunStore.submit`. Its id is new, unless `sure` finds out."""
@@ -93,8 +93,8 @@ class Arriving:
 
     def write(self) -> None:
         """Write the runs that were made, and the keys that stand for them."""
-        self._db.insert_new(_INSERT, [row_of(run.line, run.arrival, self._now, run.due_at) for run in self.made])
-        self._db.each(_SET_RETRY, [(run.retry_of, run.line.number) for run in self.made if run.retry_of is not None])
+        self._db.insert_new(_INSERT, [row_of(run.row, run.arrival, self._now, run.due_at) for run in self.made])
+        self._db.each(_SET_RETRY, [(run.retry_of, run.row.number) for run in self.made if run.retry_of is not None])
         self.keys.write()
         self.made.clear()
 
@@ -120,16 +120,16 @@ class Arriving:
         """Tell whether the task is disabled; see `Intake`."""
         return task in self.disabled
 
-    def oldest(self, lane: str, most: int) -> Sequence[Steered]:
+    def oldest(self, lane: str, most: int) -> Sequence[ControlledRun]:
         """Return the oldest that were never started; see `Intake`."""
         self._flush()
-        return self._steering.read([number for (number,) in self._db.execute(_SQL["oldest"], (lane, most))])
+        return self._run_control.read([number for (number,) in self._db.execute(_SQL["oldest"], (lane, most))])
 
-    def append(self, taker: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
+    def append(self, taker: ControlledRun, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message; see `Intake`."""
-        self._steering.take(taker, new, lane, kind)
+        self._run_control.take(taker, new, lane, kind)
 
-    def put_off(self, taker: Steered, due_at: int) -> None:
+    def put_off(self, taker: ControlledRun, due_at: int) -> None:
         """Let a run be due later; see `Intake`."""
         shelves = self._transaction.shelves
         shelves.remove(taker, taker.hint, taker.due_at)
@@ -137,18 +137,18 @@ class Arriving:
         shelves.put_due(taker, due_at)
         Inboxes(self._transaction).put_off(taker, due_at)
 
-    def make(self, new: NewRun, lane: str, due_at: int) -> Line:
+    def make(self, new: NewRun, lane: str, due_at: int) -> RunRow:
         """Make a run; see `Intake`."""
         facts = (new.id, new.task, new.args, lane, new.user, new.session, new.priority)
-        line = Line(FRESH, 0, self._transaction.next_number(), *facts, tied=encode_ties(new))
+        row = RunRow(FRESH, 0, self._transaction.next_number(), *facts, tied=encode_ties(new))
         if new.retry_of is not None:
             self._sure()
-            Inboxes(self._transaction).inherit(line, new.retry_of)
-        self._transaction.books.lanes[lane].pending += 1
-        self.made.append(Made(line, due_at, new.retry_of))
-        return line
+            Inboxes(self._transaction).inherit(row, new.retry_of)
+        self._transaction.counts.lanes[lane].pending += 1
+        self.made.append(AcceptedRun(row, due_at, new.retry_of))
+        return row
 
-    def keep(self, run: Line, due_at: int, arrival: SessionIntent | None) -> None:
+    def keep(self, run: RunRow, due_at: int, arrival: SessionIntent | None) -> None:
         """Put a run on the due shelf; see `Intake`."""
         self._transaction.shelves.put_due(run, due_at)
         if arrival is not None:

@@ -16,8 +16,8 @@ from laneway.core.records.events import Draft
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import memos
-from laneway.stores.tables.rows.controlled_run import Steered
-from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.controlled_run import ControlledRun
+from laneway.stores.tables.rows.leased_run import LeasedRun
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.state.transaction import Transaction
 
@@ -25,16 +25,16 @@ from laneway.stores.tables.state.transaction import Transaction
 class Beside(Protocol):
     """What is done to runs that the call under way was not about."""
 
-    def named(self, ids: Collection[str]) -> list[Steered]:
+    def named(self, ids: Collection[str]) -> list[ControlledRun]:
         """Return the runs of these ids that are known, ended or not, as they stand now."""
 
-    def cancel_called(self, run: Steered) -> None:
+    def cancel_called(self, run: ControlledRun) -> None:
         """Cancel a run that nobody waits for any more."""
 
-    def let_go_on(self, run: Steered, change: Change) -> None:
+    def let_go_on(self, run: ControlledRun, change: Change) -> None:
         """Let a run go on that waits."""
 
-    def say(self, run: Steered, *drafts: Draft) -> None:
+    def say(self, run: ControlledRun, *drafts: Draft) -> None:
         """Tell the run's followers something that changes nothing for it now."""
 
 
@@ -46,7 +46,7 @@ class Endings:
 
     def close(
         self,
-        run: Leased,
+        run: LeasedRun,
         state: RunState,
         result: str | None = None,
         reason: str | None = None,
@@ -63,7 +63,7 @@ class Endings:
             self._transaction.jobs.hear(self._after_commit, run, state, failure)
 
     def _tell_parent(
-        self, run: Leased, state: RunState, result: str | None, reason: str | None, failure: Failure | None
+        self, run: LeasedRun, state: RunState, result: str | None, reason: str | None, failure: Failure | None
     ) -> None:
         ties = run.ties
         if ties is None or ties.call is None or ties.parent is None:

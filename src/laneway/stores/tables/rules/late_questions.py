@@ -5,7 +5,7 @@ from __future__ import annotations
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import waits
-from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
@@ -22,12 +22,12 @@ def begin(
     transaction = Transaction(db, now, asker, cache)
     if not is_late(transaction):
         return transaction
-    steering = Steering(transaction, after_commit)
-    for found in steering.read(waits.late(db, now, MOST_MOVES)):
+    run_control = RunControl(transaction, after_commit)
+    for found in run_control.read(waits.late(db, now, MOST_MOVES)):
         # The end of one before it may have ended it, or let it go on.
-        run = steering.fresh(found)
+        run = run_control.fresh(found)
         if run.stands is RunState.WAITING:
-            steering.expire(run)
+            run_control.expire(run)
     transaction.write()
     if cache is not None:
         cache.clear()
@@ -36,5 +36,5 @@ def begin(
 
 def is_late(transaction: Transaction) -> bool:
     """Tell whether there is a question that nobody answered in time."""
-    until = transaction.glance.until
+    until = transaction.header.until
     return until is not None and until <= transaction.now

@@ -10,17 +10,17 @@ from __future__ import annotations
 from laneway.core.queue.shelves import Shelf
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import leases, waits
-from laneway.stores.tables.rows.controlled_run import Steered
+from laneway.stores.tables.rows.controlled_run import ControlledRun
 from laneway.stores.tables.state.transaction import Transaction
 
 
-class Placing:
+class Placement:
     """Moves runs that are steered, in one transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._db, self._now = transaction, transaction.db, transaction.now
 
-    def take_out(self, run: Steered) -> None:
+    def take_out(self, run: ControlledRun) -> None:
         """Take out a run that ends, wherever it is; it keeps its session's place."""
         before, flow, shelves = run.stands, self._transaction.flow, self._transaction.shelves
         if before is RunState.PENDING:
@@ -37,7 +37,7 @@ class Placing:
             self._transaction.circuits.end(run, None, self._now)
             leases.lose(self._db, run.holder, run.number)
 
-    def move(self, run: Steered, state: RunState) -> None:
+    def move(self, run: ControlledRun, state: RunState) -> None:
         """Move a run that is not leased to where it is in that state: pending, paused, or waiting as before."""
         if run.stands is not RunState.WAITING:
             self._put_back(run) if state is RunState.PENDING else self._set_down(run)
@@ -50,11 +50,11 @@ class Placing:
             if state is RunState.PENDING:
                 self._put_back(run)
 
-    def _wait_no_more(self, run: Steered) -> None:
+    def _wait_no_more(self, run: ControlledRun) -> None:
         waits.leave(self._db, run.number)
         self._transaction.rescheduled = True
 
-    def _set_down(self, run: Steered) -> None:
+    def _set_down(self, run: ControlledRun) -> None:
         shelves = self._transaction.shelves
         place = shelves.held(run)
         if place is None:
@@ -63,9 +63,9 @@ class Placing:
             shelves.pause_held(run, place, paused=True)
             self._transaction.flow.set_down(run, Shelf.HELD)
 
-    def _put_back(self, run: Steered) -> None:
+    def _put_back(self, run: ControlledRun) -> None:
         shelves = self._transaction.shelves
-        self._transaction.books.lanes[run.lane].pending += 1
+        self._transaction.counts.lanes[run.lane].pending += 1
         run.paused = False
         place = shelves.held(run)
         if place is not None:

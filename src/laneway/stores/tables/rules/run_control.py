@@ -23,11 +23,11 @@ from laneway.core.records.memos import Memo, MemoKind, Question, Wait
 from laneway.core.records.run import Failure, MessageKind, NewRun, Request, Why
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.stores.tables.rows import controlled_run, keys, leases, memos, submission_counts
-from laneway.stores.tables.rows.controlled_run import Steered
+from laneway.stores.tables.rows.controlled_run import ControlledRun
 from laneway.stores.tables.rows.leased_run import append, log_on, logged
 from laneway.stores.tables.rules.endings import Endings
 from laneway.stores.tables.rules.inboxes import Inboxes
-from laneway.stores.tables.rules.placement import Placing
+from laneway.stores.tables.rules.placement import Placement
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_holder
 from laneway.stores.tables.sql.statements import sql_names
@@ -42,7 +42,7 @@ def _at_once() -> None:
     """Look at the tables as they are."""
 
 
-class Steering:
+class RunControl:
     """Changes runs in one transaction; fulfils `core.lifecycle.arrivals.Floor` and `endings.Beside`.
 
     `call` is remembered with each run that it changes. `flush` is called before it looks for any.
@@ -55,53 +55,55 @@ class Steering:
         self._db, self._now = transaction.db, transaction.now
         self._beside: set[int] = set()  # the numbers of runs that were changed because another was
         self._abandons = False  # what is called by whom a call abandons, is abandoned
-        self._placing, self.endings = Placing(transaction), Endings(transaction, after_commit, self)
+        self._placement, self.endings = Placement(transaction), Endings(transaction, after_commit, self)
 
     # What a session's policy may see and do
 
-    def queued(self, session: str) -> list[Steered]:
+    def queued(self, session: str) -> list[ControlledRun]:
         """Return what has joined and was never started; see `Floor`."""
         self._flush()
-        book = self._transaction.books.sessions[session]
+        book = self._transaction.counts.sessions[session]
         first = [book.unstarted] if book.unstarted else []
         return self.read(first + [number for (number,) in self._db.execute(_SQL["held"], (session,))])
 
-    def active(self, session: str) -> list[Steered]:
+    def active(self, session: str) -> list[ControlledRun]:
         """Return what was started and has not ended; see `Floor`."""
         self._flush()
-        return self.read(sorted(self._transaction.books.sessions[session].active))
+        return self.read(sorted(self._transaction.counts.sessions[session].active))
 
-    def future(self, session: str) -> list[Steered]:
+    def future(self, session: str) -> list[ControlledRun]:
         """Return what has not joined yet; see `Floor`."""
         queued = {run.number for run in self.queued(session)}
         numbers = [number for (number,) in self._db.execute(_SQL["future"], (session,))]
         return self.read([number for number in numbers if number not in queued])
 
-    def run(self, number: int) -> Steered:
+    def run(self, number: int) -> ControlledRun:
         """Return a run by its number; see `Floor`."""
         self._flush()
         [run] = self.read([number])
         return run
 
-    def drop(self, run: Steered, why: Why) -> None:
+    def drop(self, run: ControlledRun, why: Why) -> None:
         """Drop a run that was never started; see `Floor`."""
         submission_counts.count(self._db, run.lane, f"dropped {why}")
         keys.free(self._db, run.number)
         self.apply(run, control.drop(run.stands, why))
 
-    def supersede(self, run: Steered, by: str) -> None:
+    def supersede(self, run: ControlledRun, by: str) -> None:
         """End a run that waits for an answer; see `Floor`."""
         self._flush()  # the message that came instead is a run by now, and may be the next to go on
         self.apply(run, control.supersede(by))
 
-    def answer(self, run: Steered, answer: str, question: Question | None = None) -> None:
+    def answer(self, run: ControlledRun, answer: str, question: Question | None = None) -> None:
         """Answer a question, the first unless told otherwise; see `Floor`."""
         question = question or (run.wait or Wait()).questions[0]
         memo = Memo(kind=MemoKind.ANSWER, name=question.name, value=answer, about=question.about, attempt=run.attempt)
         memos.put(self._db, [(run.number, memo)])
         self.apply(run, control.go_on(run.requested, control.answered(question, answer)))
 
-    def cancel(self, run: Steered, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
+    def cancel(
+        self, run: ControlledRun, *, clears: bool = False, abandon: bool = False, why: Why | None = None
+    ) -> bool:
         """Cancel a run; see `Floor`."""
         lapsed = run.died is not None or (run.holder is not None and leases.is_dead(self._db, run.holder, self._now))
         change = control.cancel(run.stands, run.requested, lapsed=lapsed, abandon=abandon, why=why)
@@ -117,33 +119,33 @@ class Steering:
 
     # What follows for runs that the call was not about
 
-    def named(self, ids: Collection[str]) -> list[Steered]:
+    def named(self, ids: Collection[str]) -> list[ControlledRun]:
         """Return the runs of these ids; see `Beside`."""
         self._transaction.write_shelves()
         return self.read(controlled_run.numbers(self._db, ids))
 
-    def cancel_called(self, run: Steered) -> None:
+    def cancel_called(self, run: ControlledRun) -> None:
         """Cancel a run that nobody waits for any more; see `Beside`."""
         self._do_beside(run, lambda: self.cancel(run, abandon=self._abandons, why=Why.PARENT_ENDED))
 
-    def let_go_on(self, run: Steered, change: Change) -> None:
+    def let_go_on(self, run: ControlledRun, change: Change) -> None:
         """Let a run go on that waits; see `Beside`."""
         self._do_beside(run, lambda: self.apply(run, change))
 
-    def expire(self, run: Steered) -> None:
+    def expire(self, run: ControlledRun) -> None:
         """End a run whose question nobody answered in time."""
         self._do_beside(run, lambda: self.apply(run, control.expire(run.wait or Wait(), self._now)))
 
-    def say(self, run: Steered, *drafts: Draft) -> None:
+    def say(self, run: ControlledRun, *drafts: Draft) -> None:
         """Tell the run's followers something; see `Beside`."""
         log_on(self._db, run, drafts, self._now, leased=run.holder is not None)
         self._beside.add(run.number)
 
-    def fresh(self, run: Steered) -> Steered:
+    def fresh(self, run: ControlledRun) -> ControlledRun:
         """Return a run that was read before, as it stands now."""
         return self.read([run.number])[0] if run.number in self._beside else run
 
-    def _do_beside(self, run: Steered, work: Callable[[], object]) -> None:
+    def _do_beside(self, run: ControlledRun, work: Callable[[], object]) -> None:
         self._beside.add(run.number)
         call, self._call = self._call, ""
         work()
@@ -151,15 +153,15 @@ class Steering:
 
     # Doing it
 
-    def read(self, numbers: Collection[int]) -> list[Steered]:
+    def read(self, numbers: Collection[int]) -> list[ControlledRun]:
         """Return these runs, in this order, and load the counts that they are part of."""
         if not numbers:
             return []
         runs = controlled_run.read(self._db, numbers)
-        self._transaction.books.fetch(runs)
+        self._transaction.counts.fetch(runs)
         return runs
 
-    def apply(self, run: Steered, change: Change) -> None:
+    def apply(self, run: ControlledRun, change: Change) -> None:
         """Change one run: its place, its log and its record."""
         text = logged(run, change.drafts, self._now)
         if change.state in TERMINAL:
@@ -169,32 +171,32 @@ class Steering:
             if change.state is RunState.RUNNING:
                 self._request(run, change.request)
             else:
-                self._placing.move(run, change.state)
+                self._placement.move(run, change.state)
                 self._settle(run, change, run.due_at)
         self._remember(run)
         self._transaction.write_shelves()
         self._after_commit.events = self._after_commit.changed_others = True
 
-    def take(self, run: Steered, new: NewRun, lane: str, kind: MessageKind) -> None:
+    def take(self, run: ControlledRun, new: NewRun, lane: str, kind: MessageKind) -> None:
         """Let a run take a message."""
         Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
         self._after_commit.events = self._after_commit.changed_others = True
         if kind is MessageKind.STEERED:
             self._tell(run)
 
-    def _tell(self, run: Steered) -> None:
+    def _tell(self, run: ControlledRun) -> None:
         """Wake the worker that executes the run: something stands requested of it."""
         # Of a lapsed lease, whoever executed it is not there any more.
         if run.died is None and run.holder is not None:
             wake_holder(self._db, self._after_commit, run.holder)
 
-    def _request(self, run: Steered, request: Request | None) -> None:
+    def _request(self, run: ControlledRun, request: Request | None) -> None:
         self._db.execute(_SQL["request"], (request, run.events, run.number))
         self._transaction.requested = True
         self._tell(run)
 
-    def _end(self, run: Steered, change: Change, text: str) -> None:
-        self._placing.take_out(run)
+    def _end(self, run: ControlledRun, change: Change, text: str) -> None:
+        self._placement.take_out(run)
         self._settle(run, change, None, self._now, text)
         if self._transaction.inboxes:
             Inboxes(self._transaction).close(run, cleared=run.cleared)
@@ -204,7 +206,7 @@ class Steering:
 
     def _settle(
         self,
-        run: Steered,
+        run: ControlledRun,
         change: Change,
         due_at: int | None = None,
         ended_at: int | None = None,
@@ -216,7 +218,7 @@ class Steering:
         ending = (reason, run.error, None, log)
         self._db.execute(_SETTLE, (run.number, change.state.value, *facts, *times, *ending))
 
-    def _remember(self, run: Steered) -> None:
+    def _remember(self, run: ControlledRun) -> None:
         if self._call:
             self._db.execute(_SQL["remember"], (run.number, self._call))
         elif run.call is not None:

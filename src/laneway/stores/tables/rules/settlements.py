@@ -7,7 +7,7 @@ taken over has another holder, one that was settled is gone; either way the resu
 saved, before it ended.
 
 *Others*: the results of most runs concern nobody else, and are written together at the end. One that ends a run which
-is tied to others, or lets one wait, is done on tables that hold what was settled before it: see `leaving`.
+is tied to others, or lets one wait, is done on tables that hold what was settled before it: see `follow_ups`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from laneway.core.records.memos import Memo
 from laneway.core.records.run import Failure
 from laneway.core.records.states import Move, RunState
 from laneway.stores.tables.rows import memos
-from laneway.stores.tables.rows.leased_run import NO_EVENTS, Leased, appended, logged
-from laneway.stores.tables.rules.follow_ups import Leaving, leaves_more
+from laneway.stores.tables.rows.leased_run import NO_EVENTS, LeasedRun, appended, logged
+from laneway.stores.tables.rules.follow_ups import FollowUps, leaves_more
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
@@ -39,7 +39,7 @@ _PENDING, _PAUSED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.WAITIN
 _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 
 
-class Settling:
+class Settlements:
     """What one step settles. The flow hears of it at once, the tables in `write`."""
 
     def __init__(self, transaction: Transaction, after_commit: AfterCommit, step: Step, *, behind: bool) -> None:
@@ -52,13 +52,13 @@ class Settling:
         self._chunks: list[Row] = []
         self._outcomes: list[Row] = []
         self._successes: list[Row] = []
-        self._noted: list[Leased] = []
+        self._noted: list[LeasedRun] = []
         self._saved: dict[int, str] = {}
         self._prepared: dict[int, str] = {}
         self._memos: list[tuple[int, Memo]] = []
         self._overdue: list[Row] = []
         self._streaming: set[int] = set()  # the numbers of runs that have said deltas
-        self._tied: list[tuple[Leased, RunState, Failure | None]] = []  # ended, and maybe a job made them
+        self._tied: list[tuple[LeasedRun, RunState, Failure | None]] = []  # ended, and maybe a job made them
 
     def settle(self) -> None:
         """Take note of what goes on, then settle the results; the leases that do not stand are `refused`."""
@@ -115,21 +115,21 @@ class Settling:
             self._transaction.jobs.hear_all(self._after_commit, self._tied)
             self._tied = []
 
-    def _read(self, step: Step) -> dict[int, Leased]:
+    def _read(self, step: Step) -> dict[int, LeasedRun]:
         numbers = _named(step)
         if not numbers:
             return {}
         known, worker = self._transaction.cache.leases, step.incarnation
         leases = {n: run for n in numbers if (run := known.get(n)) is not None and run.worker == worker}
-        read: list[Leased] = []
+        read: list[LeasedRun] = []
         if len(leases) < len(numbers):
             unknown = numbers - leases.keys()
             asked = (as_json(sorted(unknown)), step.incarnation)
             rows = self._transaction.db.execute(_SQL["leased"], asked).fetchall()
-            read = [Leased(*row) for row in rows]
+            read = [LeasedRun(*row) for row in rows]
             leases |= {run.number: run for run in read}
-        self._transaction.shelves.fronts.expect(leases.values(), read)
-        if self._transaction.glance.circuits:
+        self._transaction.shelves.prefetch.expect(leases.values(), read)
+        if self._transaction.header.circuits:
             charged = {result.number for result in step.results if result.settlement.charge is not None}
             self._transaction.circuits.expect([run for number, run in leases.items() if number in charged])
         return leases
@@ -138,14 +138,14 @@ class Settling:
         run = self._leases.get(number)
         return run is not None and run.fence == fence
 
-    def _standing(self, number: int, fence: int) -> Leased | None:
+    def _standing(self, number: int, fence: int) -> LeasedRun | None:
         run = self._leases.get(number)
         if run is None or run.fence != fence:
             self.refused.append((number, fence))
             return None
         return run
 
-    def _end_attempt(self, run: Leased, result: Result) -> None:
+    def _end_attempt(self, run: LeasedRun, result: Result) -> None:
         settlement, flow = result.settlement, self._transaction.flow
         if run.request is not None or settlement.move is _PAUSE:
             settlement = overruled(settlement, run.requested, run.attempt)
@@ -166,19 +166,19 @@ class Settling:
         else:
             self._end(run, settlement, state)
 
-    def _tell_breaker(self, run: Leased, settlement: Settlement) -> None:
+    def _tell_breaker(self, run: LeasedRun, settlement: Settlement) -> None:
         transaction = self._transaction
         succeeded = settlement.move is _SUCCEED
         if transaction.circuits.end(run, settlement.charge, transaction.now, succeeded=succeeded):
             transaction.db.execute(_DISABLE, (run.task,))
 
-    def _return(self, run: Leased, settlement: Settlement, state: RunState) -> None:
+    def _return(self, run: LeasedRun, settlement: Settlement, state: RunState) -> None:
         due_at = self._transaction.now + settlement.delay
         self._note(run, settlement, state, due_at=due_at)
         if state is _PENDING:
             self._give_back(run, due_at)
 
-    def _end(self, run: Leased, settlement: Settlement, state: RunState) -> None:
+    def _end(self, run: LeasedRun, settlement: Settlement, state: RunState) -> None:
         self._note(run, settlement, state, ended_at=self._transaction.now)
         more = (run.tied is not None or settlement.leaves is not None or run.waited is not None) and leaves_more(
             run, settlement
@@ -188,7 +188,7 @@ class Settling:
         if run.number in self._taken:
             self._inboxes.close(run, cleared=run.cleared)
         if more:
-            self._leaving.end(run, state, settlement)
+            self._follow_ups.end(run, state, settlement)
         elif run.tied is not None:
             self._tied.append((run, state, settlement.failure))
         if run.session is not None:
@@ -196,24 +196,24 @@ class Settling:
         if more:
             self._look_again()
 
-    def _wait(self, run: Leased, settlement: Settlement) -> None:
+    def _wait(self, run: LeasedRun, settlement: Settlement) -> None:
         leaves, now = settlement.leaves, self._transaction.now
         assert leaves is not None
         assert leaves.wait is not None
         self._flush()
-        wait, over = self._leaving.stamped(run, leaves.wait)
+        wait, over = self._follow_ups.stamped(run, leaves.wait)
         state = _WAITING if not over else _PENDING if run.request is None else _PAUSED
         if state is _PAUSED:
             settlement = msgspec.structs.replace(settlement, drafts=(*settlement.drafts, draft(events.PAUSED, {})))
         self._note(run, settlement, state, due_at=now)
-        self._leaving.wait(run, wait, leaves.calls, over=over)
+        self._follow_ups.wait(run, wait, leaves.calls, over=over)
         if state is _PENDING:
             self._give_back(run, now)
         self._look_again()
 
     def _note(
         self,
-        run: Leased,
+        run: LeasedRun,
         settlement: Settlement,
         state: RunState,
         *,
@@ -253,9 +253,9 @@ class Settling:
         )
 
     @cached_property
-    def _leaving(self) -> Leaving:
+    def _follow_ups(self) -> FollowUps:
         # Most steps need none.
-        return Leaving(self._transaction, self._after_commit, behind=self._behind)
+        return FollowUps(self._transaction, self._after_commit, behind=self._behind)
 
     def _flush(self) -> None:
         """Let the tables say how everything stands: what follows concerns other runs, maybe of this very step."""
@@ -268,9 +268,9 @@ class Settling:
         self._leases = self._read(self._step)
         self._taken = self._inboxes.counts(self._leases.values())
 
-    def _give_back(self, run: Leased, due_at: int) -> None:
+    def _give_back(self, run: LeasedRun, due_at: int) -> None:
         run.kind = AGAIN
-        self._transaction.books.lanes[run.lane].pending += 1
+        self._transaction.counts.lanes[run.lane].pending += 1
         if due_at > self._transaction.now:
             self._transaction.shelves.put_due(run, due_at)
             self._transaction.flow.step_out(run)

@@ -7,10 +7,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from laneway.stores.tables.runtime.step_cache import StepCache
-from laneway.stores.tables.sql.database import Question
+from laneway.stores.tables.sql.database import Query
 
 # What a piece of work reads first, by what is in the cache.
-Prefetch = Callable[[StepCache], Iterable[Question]]
+Prefetch = Callable[[StepCache], Iterable[Query]]
 
 
 class Durability(Enum):
@@ -21,7 +21,7 @@ class Durability(Enum):
     AT_COMMIT = "at_commit"  # nobody sees it before
 
 
-def _nothing(_: StepCache) -> Iterable[Question]:
+def _nothing(_: StepCache) -> Iterable[Query]:
     return ()
 
 

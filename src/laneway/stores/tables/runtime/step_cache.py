@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.queue.turns import LaneBook, Seat, Turn
-from laneway.stores.tables.rows.leased_run import Leased
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.leased_run import LeasedRun
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Shelf
 from laneway.stores.tables.sql.statements import Row
 
@@ -29,7 +29,7 @@ TurnKey = tuple[str | None, int]  # user, priority
 K = TypeVar("K")
 V = TypeVar("V")
 
-_args: Callable[[Line], str] = attrgetter("args")
+_args: Callable[[RunRow], str] = attrgetter("args")
 
 MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
 _RECENT = 4  # lanes
@@ -46,7 +46,7 @@ class Known(Generic[K, V]):
 
 
 class StepCache:
-    """Books, leases and the fronts of shelves, as the tables have them."""
+    """Counts, leases and the fronts of shelves, as the tables have them."""
 
     __slots__ = (
         "held",
@@ -75,7 +75,7 @@ class StepCache:
         self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
         self.seats: dict[str, Known[str, Seat]] = {}  # by lane
         self.sessions: Known[str, SessionBook] = Known()
-        self.leases: dict[int, Leased] = {}
+        self.leases: dict[int, LeasedRun] = {}
         self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
         self.held: dict[str, Shelf] = {}
         self.unopened: set[str] | None = None  # lanes with startable runs whose books were not read; None if unknown
@@ -87,6 +87,6 @@ class StepCache:
         """Tell whether it is time to clear it."""
         return self.rows > MOST
 
-    def count(self, runs: list[Line]) -> None:
+    def count(self, runs: list[RunRow]) -> None:
         """Count runs that were read, with their arguments."""
         self.rows += len(runs) + (sum(map(len, map(_args, runs))) >> 10)

@@ -16,7 +16,7 @@ import msgspec
 
 from laneway.core.records.liveness import Incarnation
 from laneway.stores.tables.runtime.after_commit import AfterCommit, IdleWorker, WakeUp
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("wakeups")
@@ -54,7 +54,7 @@ class _Work:
 
 def wake_for_work(db: Database, after_commit: AfterCommit, now: int) -> None:
     """Wake as many idle workers as can start something, and all that know a task set aside where there is room."""
-    db.expect(Question(_SQL["idle"], (now,)), Question(_SQL["startable"]), Question(_SQL["asides"], (now,)))
+    db.expect(Query(_SQL["idle"], (now,)), Query(_SQL["startable"]), Query(_SQL["asides"], (now,)))
     idle = [IdleWorker(*row) for row in db.execute(_SQL["idle"], (now,))]
     if idle:
         work = _Work(db, now)

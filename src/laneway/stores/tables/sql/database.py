@@ -16,7 +16,7 @@ class DuplicateError(Exception):
     """The id of a run exists. The caller undoes what was written of the batch."""
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A reading statement with its values: for `execute`, or for `page` if it has `most`, the number of rows."""
 
     name: str
@@ -24,7 +24,7 @@ class Question(NamedTuple):
     most: int | None = None
 
 
-class Answer(Protocol):
+class Cursor(Protocol):
     """The rows that a statement has found. They can be fetched once."""
 
     @property
@@ -51,7 +51,7 @@ class Database(Protocol):
     def now(self) -> int:
         """Return the store's time: the time of the server if there is one, else of this machine."""
 
-    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Answer:
+    def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Execute a statement."""
 
     def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
@@ -60,7 +60,7 @@ class Database(Protocol):
         If it was expected, it reads the number of rows that was given there.
         """
 
-    def expect(self, *questions: Question) -> None:
+    def expect(self, *questions: Query) -> None:
         """Prefetch these, for use before a table that they read is written.
 
         Over a network they are sent now, in one round trip; a later `execute` or `page` finds the result here.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.circuits import Circuits
@@ -14,7 +14,7 @@ from laneway.stores.tables.state.circuits import Circuits
 _SQL = sql_names("circuits")
 
 
-class BrokenSets:
+class CircuitSets:
     """Of one transaction. `any_`: there are such sets."""
 
     def __init__(self, db: Database, now: int, circuits: Circuits, *, any_: bool) -> None:
@@ -33,7 +33,7 @@ class BrokenSets:
             self._circuits.fetch({key for keys in found.values() for key in keys})
         return found
 
-    def expect(self, runs: Iterable[Line]) -> None:
+    def expect(self, runs: Iterable[RunRow]) -> None:
         """Read, in one query, the circuits that will be asked about these runs."""
         guarded = self._circuits.tasks
         if guarded:

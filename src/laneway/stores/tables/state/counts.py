@@ -8,19 +8,19 @@ from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
 from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.state.lane_counts import LaneBooks
-from laneway.stores.tables.state.session_counts import SessionBooks
+from laneway.stores.tables.state.lane_counts import LaneCounts
+from laneway.stores.tables.state.session_counts import SessionCounts
 
 
-class Books:
+class Counts:
     """All counts of one transaction."""
 
     def __init__(
         self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
     ) -> None:
         cache = cache or StepCache()
-        self.lanes = LaneBooks(db, cache, capped=capped)
-        self.sessions = SessionBooks(db, cache, ruled=ruled)
+        self.lanes = LaneCounts(db, cache, capped=capped)
+        self.sessions = SessionCounts(db, cache, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
         """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""

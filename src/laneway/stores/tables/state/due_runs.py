@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Key
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("shelves")
 _FEW = 8  # more are seldom due at once
-FIRST = Question(_SQL["first_due"], (), _FEW)  # can be asked ahead, because it says nothing of what time it is
+FIRST = Query(_SQL["first_due"], (), _FEW)  # can be asked ahead, because it says nothing of what time it is
 
 
-class Futures:
+class DueRuns:
     """What a transaction does with the runs of the future, written at its end."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._put: list[Line] = []
+        self._put: list[RunRow] = []
         self._taken_to: Key | None = None
         self._left: int | None = None  # when the first is due behind what was taken
         self.removed = False  # one was taken out before its turn
 
-    def put(self, run: Line, due_at: int) -> None:
+    def put(self, run: RunRow, due_at: int) -> None:
         """Keep the run until its due time."""
         run.rank = due_at
         self._put.append(run)
 
-    def take(self, now: int, limit: int) -> tuple[list[Line], bool]:
+    def take(self, now: int, limit: int) -> tuple[list[RunRow], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         # Invariant: called before this transaction puts anything there, so the table alone can tell.
         rows, more = self._db.page(FIRST.name, FIRST.values, _FEW)
-        found = [Line(*row) for row in rows]
+        found = [RunRow(*row) for row in rows]
         if more and found[-1].rank <= now:
             found, later = self._read_all(now, limit + 1)
         else:
@@ -43,11 +43,11 @@ class Futures:
             self._left = found[limit].rank if len(found) > limit else later
         return runs, len(found) > limit
 
-    def _read_all(self, now: int, limit: int) -> tuple[list[Line], int | None]:
+    def _read_all(self, now: int, limit: int) -> tuple[list[RunRow], int | None]:
         """Return up to so many runs that are due, and when the first is that is not."""
-        after = Question(_SQL["due_after"], (now,))
-        self._db.expect(Question(_SQL["due"], (now, limit)), after)
-        found = [Line(*row) for row in self._db.execute(_SQL["due"], (now, limit)).fetchall()]
+        after = Query(_SQL["due_after"], (now,))
+        self._db.expect(Query(_SQL["due"], (now, limit)), after)
+        found = [RunRow(*row) for row in self._db.execute(_SQL["due"], (now, limit)).fetchall()]
         [[later]] = self._db.execute(after.name, after.values).fetchall()
         return found, later
 

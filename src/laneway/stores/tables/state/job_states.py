@@ -13,7 +13,7 @@ from laneway.core.records.job_tie import JobTie
 from laneway.core.records.run import Failure
 from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import jobs
-from laneway.stores.tables.rows.leased_run import Leased
+from laneway.stores.tables.rows.leased_run import LeasedRun
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
@@ -22,7 +22,7 @@ from laneway.stores.tables.sql.statements import as_json, sql_names
 _SQL = sql_names("jobs")
 
 
-class JobBook:
+class JobStates:
     """Jobs as they stand in this transaction; `write` says so in the table."""
 
     __slots__ = ("_db", "_known", "_moved", "_now", "_soonest", "is_changed")
@@ -51,7 +51,7 @@ class JobBook:
         if wake_for_fire(self._db, after_commit, job.state.fire_at, self._soonest):
             self._soonest = job.state.fire_at
 
-    def hear(self, after_commit: AfterCommit, run: Leased, state: RunState, failure: Failure | None) -> None:
+    def hear(self, after_commit: AfterCommit, run: LeasedRun, state: RunState, failure: Failure | None) -> None:
         """Hear that a run has ended so, which may be one that a job made."""
         tie = _job_of(run)
         job = None if tie is None else self.get(tie.id)
@@ -67,7 +67,7 @@ class JobBook:
         if told is not None:
             jobs.put_fires(self._db, {(job.id, told.nth): told})
 
-    def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[Leased, RunState, Failure | None]]) -> None:
+    def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[LeasedRun, RunState, Failure | None]]) -> None:
         """Hear that these runs have ended so, in this order; their ids may not have been read."""
         fires = [(run, job.id, state, failure) for run, state, failure in ends if (job := _job_of(run)) is not None]
         if fires:
@@ -99,7 +99,7 @@ class JobBook:
         self.is_changed = True
 
 
-def _job_of(run: Leased) -> JobTie | None:
+def _job_of(run: LeasedRun) -> JobTie | None:
     ties = run.ties
     return None if ties is None else ties.job
 

@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from laneway.core.queue.turns import LaneBook, VirtualTime
 from laneway.core.records.policy import Lane
 from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, sql_names
-from laneway.stores.tables.state.user_counts import SeatBook, TurnBook, turns_of
+from laneway.stores.tables.state.user_counts import SeatLedger, TurnLedger, turn_query
 
 _SQL = sql_names("counts")
 
@@ -18,7 +18,7 @@ _SQL = sql_names("counts")
 lane_of = lru_cache(maxsize=256)(Lane)
 
 
-class LaneBooks(dict[str, LaneBook]):
+class LaneCounts(dict[str, LaneBook]):
     """The books of the lanes that were asked for. `capped`: some users have caps of their own, or are paused."""
 
     def __init__(self, db: Database, cache: StepCache, *, capped: bool = True) -> None:
@@ -26,8 +26,8 @@ class LaneBooks(dict[str, LaneBook]):
         self._db, self._cache, self._capped = db, cache, capped
         self._was: dict[str, tuple[Row, dict[int, Row]]] = {}
         self._unknown: set[str] = set()
-        self._turns: dict[str, TurnBook] = {}
-        self._seats: dict[str, SeatBook] = {}
+        self._turns: dict[str, TurnLedger] = {}
+        self._seats: dict[str, SeatLedger] = {}
 
     def __missing__(self, name: str) -> LaneBook:
         turns, seats = self._turns_of(name), self._seats_of(name)
@@ -56,7 +56,7 @@ class LaneBooks(dict[str, LaneBook]):
     def ask(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> Sequence[Callable[[], None]]:
         """Ask for these seats and turns, by lane; return what loads them."""
         lanes = users.keys() | turns.keys()
-        self._db.expect(*(Question(_SQL["lane"], (name,)) for name in lanes if not self._is_open(name)))
+        self._db.expect(*(Query(_SQL["lane"], (name,)) for name in lanes if not self._is_open(name)))
         return [
             *(self._seats_of(lane).ask(names) for lane, names in users.items()),
             *(self._turns_of(lane).ask(keys) for lane, keys in turns.items()),
@@ -134,22 +134,22 @@ class LaneBooks(dict[str, LaneBook]):
     def _is_open(self, name: str) -> bool:
         return name in self or name in self._cache.lanes
 
-    def _turns_of(self, lane: str) -> TurnBook:
+    def _turns_of(self, lane: str) -> TurnLedger:
         if lane not in self._turns:
-            self._turns[lane] = TurnBook(self._db, self._cache, lane)
+            self._turns[lane] = TurnLedger(self._db, self._cache, lane)
         return self._turns[lane]
 
-    def _seats_of(self, lane: str) -> SeatBook:
+    def _seats_of(self, lane: str) -> SeatLedger:
         if lane not in self._seats:
             known = self._cache.lanes.get(lane)
             caps = {} if known is None else known[0].caps
-            self._seats[lane] = SeatBook(self._db, self._cache, lane, caps, capped=self._capped)
+            self._seats[lane] = SeatLedger(self._db, self._cache, lane, caps, capped=self._capped)
         return self._seats[lane]
 
 
-def about_lane(name: str) -> Sequence[Question]:
+def lane_queries(name: str) -> Sequence[Query]:
     """Return what is asked first about a lane: of itself, and of the turn of runs without a user."""
-    return Question(_SQL["lane"], (name,)), turns_of(name, {""})
+    return Query(_SQL["lane"], (name,)), turn_query(name, {""})
 
 
 def _counts(book: LaneBook) -> tuple[Row, dict[int, Row]]:

@@ -16,7 +16,7 @@ from laneway.stores.tables.state.stored_ledger import StoredLedger
 _SQL = sql_names("counts")
 
 
-class SessionBooks(StoredLedger[str, SessionBook]):
+class SessionCounts(StoredLedger[str, SessionBook]):
     """The books of the sessions that were asked for. `ruled`: operators may have set something of sessions."""
 
     def __init__(self, db: Database, cache: StepCache | None = None, *, ruled: bool = True) -> None:

@@ -16,19 +16,19 @@ from itertools import chain
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Shelf
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
-from laneway.stores.tables.state.circuit_sets import BrokenSets
-from laneway.stores.tables.state.counts import Books
-from laneway.stores.tables.state.due_runs import Futures
-from laneway.stores.tables.state.prefetch import Fronts
+from laneway.stores.tables.state.circuit_sets import CircuitSets
+from laneway.stores.tables.state.counts import Counts
+from laneway.stores.tables.state.due_runs import DueRuns
+from laneway.stores.tables.state.prefetch import ShelfPrefetch
 
 _SQL = sql_names("shelves")
 # What stands before rank and number in the key of a shelf's table.
-_SPOTS: dict[core.Shelf, Callable[[Line, str], Row]] = {
+_SPOTS: dict[core.Shelf, Callable[[RunRow, str], Row]] = {
     core.Shelf.READY: lambda run, _: (run.lane,),
     core.Shelf.PARKED: lambda run, gate: (run.lane, gate),
     core.Shelf.HELD: lambda run, _: (run.session,),
@@ -42,22 +42,22 @@ class Shelves:
     def __init__(
         self,
         db: Database,
-        books: Books,
+        counts: Counts,
         cache: StepCache,
-        sets: BrokenSets,
+        sets: CircuitSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._books, self._cache, self._sets = db, books, cache, sets
-        self.fronts = Fronts(db, books, self._cache, sets, resumed=resumed, counted=counted)
+        self._db, self._counts, self._cache, self._sets = db, counts, cache, sets
+        self.prefetch = ShelfPrefetch(db, counts, self._cache, sets, resumed=resumed, counted=counted)
         # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
         self._less_parked: list[Shelf] = []
         self._less_held: list[Shelf] = []
         self._more_parked: list[Shelf] = []
         self._more_held: list[Shelf] = []
-        self.future = Futures(db)
+        self.future = DueRuns(db)
         # Per lane and task: how many are set aside. Read when first asked for, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
@@ -67,74 +67,74 @@ class Shelves:
         """The keys of circuits behind which runs are parked that may start, by lane."""
         return self._sets.open
 
-    def put_ready(self, run: Line) -> None:
+    def put_ready(self, run: RunRow) -> None:
         """Put the run into its lane's ready order."""
-        self.fronts.ready_of(run.lane).put(run)
+        self.prefetch.ready_of(run.lane).put(run)
 
-    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], Line | None]:
+    def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], RunRow | None]:
         """Return what takes the first of the lane's ready order and of the sets aside for these tasks and gates."""
-        shelf, asides = self.fronts.ready_of(lane), self._aside().get(lane)
+        shelf, asides = self.prefetch.ready_of(lane), self._aside().get(lane)
         if asides or gates:
             return partial(self._take_merged, lane, shelf, asides or {}, tasks, gates)
-        return partial(shelf.take, self.fronts)
+        return partial(shelf.take, self.prefetch)
 
     def _take_merged(
         self, lane: str, shelf: Shelf, asides: dict[str, int], tasks: Set[str], gates: Set[str]
-    ) -> Line | None:
+    ) -> RunRow | None:
         names = [*(core.TASK + task for task, runs in asides.items() if runs and task in tasks), *gates]
-        fronts = self.fronts
-        sets = {gate: fronts.parked_of(lane, gate) for gate in names}
-        firsts = [(key, gate) for gate, aside in sets.items() if (key := aside.first(fronts)) is not None]
-        front = shelf.first(fronts)
+        prefetch = self.prefetch
+        sets = {gate: prefetch.parked_of(lane, gate) for gate in names}
+        firsts = [(key, gate) for gate, aside in sets.items() if (key := aside.first(prefetch)) is not None]
+        front = shelf.first(prefetch)
         if not firsts or (front is not None and front < min(firsts)[0]):
-            return shelf.take(fronts)
+            return shelf.take(prefetch)
         gate = min(firsts)[1]
         self._count(lane, gate, -1)
         return self.take_parked(lane, gate)
 
-    def put_parked(self, run: Line, gate: str) -> None:
+    def put_parked(self, run: RunRow, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        shelf = self.fronts.parked_of(run.lane, gate)
+        shelf = self.prefetch.parked_of(run.lane, gate)
         if not shelf.fresh:
             self._more_parked.append(shelf)
         shelf.put(run)
         if run.kind & ASIDE:
             self._count(run.lane, gate, 1)
 
-    def take_parked(self, lane: str, gate: str) -> Line:
+    def take_parked(self, lane: str, gate: str) -> RunRow:
         """Take the first of a parked set."""
-        run = self._take(self.fronts.parked_of(lane, gate), self._less_parked)
+        run = self._take(self.prefetch.parked_of(lane, gate), self._less_parked)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
-    def put_held(self, run: Line, place: int) -> None:
+    def put_held(self, run: RunRow, place: int) -> None:
         """Put the run behind its session."""
         assert run.session is not None
         run.rank = place
-        shelf = self.fronts.held_of(run.session)
+        shelf = self.prefetch.held_of(run.session)
         if not shelf.fresh:
             self._more_held.append(shelf)
         shelf.put(run)
 
-    def take_held(self, session: str) -> Line:
+    def take_held(self, session: str) -> RunRow:
         """Take the first of the session's held runs."""
-        run = self._take(self.fronts.held_of(session), self._less_held)
+        run = self._take(self.prefetch.held_of(session), self._less_held)
         assert run is not None, f"the counts say that session {session} holds runs back"
         return run
 
-    def _take(self, shelf: Shelf, less: list[Shelf]) -> Line | None:
+    def _take(self, shelf: Shelf, less: list[Shelf]) -> RunRow | None:
         """Take the first of a shelf, which is one of those that have less then if its table had it."""
         was = len(shelf.taken)
-        run = shelf.take(self.fronts)
+        run = shelf.take(self.prefetch)
         if not was and shelf.taken:
             less.append(shelf)
         return run
 
-    def put_due(self, run: Line, due_at: int) -> None:
+    def put_due(self, run: RunRow, due_at: int) -> None:
         """Keep the run until its due time."""
         self.future.put(run, due_at)
 
-    def remove(self, run: Line, hint: int, due_at: int) -> core.Shelf:
+    def remove(self, run: RunRow, hint: int, due_at: int) -> core.Shelf:
         """Take a run out before its turn, and set how and where it stood; return where that was.
 
         `hint` is the key it had when it was accepted. Call it before anything is put or taken.
@@ -147,35 +147,35 @@ class Shelves:
         self._count(run.lane, gate, -1)
         return shelf
 
-    def held(self, run: Line) -> int | None:
+    def held(self, run: RunRow) -> int | None:
         """Return at which place its session holds the run, if it does, as the tables say."""
         row = self._db.execute(_SQL["held_run"], (run.session, run.number)).fetchone()
         return None if row is None else int(row[0])
 
-    def pause_held(self, run: Line, place: int, *, paused: bool) -> None:
+    def pause_held(self, run: RunRow, place: int, *, paused: bool) -> None:
         """Mark a run as paused where it is held, or not any more."""
         self._db.execute(_SQL["pause_held"], (paused, run.session, place, run.number))
 
-    def remove_held(self, run: Line, place: int) -> None:
+    def remove_held(self, run: RunRow, place: int) -> None:
         """Take a run out that is paused where it is held."""
         self._db.execute(_SQL["remove_held"], (run.session, place, run.number))
 
-    def take_due(self, now: int, limit: int) -> tuple[list[Line], bool]:
+    def take_due(self, now: int, limit: int) -> tuple[list[RunRow], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
         self._cache.count(runs)
-        self._books.fetch(self.fronts.complete(runs))
+        self._counts.fetch(self.prefetch.complete(runs))
         return runs, more
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
         """Return the lanes that have something for a worker that knows these tasks."""
-        lanes = self._books.lanes.with_ready()
+        lanes = self._counts.lanes.with_ready()
         for lane, asides in self._aside().items():
             if any(runs and task in tasks for task, runs in asides.items()):
                 lanes.add(lane)
         return sorted(lanes)
 
-    def bodies(self, runs: Iterable[Line]) -> None:
+    def bodies(self, runs: Iterable[RunRow]) -> None:
         """Read what those came without that are handed to a worker."""
         bare = {run.number: run for run in runs if run.args is None}
         if bare:
@@ -189,7 +189,7 @@ class Shelves:
         """Write the net effect; first what was taken, then what was put."""
         self._delete_taken()
         db = self._db
-        ready = [run for shelf in self.fronts.ready.values() for run in shelf.fresh.values()]
+        ready = [run for shelf in self.prefetch.ready.values() for run in shelf.fresh.values()]
         db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
         if self._more_parked:
             parked = list[Row]()
@@ -213,7 +213,7 @@ class Shelves:
 
     def _delete_taken(self) -> None:
         db = self._db
-        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.fronts.ready.items() if s.taken])
+        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.prefetch.ready.items() if s.taken])
         if self._less_parked:
             self._drop_parked()
         if self._less_held:

@@ -12,14 +12,14 @@ import msgspec
 from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.turns import AGAIN
 from laneway.core.records.policy import SessionIntent
-from laneway.stores.tables.rows.run_row import Line
+from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.runtime.step_cache import StepCache
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import sql_names
-from laneway.stores.tables.state.circuit_sets import BrokenSets
+from laneway.stores.tables.state.circuit_sets import CircuitSets
 from laneway.stores.tables.state.circuits import Circuits
-from laneway.stores.tables.state.counts import Books
-from laneway.stores.tables.state.job_states import JobBook
+from laneway.stores.tables.state.counts import Counts
+from laneway.stores.tables.state.job_states import JobStates
 from laneway.stores.tables.state.shelves import Shelves
 
 _SQL = sql_names("transaction")
@@ -27,7 +27,7 @@ _SQL = sql_names("transaction")
 _arrival = msgspec.json.Decoder(SessionIntent).decode
 
 
-class Glance(NamedTuple):
+class TransactionHeader(NamedTuple):
     """What stands in the tables when the transaction begins: mostly it spares looking any closer.
 
     From `until` on it is what `seldom` says.
@@ -52,15 +52,15 @@ class Glance(NamedTuple):
     moving: bool  # the store has, or had, a part in a move
 
 
-def glancing(asker: str | None = None) -> tuple[Question, Question]:
+def header_queries(asker: str | None = None) -> tuple[Query, Query]:
     """Return what a transaction asks first."""
-    return Question(_SQL["glance"], (asker,)), Question(_SQL["seldom"])
+    return Query(_SQL["header"], (asker,)), Query(_SQL["flags"])
 
 
-def _glanced(db: Database, asker: str | None) -> Glance:
-    glance, seldom = glancing(asker)
+def _read_header(db: Database, asker: str | None) -> TransactionHeader:
+    glance, seldom = header_queries(asker)
     db.expect(glance, seldom)
-    return Glance(*db.execute(*glance[:2]).fetchone(), *db.execute(seldom.name).fetchone())
+    return TransactionHeader(*db.execute(*glance[:2]).fetchone(), *db.execute(seldom.name).fetchone())
 
 
 class Transaction:
@@ -74,22 +74,22 @@ class Transaction:
 
     def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
         self.db, self.now, self.cache = db, now, cache or StepCache()
-        self.glance = _glanced(db, asker)
-        self.accepted, self.inboxes = self.glance.accepted, bool(self.glance.inboxes)
-        self.requested, self.rescheduled, self.forgot = bool(self.glance.requested), False, False
-        self.books = Books(db, self.cache, capped=bool(self.glance.capped), ruled=bool(self.glance.ruled))
-        self.circuits = Circuits(db, any_=bool(self.glance.circuits), parked=bool(self.glance.broken))
-        self.shelves = self._shelves(aside=bool(self.glance.aside), resumed=bool(self.glance.resumed), counted=True)
-        self.jobs = JobBook(db, now, self.glance.fire_at)
-        self.flow: Flow[Line] = Flow(self.shelves, self.books.lanes, self.books.sessions, self.circuits)
+        self.header = _read_header(db, asker)
+        self.accepted, self.inboxes = self.header.accepted, bool(self.header.inboxes)
+        self.requested, self.rescheduled, self.forgot = bool(self.header.requested), False, False
+        self.counts = Counts(db, self.cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
+        self.circuits = Circuits(db, any_=bool(self.header.circuits), parked=bool(self.header.broken))
+        self.shelves = self._shelves(aside=bool(self.header.aside), resumed=bool(self.header.resumed), counted=True)
+        self.jobs = JobStates(db, now, self.header.fire_at)
+        self.flow: Flow[RunRow] = Flow(self.shelves, self.counts.lanes, self.counts.sessions, self.circuits)
 
     def _shelves(self, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
-        broken = BrokenSets(self.db, self.now, self.circuits, any_=bool(self.glance.broken))
-        return Shelves(self.db, self.books, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
+        broken = CircuitSets(self.db, self.now, self.circuits, any_=bool(self.header.broken))
+        return Shelves(self.db, self.counts, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
-        if self.glance.due_at is None or self.glance.due_at > self.now:
+        if self.header.due_at is None or self.header.due_at > self.now:
             return False
         due, more = self.shelves.take_due(self.now, MOST_MOVES)
         for run in due:
@@ -99,7 +99,7 @@ class Transaction:
                 self.flow.join(run, self.arrival(run))
         return more
 
-    def arrival(self, run: Line) -> SessionIntent | None:
+    def arrival(self, run: RunRow) -> SessionIntent | None:
         """Return what a run says of its session when it joins later."""
         return None if run.arrival is None else _arrival(run.arrival)
 
@@ -111,7 +111,7 @@ class Transaction:
     def write(self) -> None:
         """Write back what the rules changed."""
         self.shelves.write()
-        self.books.write()
+        self.counts.write()
         self.circuits.write()
         self.jobs.write()
 
@@ -129,11 +129,11 @@ class Transaction:
         Also when a circuit is tried again behind which runs are parked.
         """
         if not self.rescheduled and not self.shelves.future.removed and not self.circuits.rescheduled:
-            due_at, until = self.shelves.future.first(self.glance.due_at), self.glance.until
+            due_at, until = self.shelves.future.first(self.header.due_at), self.header.until
             return due_at if until is None or (due_at is not None and due_at < until) else until
         [[soonest]] = self.db.execute(_SQL["next_due"], (self.now,)).fetchall()
         return None if soonest is None else int(soonest)
 
     def next_fire(self) -> int | None:
         """Return when the first job is due, once this is written."""
-        return self.jobs.soonest() if self.jobs.is_changed else self.glance.fire_at
+        return self.jobs.soonest() if self.jobs.is_changed else self.header.fire_at

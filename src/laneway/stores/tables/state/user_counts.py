@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 from laneway.core.queue.turns import Seat, Turn
 from laneway.stores.tables.runtime.step_cache import Known, StepCache, TurnKey
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.stored_ledger import StoredLedger
 
 _SQL = sql_names("counts")
 
 
-class TurnBook(StoredLedger[TurnKey, Turn]):
+class TurnLedger(StoredLedger[TurnKey, Turn]):
     """The turns of a lane."""
 
     def __init__(self, db: Database, cache: StepCache, lane: str) -> None:
@@ -52,7 +52,7 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
 
     def _read(self, keys: set[TurnKey]) -> Callable[[], Iterator[tuple[TurnKey, Turn, Row]]]:
         self._cache.rows += len(keys)
-        lane, asked = self._lane, turns_of(self._lane, {user or "" for user, _ in keys})
+        lane, asked = self._lane, turn_query(self._lane, {user or "" for user, _ in keys})
         turns = self._db.execute(asked.name, asked.values)
 
         def rows() -> Iterator[tuple[TurnKey, Turn, Row]]:
@@ -62,7 +62,7 @@ class TurnBook(StoredLedger[TurnKey, Turn]):
         return rows
 
 
-class SeatBook(StoredLedger[str, Seat]):
+class SeatLedger(StoredLedger[str, Seat]):
     """The seats of a lane. `caps` is where to keep those of its users; `capped`: some have one of their own."""
 
     def __init__(self, db: Database, cache: StepCache, lane: str, caps: dict[str, int], *, capped: bool) -> None:
@@ -109,6 +109,6 @@ class SeatBook(StoredLedger[str, Seat]):
         return rows
 
 
-def turns_of(lane: str, users: set[str]) -> Question:
+def turn_query(lane: str, users: set[str]) -> Query:
     """Return what is asked of the turns of these users."""
-    return Question(_SQL["turns"], (lane, as_json(users)))
+    return Query(_SQL["turns"], (lane, as_json(users)))

@@ -32,7 +32,7 @@ from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import sql_names
-from laneway.stores.tables.state.session_counts import SessionBooks
+from laneway.stores.tables.state.session_counts import SessionCounts
 from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("check")
@@ -113,7 +113,7 @@ def _mend_counts(db: Database) -> None:
 
 def _list_again(db: Database, names: set[str]) -> None:
     """Rebuild the lists of runs in these sessions from the places of the runs."""
-    sessions, spots = SessionBooks(db), _spots(db, _sessions(db))
+    sessions, spots = SessionCounts(db), _spots(db, _sessions(db))
     for name in names:
         book = sessions[name]
         list_again(book, [spot for spot in spots if spot.session == name])
@@ -125,7 +125,7 @@ def _list_again(db: Database, names: set[str]) -> None:
 def _let_go_on(db: Database, now: int) -> None:
     transaction = Transaction(db, now)
     for (lane,) in db.execute(_SQL["all_lanes"]).fetchall():
-        transaction.flow.reopen(lane, transaction.books.lanes.users_parked(lane))
+        transaction.flow.reopen(lane, transaction.counts.lanes.users_parked(lane))
     for name, book in _sessions(db).items():
         if book.held and book.admits():
             transaction.flow.let_go_on(name, ())
@@ -158,7 +158,7 @@ def _stored(db: Database, books: Mapping[str, SessionBook]) -> Counts:
 
 
 def _sessions(db: Database) -> Mapping[str, SessionBook]:
-    sessions = SessionBooks(db)
+    sessions = SessionCounts(db)
     names = [name for (name,) in db.execute(_SQL["sessions"])]
     sessions.fetch(names)
     return {name: sessions[name] for name in names}

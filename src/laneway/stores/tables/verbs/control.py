@@ -14,9 +14,9 @@ from laneway.errors import NotWaiting, UnknownRun, WrongState
 from laneway.ports.control import Swept
 from laneway.stores.tables.reads import runs
 from laneway.stores.tables.rows import controlled_run
-from laneway.stores.tables.rows.controlled_run import Steered
+from laneway.stores.tables.rows.controlled_run import ControlledRun
 from laneway.stores.tables.rules.late_questions import begin
-from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database
@@ -29,16 +29,18 @@ _LAST = 2**62  # behind every acceptance number
 
 def cancel(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int, *, abandon: bool) -> Run:
     """Cancel the run; see `ControlStore.cancel`."""
-    return _steer(db, after_commit, call, run_id, now, lambda steering, run: steering.cancel(run, abandon=abandon))
+    return _steer(
+        db, after_commit, call, run_id, now, lambda run_control, run: run_control.cancel(run, abandon=abandon)
+    )
 
 
 def pause(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int) -> Run:
     """Pause the run; see `ControlStore.pause`."""
 
-    def steer(steering: Steering, run: Steered) -> None:
+    def steer(run_control: RunControl, run: ControlledRun) -> None:
         change = control.pause(run.stands, run.requested)
         if change is not None:
-            steering.apply(run, change)
+            run_control.apply(run, change)
 
     return _steer(db, after_commit, call, run_id, now, steer)
 
@@ -54,11 +56,11 @@ def resume(db: Database, after_commit: AfterCommit, call: str, run_id: str, now:
     transaction = begin(db, after_commit, now)
     transaction.make_due()
     transaction.write_shelves()
-    steering = Steering(transaction, after_commit, call)
-    [run] = steering.read([run.number])
+    run_control = RunControl(transaction, after_commit, call)
+    [run] = run_control.read([run.number])
     gone = run.ended_at is not None
     if not gone:
-        _resume(steering, run)
+        _resume(run_control, run)
     _write(transaction, after_commit)
     return WrongState(run.state, Move.RESUME) if gone else runs.get(db, run_id)
 
@@ -69,14 +71,14 @@ def answer(
     """Answer a question; see `MemoStore.answer`. The error of a late answer is returned: it has ended the run."""
     late = []
 
-    def steer(steering: Steering, run: Steered) -> None:
+    def steer(run_control: RunControl, run: ControlledRun) -> None:
         wait = run.wait
         question = control.question_for(run_id, run.stands, wait, name)
         if wait is not None and (wait.until or 0) <= now:
             late.append(run)
-            steering.expire(run)
+            run_control.expire(run)
         else:
-            steering.answer(run, answer, question)
+            run_control.answer(run, answer, question)
 
     found = _steer(db, after_commit, call, run_id, now, steer)
     return NotWaiting(run_id, found.state.value) if late else found
@@ -97,13 +99,13 @@ def cancel_where(
     [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
     if not changed:
         transaction = Transaction(db, now)
-        steering = Steering(transaction, after_commit, call)
+        run_control = RunControl(transaction, after_commit, call)
         while changed < limit and (found := _unended(db, wanted, after, until, limit - changed)):
             after = found[-1]
-            for run in map(steering.fresh, steering.read(found)):
+            for run in map(run_control.fresh, run_control.read(found)):
                 # What one that was cancelled had called has ended with it, and is not counted.
                 fits = run.ended_at is None and wanted.state in (None, run.stands)
-                if changed < limit and fits and steering.cancel(run):
+                if changed < limit and fits and run_control.cancel(run):
                     changed, last = changed + 1, run.number
         _write(transaction, after_commit)
     return Swept(changed, last if changed and changed == limit else None)
@@ -116,12 +118,12 @@ def _unended(db: Database, wanted: RunFilter, after: int, until: int, limit: int
 
 def stop(db: Database, after_commit: AfterCommit, call: str, name: str, now: int) -> Stopped:
     """Cancel the session's oldest active run; see `SessionStore.stop`."""
-    return _stop(db, after_commit, call, now, lambda steering: (arrivals.stop(steering, name), []))
+    return _stop(db, after_commit, call, now, lambda run_control: (arrivals.stop(run_control, name), []))
 
 
 def stop_all(db: Database, after_commit: AfterCommit, call: str, name: str, now: int, *, abandon: bool) -> Stopped:
     """Cancel and drop all of the session; see `SessionStore.stop_all`."""
-    return _stop(db, after_commit, call, now, lambda steering: arrivals.stop_all(steering, name, abandon=abandon))
+    return _stop(db, after_commit, call, now, lambda run_control: arrivals.stop_all(run_control, name, abandon=abandon))
 
 
 def _steer(
@@ -130,20 +132,20 @@ def _steer(
     call: str,
     run_id: str,
     now: int,
-    steer: Callable[[Steering, Steered], object],
+    steer: Callable[[RunControl, ControlledRun], object],
 ) -> Run:
     number = _number(db, run_id)
     transaction = Transaction(db, now)
-    steering = Steering(transaction, after_commit, call)
-    [run] = steering.read([number])
+    run_control = RunControl(transaction, after_commit, call)
+    [run] = run_control.read([number])
     if run.call != call:
-        steer(steering, run)
+        steer(run_control, run)
         _write(transaction, after_commit)
     return runs.get(db, run_id)
 
 
-def _resume(steering: Steering, run: Steered) -> None:
-    steering.apply(run, control.resume(run.stands, run.requested))
+def _resume(run_control: RunControl, run: ControlledRun) -> None:
+    run_control.apply(run, control.resume(run.stands, run.requested))
 
 
 def _number(db: Database, run_id: str) -> int:
@@ -158,7 +160,7 @@ def _stop(
     after_commit: AfterCommit,
     call: str,
     now: int,
-    stop: Callable[[Steering], tuple[list[Steered], list[Steered]]],
+    stop: Callable[[RunControl], tuple[list[ControlledRun], list[ControlledRun]]],
 ) -> Stopped:
     before = db.execute(_SQL["changed_runs"], (call,)).fetchall()
     if before:
@@ -166,17 +168,17 @@ def _stop(
         cancelled = tuple(run_id for run_id, _ in before if run_id not in dropped)
         return Stopped(cancelled, tuple(run_id for run_id, _ in before if run_id in dropped))
     transaction = Transaction(db, now)
-    cancels, drops = stop(Steering(transaction, after_commit, call))
+    cancels, drops = stop(RunControl(transaction, after_commit, call))
     _write(transaction, after_commit)
     return Stopped(_ids(cancels), _ids(drops))
 
 
-def _ids(runs: list[Steered]) -> tuple[str, ...]:
+def _ids(runs: list[ControlledRun]) -> tuple[str, ...]:
     return tuple(run.id for run in sorted(runs, key=lambda run: run.number))
 
 
 def _write(transaction: Transaction, after_commit: AfterCommit) -> None:
     """Write the counts, and wake whoever can start what goes on."""
     transaction.write()
-    if transaction.glance.resting:
+    if transaction.header.resting:
         wake_for_work(transaction.db, after_commit, transaction.now)

@@ -31,10 +31,10 @@ _SQL = sql_names("jobs")
 def fire(db: Database, after_commit: AfterCommit, firings: Sequence[Firing], now: int) -> list[Fired]:
     """Write these firings; see `JobStore.fire`."""
     transaction = begin(db, after_commit, now)
-    if transaction.glance.moving:
+    if transaction.header.moving:
         refuse(db, new=True)
     fired = _Firings(transaction, after_commit, firings).fire()
-    if transaction.glance.resting:
+    if transaction.header.resting:
         wake_for_work(db, after_commit, now)
     return fired
 

@@ -77,7 +77,7 @@ def set_session(
         db.execute(_SQL["set_session_rule"], (name, msgspec.json.encode(ruled).decode()))
 
     def go_on(transaction: Transaction) -> None:
-        book = transaction.books.sessions[name]
+        book = transaction.counts.sessions[name]
         if not book.idle:
             book.throttled = book.throttled if throttled is None else throttled
             transaction.flow.let_go_on(name, ())
@@ -137,14 +137,14 @@ def _change(db: Database, after_commit: AfterCommit, now: int, work: Callable[[T
     transaction = Transaction(db, now)
     work(transaction)
     transaction.write()
-    if transaction.glance.resting:
+    if transaction.header.resting:
         wake_for_work(db, after_commit, now)
 
 
 def _reopen(db: Database, after_commit: AfterCommit, lanes: Sequence[str], now: int) -> None:
     def go_on(transaction: Transaction) -> None:
         for lane in lanes:
-            transaction.flow.reopen(lane, transaction.books.lanes.users_parked(lane))
+            transaction.flow.reopen(lane, transaction.counts.lanes.users_parked(lane))
 
     _change(db, after_commit, now, go_on)
 
@@ -159,7 +159,7 @@ def _let_user_go_on(db: Database, after_commit: AfterCommit, user: str, now: int
 
 def _hold_session(transaction: Transaction, name: str, *, held: bool) -> None:
     """Keep still what the session has admitted and does not run, or let that go on, and then what waits behind it."""
-    admitted = controlled_run.read(transaction.db, transaction.books.sessions[name].admitted)
+    admitted = controlled_run.read(transaction.db, transaction.counts.sessions[name].admitted)
     still = []
     for run in admitted:
         if run.stands is not RunState.PENDING:

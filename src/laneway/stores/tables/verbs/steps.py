@@ -34,17 +34,17 @@ from laneway.stores.tables.rows.settings import paused
 from laneway.stores.tables.rows.shelf import FRONT
 from laneway.stores.tables.rules.inboxes import Inboxes
 from laneway.stores.tables.rules.late_questions import begin
-from laneway.stores.tables.rules.settlements import Settling, named
+from laneway.stores.tables.rules.settlements import Settlements, named
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
-from laneway.stores.tables.sql.database import Database, Question
+from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.due_runs import FIRST
-from laneway.stores.tables.state.lane_counts import about_lane
-from laneway.stores.tables.state.transaction import Transaction, glancing
+from laneway.stores.tables.state.lane_counts import lane_queries
+from laneway.stores.tables.state.transaction import Transaction, header_queries
 
 _SQL = sql_names("steps")
 _LEASED = sql_names("settlements")["leased"]
@@ -59,26 +59,26 @@ _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
     """Return what the step will read first. One that `is_ahead` is made for what was just submitted."""
 
-    def questions(cache: StepCache) -> Iterator[Question]:
+    def questions(cache: StepCache) -> Iterator[Query]:
         if is_ahead or _follows(step, cache) is None:
-            yield Question(_SQL["worker"], (step.incarnation,))
-        yield from glancing(step.incarnation)
+            yield Query(_SQL["worker"], (step.incarnation,))
+        yield from header_queries(step.incarnation)
         if not cache.leases and (numbers := named(step)):
-            yield Question(_LEASED, (as_json(numbers), step.incarnation))
+            yield Query(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
             if not (is_ahead or step.results):
                 yield FIRST  # a step without results is made because something is due, or was submitted
             if cache.unopened is None:
-                yield Question(_READY_LANES)
+                yield Query(_READY_LANES)
             known = {lane: book for lane, (book, _) in cache.lanes.items()}
             # Where nothing is ready, something may be due, or just submitted.
             busy = [lane for lane, book in known.items() if book.ready()] or cache.recent_lanes
             for lane in busy if len(busy) <= _FEW else ():
                 book = known.get(lane)
                 if book is None:
-                    yield from about_lane(lane)
+                    yield from lane_queries(lane)
                 if book is None or book.ready():  # else nothing is, unless others have written
-                    yield Question(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), book))
+                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), book))
 
     return questions
 
@@ -147,15 +147,15 @@ def _taken(
     transaction = begin(db, after_commit, now, step.incarnation, cache)
     # First what is due: what a result lets join its session comes behind it.
     behind = transaction.make_due()
-    settling = Settling(transaction, after_commit, step, behind=behind)
-    settling.settle()
-    settling.write()
+    settlements = Settlements(transaction, after_commit, step, behind=behind)
+    settlements.settle()
+    settlements.write()
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
-    reply = _answer(transaction, step, claimed, settling.refused, more=more, is_ahead=is_ahead)
+    reply = _answer(transaction, step, claimed, settlements.refused, more=more, is_ahead=is_ahead)
     # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
     # let its session go on in a lane that the claim did not look at.
-    if transaction.glance.resting or (len(claimed) < step.room and transaction.books.lanes.startable()):
+    if transaction.header.resting or (len(claimed) < step.room and transaction.counts.lanes.startable()):
         wake_for_work(db, after_commit, now)
     after_commit.events = after_commit.events or bool(claimed or step.results or step.emitted)
     cache.workers[step.incarnation] = incarnation, step.call
@@ -220,7 +220,7 @@ def _until(at: int | None, now: int) -> int | None:
 
 def _spare(transaction: Transaction, step: Step, lanes: list[str]) -> Mapping[str, int]:
     """Return how many more runs the worker may take of those lanes that have a limit per worker."""
-    books = transaction.books.lanes
+    books = transaction.counts.lanes
     limits = {name: most for name in lanes if (most := books[name].lane.worker_limit) is not None}
     if limits:
         for lane, runs in transaction.db.execute(_SQL["executed"], (step.incarnation, as_json(limits))):
@@ -236,10 +236,10 @@ def _page(step: Step, lanes: int) -> int:
 def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: int) -> tuple[list[Claimed], bool]:
     if step.room <= 0:
         return [], False
-    if transaction.glance.paused:
+    if transaction.header.paused:
         known -= paused(transaction.db, Held.TASK)
     lanes = transaction.flow.with_broken(transaction.shelves.lanes_with_work(known), known, transaction.now)
-    transaction.shelves.fronts.page = _page(step, len(lanes))
+    transaction.shelves.prefetch.page = _page(step, len(lanes))
     spare = _spare(transaction, step, lanes)
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)

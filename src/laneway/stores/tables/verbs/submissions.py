@@ -21,18 +21,18 @@ import msgspec
 from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.policy import MAIN
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome, UniformBatch
-from laneway.stores.tables.rules.acceptance import Arriving, known
+from laneway.stores.tables.rules.acceptance import TableIntake, known
 from laneway.stores.tables.rules.late_questions import begin
-from laneway.stores.tables.rules.run_control import Steering
+from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import refuse
 from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work
-from laneway.stores.tables.sql.database import Database, DuplicateError, Question
+from laneway.stores.tables.sql.database import Database, DuplicateError, Query
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.lane_counts import lane_of
-from laneway.stores.tables.state.transaction import Transaction, glancing
+from laneway.stores.tables.state.transaction import Transaction, header_queries
 
 _SQL, _LEDGERS = sql_names("submissions"), sql_names("counts")
 _KNOWN = sql_names("acceptance")["known"]
@@ -45,13 +45,13 @@ _SURE = 16  # ids of so few are looked for ahead: to wait for the index takes lo
 def prefetch(batch: Sequence[NewRun]) -> Prefetch:
     """Return what the submission will read first, if all are like the first of them."""
 
-    def questions(_: StepCache) -> Iterator[Question]:
+    def questions(_: StepCache) -> Iterator[Query]:
         if batch and batch[0].is_plain:
-            yield Question(_SQL["look"], (batch[0].lane, batch[0].task))
+            yield Query(_SQL["look"], (batch[0].lane, batch[0].task))
             if len(batch) <= _SURE:
-                yield Question(_KNOWN, (as_json([new.id for new in batch]),))
+                yield Query(_KNOWN, (as_json([new.id for new in batch]),))
         else:
-            yield from glancing()
+            yield from header_queries()
 
     return questions
 
@@ -108,15 +108,15 @@ def submit(
     if receipts is not None:
         return receipts
     transaction = begin(db, after_commit, now)
-    if transaction.glance.moving and not posted:
+    if transaction.header.moving and not posted:
         refuse(db, new=True)
     try:
         receipts = Batch(transaction, after_commit, batch).accept()
     except (DuplicateError, _RepeatedError):
         # Invariant: the runs are written before anything else, so they are all there is to undo.
-        db.execute(_SQL["undo"], (transaction.glance.accepted + 1,))
+        db.execute(_SQL["undo"], (transaction.header.accepted + 1,))
         receipts = Batch(Transaction(db, now), after_commit, batch, known(db, batch)).accept()
-    if transaction.glance.resting:
+    if transaction.header.resting:
         wake_for_work(db, after_commit, now)
     return receipts
 
@@ -136,16 +136,16 @@ class Batch:
     ) -> None:
         self._transaction, self._batch, self._known = transaction, batch, known
         self._careful = known is not None
-        steering = Steering(transaction, after_commit, flush=self.flush)
+        run_control = RunControl(transaction, after_commit, flush=self.flush)
         behind = transaction.make_due()
-        self._arriving = Arriving(transaction, steering, batch, self.sure, self.flush, behind=behind)
+        self._intake = TableIntake(transaction, run_control, batch, self.sure, self.flush, behind=behind)
         self._lanes = {name: _lane(transaction, name) for name in {new.lane for new in batch}}
         self._fetch(batch)
 
     def accept(self) -> list[Receipt]:
         """Give each its place and its receipt, in order, and write it all."""
         batch = self._batch
-        if self._transaction.glance.taken and any(new.session is not None for new in batch):
+        if self._transaction.header.taken and any(new.session is not None for new in batch):
             # A message that was taken is no run, so the index does not know its id.
             self.sure()
         accept = self.accept_one if self._careful else self._accept_new
@@ -154,21 +154,21 @@ class Batch:
         return receipts
 
     def _accept_new(self, new: NewRun) -> Receipt:
-        return self._arriving.accept(new, self._lanes[new.lane])
+        return self._intake.accept(new, self._lanes[new.lane])
 
     def accept_one(self, new: NewRun) -> Receipt:
         """Give one of the batch its place and its receipt, once somebody has looked what is `known`."""
         assert self._known is not None
         receipt = self._known.get(new.id)
         if receipt is None:
-            receipt = self._arriving.accept(new, self._lanes[new.lane])
+            receipt = self._intake.accept(new, self._lanes[new.lane])
             if receipt.outcome in _REMEMBERED:
                 self._known[new.id] = msgspec.structs.replace(receipt, position=None)
         return receipt
 
     def write(self) -> None:
         """Write what was accepted, and all that it changed."""
-        self._arriving.write()
+        self._intake.write()
         self._transaction.write()
 
     def sure(self) -> None:
@@ -181,7 +181,7 @@ class Batch:
     def flush(self) -> None:
         """Write what was accepted so far, so that the tables say where each run is, and go on; the counts can wait."""
         self.sure()
-        self._arriving.write()
+        self._intake.write()
         self._transaction.write_shelves()
 
     def _fetch(self, batch: Sequence[NewRun]) -> None:
@@ -192,9 +192,9 @@ class Batch:
             turns.setdefault(self._lanes[new.lane], set()).add((new.user, new.priority))
             if new.user is not None:
                 users.setdefault(self._lanes[new.lane], set()).add(new.user)
-        self._transaction.books.lanes.fetch(users, turns)
-        self._transaction.books.sessions.fetch({new.session for new in batch if new.session is not None})
+        self._transaction.counts.lanes.fetch(users, turns)
+        self._transaction.counts.sessions.fetch({new.session for new in batch if new.session is not None})
 
 
 def _lane(transaction: Transaction, name: str) -> str:
-    return name if transaction.books.lanes.knows(name) else MAIN
+    return name if transaction.counts.lanes.knows(name) else MAIN

@@ -1,6 +1,6 @@
 -- What a writing verb reads first.
 
--- name: glance
+-- name: header
 -- Read the last acceptance number, when the next future run is due, whether a worker other than the caller is idle,
 -- whether one of the caller's runs has a request, and whether runs that were never started have a log (they were
 -- resumed, or took messages). The counter is behind the newest run until runs are pruned. Index: primary keys,
@@ -11,7 +11,7 @@ SELECT greatest(accepted, (SELECT max(number) FROM run)), (SELECT min(rank) FROM
     EXISTS (SELECT 1 FROM outcome WHERE fence = 0 AND state = 'pending')
 FROM counter WHERE one = 1;
 
--- name: seldom
+-- name: flags
 -- Read what is the same in most transactions: the earliest deadline of a question, whether runs are set aside, whether
 -- there are messages, and whether some are of runs that have not ended; whether operators have set something of users,
 -- paused tasks, disabled tasks, or set something of sessions; whether there are circuits, and whether runs are parked

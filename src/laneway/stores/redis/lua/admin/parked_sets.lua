@@ -1,15 +1,14 @@
--- needs: runtime/base, state/lanes
--- gives: parked_sets
--- What is parked and held where, for those who only look.
+-- needs: runtime/base, state/lanes, state/shelf_keys
+-- The sets of parked runs, for verbs that only read.
 
 local parked_sets = {}
 
 function parked_sets.key(lane, gate)
-  return PREFIX .. 'parked:' .. #lane .. ':' .. lane .. ':' .. gate
+  return PREFIX .. shelf_keys.parked(lane, gate)
 end
 
--- Go through the gates of tasks, breakers and paused sessions that have parked sets: call `visit(lane, gate, name)`,
--- the name being a task, the key of a circuit, or a session. Gates of users are told by the seats.
+-- Call `visit(lane, gate, name)` for each gate of a task, breaker or paused session that may have a parked set; the
+-- name is that of the task or session, or the key of the circuit. Gates of users are known from the seats.
 function parked_sets.each(visit)
   local paused = call('SMEMBERS', PREFIX .. 'paused_sessions')
   for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
@@ -25,7 +24,7 @@ function parked_sets.each(visit)
   end
 end
 
--- Return how many runs each of these gates has parked: {lane, gate, name, count}, without those that have none.
+-- Return how many runs are parked behind each of these gates: {lane, gate, name, count}, without empty ones.
 function parked_sets.sizes()
   local found = {}
   parked_sets.each(function(lane, gate, name)

@@ -1,8 +1,8 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs, state/new_runs, state/logs, state/memos, state/lanes
 -- needs: rules/queue/turns, rules/queue/sessions, rules/queue/shelves, rules/inboxes, rules/queue/circuits
 -- needs: rules/settings, state/job_records, state/fire_records
--- Carrying things from one store to another, in the form of verbs/move_pack.py: runs as tables by name, whatever their
--- records look like; what there is not is false.
+-- Packing and unpacking the content of a store for a move, in the form of verbs/move_pack.py. Runs are tables by name,
+-- whatever their records look like; a missing value is false.
 
 local pieces = {}
 
@@ -14,9 +14,9 @@ local RARE = {'reason', 'request', 'retry_of', 'arrival', 'wait', 'call', 'read'
 local BESIDE_RUN = {ties = 'ties', error = 'failures', checkpoint = 'saved', prepared = 'prepared'}
 local AGAIN = 1
 
--- Packing -----------------------------------------------------------------------------------------------------------
+-- Packing ---------------------------------------------------------------------------------------------------------
 
--- Return the numbers of the runs behind one, up to so many, in order.
+-- Return the numbers of the next runs, up to so many, in order.
 function pieces.numbers(after, limit)
   local blocks, found = {}, {}
   for _, block in ipairs(call('HKEYS', PREFIX .. 'blocks')) do
@@ -70,7 +70,7 @@ local function unpacked_all(texts)
   return found
 end
 
--- Return a run with all that belongs to it, as a table by name.
+-- Return a run and all that belongs to it.
 function pieces.pack_run(run)
   local field, facts = base.digits(run.number), {}
   for _, name in ipairs(PLAIN) do
@@ -97,7 +97,7 @@ function pieces.pack_run(run)
   return facts
 end
 
--- Return where a run is, {number, shelf, rank, kind, owner, gate, paused}; nil if it is on no shelf.
+-- Return the place of a run, {number, shelf, rank, kind, owner, gate, paused}; nil if it is on no shelf.
 function pieces.pack_place(run)
   local shelf = run.shelf
   if not shelf or TERMINAL[run.state] or run.state == 'running' then
@@ -111,7 +111,7 @@ function pieces.pack_place(run)
   return {run.number, shelf, shelves.rank_of(run), run.kind, owner, gate, run.state == 'paused'}
 end
 
--- Unpacking ---------------------------------------------------------------------------------------------------------
+-- Unpacking -------------------------------------------------------------------------------------------------------
 
 local unpack_piece = {}
 
@@ -182,7 +182,7 @@ function unpack_piece.session(name, facts)
   for what, value in pairs(facts) do
     book[what] = value
   end
-  -- What is set of it may have come in this very call.
+  -- What operators have set for it may have come in this very call.
   book.ruled, book.paused = cached_hash.at('session_rules'):find(name) or {}, base.set('paused_sessions')[name] or false
   sessions.judge(book)
 end
@@ -204,13 +204,13 @@ function unpack_piece.key(field, run_id, number, digest, at)
   call_later('ZADD', 'orphan_keys', base.digits(at), field)
 end
 
-local function bring_log(run, log)
+local function unpack_log(run, log)
   for _, chunk in ipairs(log) do
     logs.append(run, chunk[1], chunk[2])
   end
 end
 
-local function bring_messages(run, taken, field)
+local function unpack_messages(run, taken, field)
   local texts = {}
   for _, one in ipairs(taken) do
     local message, moved = one[1], one[2]
@@ -229,7 +229,7 @@ local function bring_messages(run, taken, field)
   end
 end
 
-local function bring_keys(run, keys)
+local function unpack_keys(run, keys)
   for _, key in ipairs(keys) do
     cached_hash.at('keys'):put(key[1], {run.id, run.number, key[2], key[3]})
     run.keyed = run.keyed or {}
@@ -237,24 +237,24 @@ local function bring_keys(run, keys)
   end
 end
 
--- Take note of a run that is neither on a shelf nor ended.
-local function bring_beside(run)
+-- List a run that is neither on a shelf nor ended.
+local function list_beside(run)
   if run.state == 'waiting' then
     shelves.put_deadline(run)
   elseif run.state == 'paused' and run.session then
     local book = sessions.find(run.session)
     if not (book and base.index_of(book.admitted, run.number)) then
-      shelves.note_later(run, true)  -- not for long, if it turns out to be held
+      shelves.note_later(run, true)  -- undone if its place says that it is held
     end
   end
 end
 
--- Take in a run: `facts` as `pieces.pack_run` has them, but for its ties, which are as submissions have them.
+-- Write a run: `facts` are those of `pieces.pack_run`, except for its ties, which are in the form of submissions.
 function unpack_piece.run(facts)
   if runs.get(facts.number) then
     return
   end
-  local run = new_runs.bring(facts)
+  local run = new_runs.unpack(facts)
   local field = base.digits(run.number)
   for _, name in ipairs(RARE) do
     run[name] = facts[name] or nil
@@ -274,13 +274,13 @@ function unpack_piece.run(facts)
   if facts.follows then
     base.set_text('follows', field, pack(facts.follows))
   end
-  bring_log(run, facts.log)
+  unpack_log(run, facts.log)
   for _, memo in ipairs(facts.memos) do
     memos.keep(run, memo)
   end
-  bring_messages(run, facts.taken, field)
-  bring_keys(run, facts.keys)
-  bring_beside(run)
+  unpack_messages(run, facts.taken, field)
+  unpack_keys(run, facts.keys)
+  list_beside(run)
   local book = lanes.get(run.lane)
   if book.when_full == 'drop_old' and book.max_pending and run.fence == 0 and not TERMINAL[run.state] then
     cached_zset.at('fresh:' .. run.lane):put(run.number, run.number)
@@ -309,7 +309,7 @@ function unpack_piece.place(number, shelf, rank, kind, gate)
   end
 end
 
--- Take in pieces, each {kind, ...}.
+-- Write pieces, each {kind, ...}.
 function pieces.unpack(list)
   for _, piece in ipairs(list) do
     unpack_piece[piece[1]](unpack(piece, 2, 10))

@@ -1,15 +1,16 @@
--- needs: runtime/base, state/runs, state/lanes, rules/queue/turns, rules/queue/shelves, admin/parked_sets, runtime/replies
+-- needs: runtime/base, runtime/replies, state/runs, state/lanes, rules/queue/turns, rules/queue/shelves
+-- needs: admin/parked_sets
 -- gives: places, STATES
--- Where runs are that have not ended: under a lease, on a shelf, paused, or waiting. For checking and repairing.
+-- The places of runs that have not ended: under a lease, on a shelf, paused, or waiting. For check and repair.
 --
--- A place is {shelf, owner, gate, numbers}: the owner is a lane, session or incarnation, "" where there is none; the
--- gate is that of a parked set, else false.
+-- A place is {shelf, owner, gate, numbers}: the owner is a lane, session or incarnation, "" if there is none; the gate
+-- is that of a parked set, else false.
 
-local places = {all = {}, known = {}, count = 0, deep = false, totals = {}}
+local places = {all = {}, known = {}, count = 0, is_deep = false, totals = {}}
 local STATES = {'pending', 'running', 'paused', 'waiting', 'succeeded', 'failed', 'cancelled', 'dropped'}
 local BESIDE_RUN = {'args', 'ties', 'follows', 'results', 'failures', 'saved', 'prepared'}
 
-local function note(shelf, owner, gate, members)
+local function add(shelf, owner, gate, members)
   if #members == 0 then
     return
   end
@@ -28,32 +29,32 @@ local function members_of(key)
   return call('ZRANGE', key, 0, -1)
 end
 
--- Find the places by what is kept of lanes, sessions and incarnations.
+-- Find the places that lanes, sessions and incarnations name.
 local function list()
   for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
-    note('ready', lane, false, members_of(PREFIX .. 'ready:' .. lane))
+    add('ready', lane, false, members_of(PREFIX .. 'ready:' .. lane))
     local seats = call('HGETALL', PREFIX .. 'seats:' .. lane)
     for i = 1, #seats, 2 do
-      local gate = 'user:' .. seats[i]  -- whatever the seat says: its count may be what is wrong
-      note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
+      local gate = 'user:' .. seats[i]  -- also if the seat counts none: the count may be wrong
+      add('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
     end
   end
   parked_sets.each(function(lane, gate)
-    note('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
+    add('parked', lane, gate, members_of(parked_sets.key(lane, gate)))
   end)
   for _, session in ipairs(call('HKEYS', PREFIX .. 'sessions')) do
-    note('held', session, false, members_of(PREFIX .. 'held:' .. session))
+    add('held', session, false, members_of(PREFIX .. 'held:' .. session))
   end
-  note('due', '', false, members_of(PREFIX .. 'due'))
+  add('due', '', false, members_of(PREFIX .. 'due'))
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
-    note('lease', worker, false, call('SMEMBERS', PREFIX .. 'leases:' .. worker))
+    add('lease', worker, false, call('SMEMBERS', PREFIX .. 'leases:' .. worker))
   end
   for _, state in ipairs({'paused', 'waiting'}) do
-    note(state, '', false, call('SMEMBERS', PREFIX .. state .. '_runs'))
+    add(state, '', false, call('SMEMBERS', PREFIX .. state .. '_runs'))
   end
 end
 
--- Compare numbers that are known without counting. Tell whether all of them agree.
+-- Compare the totals that a server knows without reading runs. Return whether all of them agree.
 local function agree()
   local totals, ended, sum, blocks = places.totals, 0, 0, 0
   totals.runs, totals.ids, totals.args =
@@ -77,7 +78,7 @@ local function agree()
   return fine and sum == totals.runs and blocks == totals.runs and places.count + ended == totals.runs
 end
 
--- Go through a hash, field by field.
+-- Call `visit` with each field and value of a hash, some maybe twice.
 function places.each_field(name, visit)
   local cursor = '0'
   repeat
@@ -89,36 +90,32 @@ function places.each_field(name, visit)
   until cursor == '0'
 end
 
--- Return the key of the order that the run's record names, its owner and gate; nil if it names none.
-local function order_of(run)
-  if run.shelf == 'ready' then
-    return 'ready:' .. run.lane, run.lane, false
-  elseif run.shelf == 'held' and run.session then
-    return 'held:' .. run.session, run.session, false
-  elseif run.shelf == 'due' then
-    return 'due', '', false
-  elseif run.shelf == 'parked' and (run.user or has(run.kind, STILL) or has(run.kind, ASIDE)) then
-    local gate = shelves.gate_of(run)
-    return 'parked:' .. #run.lane .. ':' .. run.lane .. ':' .. gate, run.lane, gate
+-- Return whether the run's record names a shelf that a run may be on.
+local function has_shelf(run)
+  if run.shelf == 'held' then
+    return run.session
+  elseif run.shelf == 'parked' then
+    return run.user or has(run.kind, STILL) or has(run.kind, ASIDE)
   end
-  return nil
+  return run.shelf
 end
 
-local function look_for(run)
+-- Find a run that is in no place above where its record says that it is.
+local function find_by_record(run)
   if run.state == 'running' then
     if run.holder and call('SISMEMBER', PREFIX .. 'leases:' .. run.holder, base.digits(run.number)) == 1 then
-      return note('lease', run.holder, false, {run.number})
+      return add('lease', run.holder, false, {run.number})
     end
-  elseif run.state == 'pending' then
-    local key, owner, gate = order_of(run)
-    if key and call('ZSCORE', PREFIX .. key, base.member(run.number)) then
-      return note(run.shelf, owner, gate, {run.number})
+  elseif run.state == 'pending' and has_shelf(run) then
+    local key, owner, gate = shelves.key_of(run)
+    if call('ZSCORE', PREFIX .. key, base.member(run.number)) then
+      return add(run.shelf, owner, gate, {run.number})
     end
   end
-  note('nowhere', '', false, {run.number})
+  add('nowhere', '', false, {run.number})
 end
 
--- Read all runs there are, and find those that no list of places has.
+-- Read all runs, count them, and find those that are in no place above, and what is left of deleted ones.
 local function search()
   local counted, seen, blocks, orphans, placed, long_args = {}, {}, {}, {}, {}, 0
   for number in pairs(places.known) do
@@ -136,10 +133,10 @@ local function search()
     blocks[block] = (blocks[block] or 0) + 1
     local lost = TERMINAL[state] and not call('ZSCORE', PREFIX .. 'ended:' .. state, base.member(number))
     if lost or call('HGET', PREFIX .. 'ids', id) ~= field then
-      note('unlisted', '', false, {number})
+      add('unlisted', '', false, {number})
     end
     if not TERMINAL[state] and not placed[number] then
-      look_for(runs.get(number))
+      find_by_record(runs.get(number))
     end
   end)
   for _, name in ipairs(BESIDE_RUN) do
@@ -167,17 +164,17 @@ local function search()
   places.totals.counted_long_args = long_args
 end
 
--- Fill `places.all`; where numbers do not agree, by looking at everything.
+-- Fill `places`; if the totals do not agree, by reading everything.
 function places.gather()
   list()
   places.counted, places.orphans = {}, {}
-  places.deep = not agree()
-  if places.deep then
+  places.is_deep = not agree()
+  if places.is_deep then
     search()
   end
 end
 
--- Return the records of all runs in places: number, record, the next number; packed.
+-- Return the records of all runs in places, packed: numbers and records in turn.
 function places.records()
   local numbers, parts = {}, {}
   for number in pairs(places.known) do

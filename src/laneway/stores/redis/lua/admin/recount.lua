@@ -1,10 +1,11 @@
 -- needs: admin/repair, rules/queue/admission
--- Setting the counts of lanes, users and sessions by what they count; this restates core/queue/audit.py.
+-- Setting the counts of lanes, users and sessions to what they must be. This restates core/queue/audit.py: the counts
+-- must be right when the script ends, so Python cannot compute them in between.
 
 local recount = {}
 
 local function empty(book)
-  book.active, book.pending, book.worked = 0, 0, nil
+  book.active, book.pending, book.was_working = 0, 0, nil
   for _, pace in pairs(book.paces) do
     pace.ready, pace.waiting = 0, 0
   end
@@ -87,7 +88,7 @@ local function set_lanes()
   end
 end
 
--- Name the tasks and circuits that have parked sets, and no others.
+-- Let the sets `aside` and `broken` have the tasks and circuits with parked sets, and no others.
 local function set_gates()
   for kind, by_lane in pairs(gates) do
     for _, lane in ipairs(base.sorted_keys(lanes.all())) do
@@ -103,7 +104,7 @@ local function set_gates()
   end
 end
 
--- Sessions ----------------------------------------------------------------------------------------------------------
+-- Sessions --------------------------------------------------------------------------------------------------------
 
 local function place_of(run, shelf, book, again)
   if shelf == 'held' then
@@ -149,7 +150,8 @@ local function agrees(book, found)
     and (book.unstarted > 0) == (found.unstarted > 0) and book.held == found.held and book.back == found.back
 end
 
--- Set a session's lists by where its runs are; those that agree keep the order of admission.
+-- Set a session's lists by the places of its runs. Sessions that agree are left alone: they keep the order of
+-- admission.
 local function list_again(name, book, found)
   for _, list in ipairs({'admitted', 'outside', 'asking'}) do
     table.sort(found[list])
@@ -184,7 +186,7 @@ local function set_sessions()
   return base.sorted_keys(spots)
 end
 
--- Let go on what has room now.
+-- Bring back runs that have room now.
 local function let_go_on(names)
   for _, lane in ipairs(base.sorted_keys(lanes.all())) do
     admission.reopen(lane, base.sorted_keys(lanes.seats(lanes.get(lane)):all()))
@@ -219,9 +221,9 @@ local function set_busy()
   end
 end
 
--- Set how many runs there are, by state and thousand, if that was counted.
+-- Set the totals by state and by thousand, if all runs were read.
 local function set_totals()
-  if not places.deep then
+  if not places.is_deep then
     return
   end
   for _, state in ipairs(STATES) do

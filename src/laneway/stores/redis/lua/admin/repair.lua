@@ -1,16 +1,8 @@
 -- needs: admin/snapshot, admin/places, state/workers, rules/queue/circuits, rules/queue/sessions
--- Setting right where runs are: what verbs/upkeep/check.py finds wrong, in its words. Counts are set by recount.lua
--- afterwards.
+-- Putting every run into its right place. This repairs what verbs/check.py finds; admin/recount.lua sets the counts
+-- then.
 
-local repair = {spots = {}}  -- {run, shelf, gate}: where each run is then
-
-local function key_of(place)
-  local shelf, owner, gate = place[1], place[2], place[3]
-  if shelf == 'parked' then
-    return 'parked:' .. #owner .. ':' .. owner .. ':' .. gate
-  end
-  return shelf == 'due' and 'due' or shelf .. ':' .. owner
-end
+local repair = {spots = {}}  -- {run, shelf, gate}: the place of each run afterwards
 
 local function take_out(number, place)
   local shelf, field = place[1], base.digits(number)
@@ -19,25 +11,25 @@ local function take_out(number, place)
   elseif BESIDE[shelf] then
     call_later('SREM', shelf .. '_runs', field)
   elseif shelf ~= 'nowhere' and shelf ~= 'unlisted' then
-    cached_zset.at(key_of(place)):remove(number)
+    cached_zset.at(shelf_keys.of(shelf, place[2], place[3])):remove(number)
   end
 end
 
-local function spot(run, shelf, gate)
+local function add_spot(run, shelf, gate)
   repair.spots[#repair.spots + 1] = {run, shelf, gate}
 end
 
--- Put a run where the next step takes it in by the usual rules; at worst it loses its turn.
+-- Put a run on the due shelf, from where the next step takes it in by the usual rules; at worst it loses its turn.
 local function strand(run)
   runs.set_state(run, 'pending')
   run.shelf, run.holder, run.worker, run.lapsed = false, false, false, nil
   run.kind = run.fence > 0 and AGAIN or FRESH
   local book = run.session and run.fence == 0 and sessions.find(run.session)
   if book and base.remove_from(book.admitted, run.number) and book.unstarted == run.number then
-    book.unstarted = 0  -- it joins once more, and would wait for itself
+    book.unstarted = 0  -- it joins again, and would wait for itself
   end
   shelves.put_due(run)
-  spot(run, 'due')
+  add_spot(run, 'due')
 end
 
 local function is_right(run, place)
@@ -50,7 +42,7 @@ local function is_right(run, place)
   return shelf == 'due' or owner == (shelf == 'held' and run.session or run.lane)
 end
 
--- Leave a run in the first of these places that `fits`, and take it out from all others. Return that place.
+-- Leave a run in the first of these places that `fits`, take it out of all others, and return that place.
 local function leave_in(run, list, fits)
   local left
   for _, place in ipairs(list) do
@@ -72,9 +64,9 @@ local function on_shelves(list)
   return count
 end
 
-local settle = {}
+local put_right = {}  -- by state
 
-function settle.running(run, list)
+function put_right.running(run, list)
   local left = leave_in(run, list, function(place)
     return place[1] == 'lease' and workers.find(place[2])
   end)
@@ -82,10 +74,10 @@ function settle.running(run, list)
     return strand(run)
   end
   run.holder = left[2]
-  spot(run, 'lease')
+  add_spot(run, 'lease')
 end
 
-function settle.pending(run, list)
+function put_right.pending(run, list)
   local alone = on_shelves(list) == 1
   local left = leave_in(run, list, function(place)
     return alone and is_right(run, place)
@@ -93,10 +85,10 @@ function settle.pending(run, list)
   if not left then
     return strand(run)
   end
-  spot(run, left[1], left[3])
+  add_spot(run, left[1], left[3])
 end
 
-function settle.paused(run, list)
+function put_right.paused(run, list)
   local listed, held = false, false
   for _, place in ipairs(list) do
     if place[1] == 'paused' then
@@ -111,10 +103,10 @@ function settle.paused(run, list)
     call_later('SADD', 'paused_runs', base.digits(run.number))
   end
   run.shelf = held and 'held' or false
-  spot(run, held and 'held' or 'paused')
+  add_spot(run, held and 'held' or 'paused')
 end
 
-function settle.waiting(run, list)
+function put_right.waiting(run, list)
   local wait = run.wait
   if not wait or (#wait.questions == 0 and #wait.calls == 0) then
     leave_in(run, list, function() return false end)
@@ -126,18 +118,18 @@ function settle.waiting(run, list)
   if not left then
     call_later('SADD', 'waiting_runs', base.digits(run.number))
   end
-  spot(run, 'waiting')
+  add_spot(run, 'waiting')
 end
 
--- Let a run be found by its id and, if it has ended, by its end.
-local function relist(run)
+-- List a run by its id and, if it has ended, by its end.
+local function list_again(run)
   base.set_text('ids', run.id, base.digits(run.number))
   if TERMINAL[run.state] then
     call_later('ZADD', 'ended:' .. run.state, run.ended_at, base.member(run.number))
   end
 end
 
-local function mend_runs()
+local function repair_runs()
   local lists = {}
   for _, place in ipairs(places.all) do
     for _, number in ipairs(place[4]) do
@@ -151,18 +143,18 @@ local function mend_runs()
     local run, list = runs.get(number), lists[number]
     for _, place in ipairs(list) do
       if run and place[1] == 'unlisted' then
-        relist(run)
+        list_again(run)
       end
     end
     if run and not TERMINAL[run.state] then
-      settle[run.state](run, list)
+      put_right[run.state](run, list)
     else
       leave_in({number = number}, list, function() return false end)
     end
   end
 end
 
--- Forget what is left of runs that are not there.
+-- Delete what is left of runs that do not exist.
 local function drop_orphans()
   for _, orphan in ipairs(places.orphans) do
     local name, field, number = orphan[1], orphan[2], base.digits(orphan[3])
@@ -177,8 +169,8 @@ local function drop_orphans()
   end
 end
 
--- Let the questions that wait for an answer, and no others, be over at their last instants.
-local function mend_deadlines()
+-- Let `deadlines` have the runs that wait for an answer, and no others.
+local function repair_deadlines()
   local order, asked = cached_zset.at('deadlines'), {}
   for _, one in ipairs(repair.spots) do
     if one[2] == 'waiting' then
@@ -199,7 +191,7 @@ local function mend_deadlines()
   end
 end
 
-local function mend_circuits()
+local function repair_circuits()
   for key in pairs(base.set('open')) do
     circuits.put(key, circuits.get(key))
   end
@@ -212,8 +204,8 @@ local function mend_circuits()
   end
 end
 
--- Let every job be found when its state says that it is due.
-local function mend_jobs()
+-- Let `jobs_due` have every job at the time that its state says.
+local function repair_jobs()
   local due, flat = {}, due_times()
   for i = 1, #flat, 2 do
     due[flat[i]] = flat[i + 1] or nil
@@ -228,10 +220,10 @@ local function mend_jobs()
   end
 end
 
-function repair.mend()
-  mend_runs()
+function repair.places()
+  repair_runs()
   drop_orphans()
-  mend_deadlines()
-  mend_circuits()
-  mend_jobs()
+  repair_deadlines()
+  repair_circuits()
+  repair_jobs()
 end

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/replies, admin/places
 -- gives: snapshot, due_times
--- Everything that must agree, as it stands at one moment; verbs/upkeep/check.py reads it.
+-- A snapshot of everything that must agree; verbs/snapshot.py reads it.
 
 local function of_lanes(name)
   local parts = {}
@@ -11,7 +11,7 @@ local function of_lanes(name)
   return replies.list(parts)
 end
 
--- The tasks and keys of circuits that claims look for, by lane.
+-- Return the tasks (`aside`) or keys of circuits (`broken`) that claims look for: {lane, name}.
 local function gates(kind)
   local found = {}
   for _, lane in ipairs(call('SMEMBERS', PREFIX .. kind .. '_lanes')) do
@@ -33,7 +33,7 @@ local function caps()
   return pack(found)
 end
 
--- How many runs of which lanes each incarnation is said to execute: {incarnation, lane, count}.
+-- Return how many runs of which lanes each incarnation executes by its counts: {incarnation, lane, count}.
 local function busy()
   local found = {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
@@ -45,7 +45,7 @@ local function busy()
   return pack(found)
 end
 
--- The jobs, and when their states say that they are due: id, time or false, the next id.
+-- Return when jobs are due by their states: ids and times (or false) in turn.
 local function due_times()
   local found = call('HGETALL', PREFIX .. 'jobs')
   for i = 2, #found, 2 do
@@ -65,7 +65,7 @@ local function snapshot()
     counted[#counted + 1], counted[#counted + 2] = state, count
   end
   return replies.list({
-    pack(places.all), places.records(), pack(totals), pack(places.deep), pack(counted), pack(places.orphans),
+    pack(places.all), places.records(), pack(totals), pack(places.is_deep), pack(counted), pack(places.orphans),
     replies.hash('lanes'), of_lanes('seats'), caps(), replies.hash('sessions'), gates('aside'),
     gates('broken'), replies.hash('circuits'), replies.members('open'), replies.members('working'),
     pack(call('HKEYS', PREFIX .. 'workers')), busy(),

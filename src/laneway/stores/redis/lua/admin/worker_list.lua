@@ -1,10 +1,10 @@
 -- needs: runtime/base, state/workers, runtime/replies
--- Incarnations as others see them, in the order of registering.
+-- Incarnations in the form for Python, in the order of registration.
 
 local worker_list = {}
 
--- Return them packed: id, info, when renewed, left, short, resting, how many leases it has, and how many runs of which
--- lanes it executes: lane, count, the next lane.
+-- Return all packed: id, info, when renewed, left, short, idle, how many leases it has, and how many runs of which
+-- lanes it executes (lanes and counts in turn).
 function worker_list.all()
   local found = {}
   for i, worker in ipairs(workers.all()) do
@@ -17,7 +17,7 @@ function worker_list.all()
   return pack(found)
 end
 
--- Return when anybody last renewed, and until when no lapse is acted on; packed.
+-- Return when any worker last renewed, and until when no lapse counts; packed.
 function worker_list.heartbeat()
   return call('HGET', PREFIX .. 'heartbeat', 'all') or pack({0, 0})
 end

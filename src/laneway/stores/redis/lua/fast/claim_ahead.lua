@@ -1,18 +1,18 @@
 -- needs: runtime/base, runtime/replies, state/workers, rules/wakeups, rules/lifecycle/step
--- Claiming ahead for an idle worker: who submits does the step that the worker would make when it is woken, and the
--- wake-up brings the answer (`WorkerStore.step`).
+-- Claiming ahead for an idle worker: a submission makes the step that the worker would make after its wake-up, and the
+-- wake-up brings the reply (`WorkerStore.step`).
 --
--- Only functions of the library do so: to other scripts the rest of a step would be much to read for each submission.
+-- Only functions of the library do this: a script would have to load the code of a step at each submission.
 
 local claim_ahead = {}
-local MOST_SENT = 65536  -- bytes of an answer that a wake-up brings; who gets nothing asks
+local MOST_SENT = 65536  -- the longest reply that a wake-up brings, in bytes; a worker that gets none calls `step`
 
--- Make the next step of the idle worker that was chosen to be woken, and tell it the answer. Whoever calls this flushes.
+-- Make the next step of an idle worker, and send it the reply. The caller flushes.
 function wakeups.claim_ahead(id, room)
   local worker = workers.find(id)
   local next_step = {id, worker.call + 1, {{}, {}, {}, {}}, {}, room, true, {}, {}, false, false}
   local reply = step.take(worker, next_step, false)
-  worker.lent = true
+  worker.made_ahead = true
   wakeups.wake()
-  wakeups.tell(id, #reply <= MOST_SENT and replies.list({pack(worker.call), reply}) or '')
+  wakeups.send(id, #reply <= MOST_SENT and replies.list({pack(worker.call), reply}) or '')
 end

@@ -1,12 +1,13 @@
 -- needs: runtime/base, state/run_records, state/new_runs, state/lanes, rules/queue/turns
--- The fast path in, for batches of plain submissions (`NewRun.is_plain` in core/records/run.py): they have an id, a task, arguments
--- and a lane, and nothing else. What rules/lifecycle/acceptance.lua would write of each is known but for its id, number and rank.
+-- The fast path of submissions, for batches of plain ones (`NewRun.is_plain` in core/records/run.py): they have an id,
+-- a task, arguments and a lane, and nothing else. What rules/lifecycle/acceptance.lua would write of them differs in
+-- id, number and rank only.
 --
 -- They come in groups, {ids, arguments, task, lane}. No id is in a batch twice.
 
 local uniform_batch = {}
 
--- Tell whether nothing keeps the group from going in as it is.
+-- Return whether neither its lane nor its task can refuse a run of the group.
 local function is_free(group)
   local book = lanes.find(group[4])
   return book and not book.max_pending and not base.set('disabled')[group[3]]
@@ -24,7 +25,7 @@ local function is_known(key, ids)
   return false
 end
 
--- Let the group be written at the end, numbered from `number` on.
+-- Write the group at the flush, numbered from `number` on.
 local function write(group, number)
   local ids, args, task, lane = unpack(group, 1, 4)
   local front, times = run_records.fresh(task, lane)
@@ -36,7 +37,7 @@ local function write(group, number)
     rows[at], rows[at + 1] = field, front .. pack(ids[i]) .. times .. run_records.tail(args[i])
     ranks[at], ranks[at + 1] = rank, base.member(number)
     if run_records.is_long(args[i]) then
-      new_runs.keep_long(field, args[i])
+      new_runs.write_long(field, args[i])
     end
     at, rank, number = at + 2, rank + 1, number + 1
   end
@@ -47,8 +48,8 @@ local function write(group, number)
   end)
 end
 
--- Accept a batch that is all groups; return of each how many runs of its lane were before its first. Returns nil, and has
--- done nothing, if one of them has to go the other way. What it accepts cannot be read in this call.
+-- Accept a batch that consists of groups; return a receipt for each. Return nil, and do nothing, if one of them needs
+-- the ordinary path. This call cannot read the runs that it accepts here.
 function uniform_batch.accept(groups)
   for i = 1, #groups do
     local ids = groups[i][1]
@@ -57,12 +58,12 @@ function uniform_batch.accept(groups)
       return nil
     end
   end
-  local ahead = {}
+  local receipts = {}
   for i = 1, #groups do
     local book, count = lanes.get(groups[i][4]), #groups[i][1]
-    write(groups[i], new_runs.count_in(count) + 1)
-    ahead[i] = book.pending
+    write(groups[i], new_runs.take_numbers(count) + 1)
+    receipts[i] = {'accepted', groups[i][1][1], false, book.pending > 0 and book.pending, false, count}
     book.pending = book.pending + count
   end
-  return ahead
+  return receipts
 end

@@ -1,5 +1,5 @@
 -- needs: rules/lifecycle/acceptance, rules/wakeups
--- The frame of the verbs that steer runs from outside.
+-- What the verbs that cancel, pause, resume and answer runs have in common.
 
 local control_call = {}
 
@@ -7,17 +7,17 @@ function control_call.wrong_state(state, move)
   return base.refusal('wrong_state', state, move)
 end
 
--- Write, and answer with the run.
-function control_call.answer(run)
-  base.said = true
+-- Wake workers and flush; return the run as the reply.
+function control_call.finish(run)
+  base.wrote_events = true
   wakeups.wake()
   base.flush()
   return pack(runs.shown(run))
 end
 
--- Change the run that a call is about: {call, id, ...}; answer with the run, or with what `change(run, args)` returns
--- instead. A call that has changed it before does nothing.
-function control_call.steer(change)
+-- Change the run that a call is about: {call, id, ...}. Return the run as the reply, or what `change(run, args)`
+-- returns instead. A repeated call changes nothing.
+function control_call.make(change)
   base.allow_full()
   local args = unpacked(ARGV[2])
   local run = runs.named(args[2])
@@ -26,10 +26,10 @@ function control_call.steer(change)
   end
   control.call = args[1]
   local refused = run.call ~= args[1] and change(run, args) or nil
-  return refused or control_call.answer(run)
+  return refused or control_call.finish(run)
 end
 
--- Remember which runs a call about many has changed, so that it can be told again.
+-- Note which runs a call about many runs has changed, so that a repeat returns the same.
 function control_call.remember(call_id, numbers)
   if #numbers > 0 then
     base.at_this_end(function()
@@ -39,7 +39,7 @@ function control_call.remember(call_id, numbers)
   end
 end
 
--- Return the runs that a call about many has changed, and that no other call has changed since.
+-- Return the runs that a call about many runs has changed and that no other call has changed since.
 function control_call.changed_by(call_id)
   local numbers, found = {}, {}
   for i, number in ipairs(call('LRANGE', PREFIX .. 'call:' .. call_id, 0, -1)) do

@@ -1,65 +1,66 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs, state/new_runs, state/logs, state/lanes, rules/queue/sessions
 -- needs: rules/queue/admission
--- Messages: submissions that another run took, and what becomes of those it never read.
+-- Messages: submissions that another run took, and what becomes of those that it never reads.
 --
--- List `taken:<number>`: the messages of a run in the order they came, each packed: {id, kind, nth, task, args, lane,
--- user, priority, key}, `key` being the field of hash `keys`. Hash `takers`: message id -> {number, kind, lane} of who
--- took it. Hash `keys`: what an idempotency key stands for: {run_id, number, digest, at}.
+-- List `taken:<number>`: the messages of a run in the order in which they came, each packed: {id, kind, nth, task,
+-- args, lane, user, priority, key}, where `key` is a field of hash `keys`. Hash `takers`: message id -> {number, kind,
+-- lane} of the run that took it. Hash `keys`: idempotency key -> {run_id, number, digest, at}.
 
 local inboxes = {}
-local kept_takers = cached_hash.at('takers')
-local kept_keys = cached_hash.at('keys')
-local fresh_messages = {}  -- by number: packed, to be appended
+local takers = cached_hash.at('takers')
+local keys = cached_hash.at('keys')
+local new_messages = {}  -- by number: packed, to be appended
 
 base.at_begin(function()
-  fresh_messages = {}
+  new_messages = {}
 end)
 
+-- Return which run took the message with this id, nil if none did.
 function inboxes.taker(id)
-  return kept_takers:find(id)
+  return takers:find(id)
 end
 
--- Return the field of hash `keys` of a key.
+-- Return the field of hash `keys` for a key.
 function inboxes.key_field(task, user, key)
   return task .. '\n' .. (user and '=' .. user or '') .. '\n' .. key
 end
 
--- Return what a submission's key stands for.
+-- Return the entry of a submission's key.
 function inboxes.key(new)
-  return kept_keys:find(inboxes.key_field(new.task, new.user, new.key))
+  return keys:find(inboxes.key_field(new.task, new.user, new.key))
 end
 
 -- Let the submission's key, if it has one, stand for this run.
 function inboxes.remember(new, run)
   if new.key then
     local field = inboxes.key_field(new.task, new.user, new.key)
-    kept_keys:put(field, {run.id, run.number, new.digest, NOW})
+    keys:put(field, {run.id, run.number, new.digest, NOW})
     run.keyed = run.keyed or {}
     run.keyed[#run.keyed + 1] = field
   end
 end
 
--- Let the keys of a run that is dropped stand for nothing.
+-- Delete the keys of a run that is dropped.
 function inboxes.forget_keys(run)
   for _, field in ipairs(run.keyed or {}) do
-    kept_keys:drop(field)
+    keys:drop(field)
   end
 end
 
--- Let the key of a message that its taker did not read stand for the run it became, or for nothing.
+-- Let the key of an unread message stand for the run that the message becomes; delete it if it becomes none.
 local function pass_key(message, from, to)
   local field = message[9]
-  local entry = field and kept_keys:find(field)
+  local entry = field and keys:find(field)
   if not entry or entry[2] ~= from.number then
     return
   end
   base.remove_from(from.keyed or {}, field)
   if to then
-    kept_keys:put(field, {to.id, to.number, entry[3], entry[4]})
+    keys:put(field, {to.id, to.number, entry[3], entry[4]})
     to.keyed = to.keyed or {}
     to.keyed[#to.keyed + 1] = field
   else
-    kept_keys:drop(field)
+    keys:drop(field)
   end
 end
 
@@ -70,22 +71,22 @@ local function add(run, message)
   local added = {
     message[1], kind, run[kind], message[4], message[5], message[6], message[7], message[8], message[9],
   }
-  local fresh = fresh_messages[run.number] or {}
-  fresh_messages[run.number] = fresh
-  fresh[#fresh + 1] = pack(added)
+  local list = new_messages[run.number] or {}
+  new_messages[run.number] = list
+  list[#list + 1] = pack(added)
   if kind ~= 'answered' then
-    logs.say(run, {logs.draft(kind, 'message', message[1], 'nth', run[kind])})
+    logs.write(run, {logs.draft(kind, 'message', message[1], 'nth', run[kind])})
   end
 end
 
--- Return all messages of a run, in the order they came.
+-- Return all messages of a run, in the order in which they came.
 local function taken(run)
   local found = {}
   if run.messages then
     for _, text in ipairs(call('LRANGE', PREFIX .. 'taken:' .. base.digits(run.number), 0, -1)) do
       found[#found + 1] = unpacked(text)
     end
-    for _, text in ipairs(fresh_messages[run.number] or {}) do
+    for _, text in ipairs(new_messages[run.number] or {}) do
       found[#found + 1] = unpacked(text)
     end
   end
@@ -94,12 +95,12 @@ end
 
 -- Let the run take a message: `kind` is merged, steered or answered.
 function inboxes.append(run, new, lane, kind)
-  kept_takers:put(new.id, {run.number, kind, lane})
+  takers:put(new.id, {run.number, kind, lane})
   local field = new.key and inboxes.key_field(new.task, new.user, new.key) or false
   add(run, {new.id, kind, 0, new.task, new.args, lane, new.user or false, new.priority, field})
 end
 
--- Merge into a run what was merged into the one that it tries again, if that is still known.
+-- Merge into a run the messages that were merged into the run that it tries again, if that still exists.
 function inboxes.inherit(run, from_id)
   local old = runs.named(from_id)
   for _, message in ipairs(old and taken(old) or {}) do
@@ -109,9 +110,9 @@ function inboxes.inherit(run, from_id)
   end
 end
 
--- Hear that the run has ended: what is unread in its inbox becomes runs, one per task and user, or is dropped with it.
+-- Close the inbox of a run that has ended: unread messages become runs, one per task and user, or are dropped with it.
 function inboxes.close(run)
-  local groups, by_whom, nth = {}, {}, 0
+  local groups, by_sender, nth = {}, {}, 0
   for _, message in ipairs(taken(run)) do
     if message[2] == 'steered' then
       nth = nth + 1
@@ -120,11 +121,11 @@ function inboxes.close(run)
           base.count('counts:' .. message[6], 'dropped unread', 1)
           pass_key(message, run, nil)
         else
-          local whom = message[4] .. '\n' .. (message[7] and '=' .. message[7] or '')
-          local group = by_whom[whom]
+          local sender = message[4] .. '\n' .. (message[7] and '=' .. message[7] or '')
+          local group = by_sender[sender]
           if not group then
             group = {}
-            by_whom[whom] = group
+            by_sender[sender] = group
             groups[#groups + 1] = group
           end
           group[#group + 1] = message
@@ -152,7 +153,7 @@ function inboxes.close(run)
 end
 
 base.at_end(function()
-  for number, fresh in pairs(fresh_messages) do
-    base.send('RPUSH', PREFIX .. 'taken:' .. base.digits(number), fresh)
+  for number, list in pairs(new_messages) do
+    base.send('RPUSH', PREFIX .. 'taken:' .. base.digits(number), list)
   end
 end)

@@ -1,8 +1,9 @@
 -- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, rules/queue/sessions, rules/queue/circuits
 -- needs: rules/queue/shelves, rules/queue/admission, state/memos, rules/lifecycle/endings, state/workers
 -- needs: rules/lifecycle/control, fast/plain_runs
--- Leases: what is written under one, and how an attempt is settled; restates stores/memory/leases.py and `overruled` of
--- core/lifecycle/outcome.py. A lease that is not the worker's (any more) is refused: {number, fence}.
+-- Leases: what a worker writes under one, and how an attempt is settled. This restates stores/memory/rules/leases.py,
+-- and `overruled` of core/lifecycle/outcome.py. A lease that the worker does not hold (any more) is refused: {number,
+-- fence}.
 
 local leases = {}
 
@@ -19,8 +20,8 @@ function leases.find(worker, number, fence)
   return run and run.holder == worker.id and run.fence == fence and run or nil
 end
 
--- Return the first `count` drafts, and then these.
-local function own_and(drafts, count, ...)
+-- Return the first `count` drafts, followed by others.
+local function first_and(drafts, count, ...)
   local found = {}
   for i = 1, count do
     found[i] = drafts[i]
@@ -31,24 +32,24 @@ local function own_and(drafts, count, ...)
   return found
 end
 
--- Change a settlement to what is written instead when something was requested of the run before it was settled.
+-- Return what is written instead of a settlement if something was requested of the run before it was settled.
 local function overrule(run, settlement)
   local own, drafts = settlement.own, settlement.drafts
   if run.request == 'cancel' and settlement.move ~= 'cancel' then
     local seen = true
     for i = 1, own do
-      seen = seen and drafts[i][1] ~= '"lapsed"'  -- what a dead worker executed has stopped with it, and nobody saw it
+      seen = seen and drafts[i][1] ~= '"lapsed"'  -- a handler of a dead worker has stopped unseen
     end
-    drafts = seen and own_and(drafts, own, STOPPED, CANCELLED) or own_and(drafts, own, CANCELLED)
+    drafts = seen and first_and(drafts, own, STOPPED, CANCELLED) or first_and(drafts, own, CANCELLED)
     settlement = {
       move = 'cancel', attempt = run.attempt, crashes = settlement.crashes, drafts = drafts, own = own, delay = 0,
     }
   elseif run.request == 'pause' and STATES[settlement.move] == 'pending' then
-    settlement.move, settlement.drafts = 'pause', own_and(drafts, #drafts, PAUSED)
+    settlement.move, settlement.drafts = 'pause', first_and(drafts, #drafts, PAUSED)
   elseif not run.request and settlement.move == 'pause' then
-    settlement.move, settlement.drafts = 'release', own_and(drafts, own, RELEASED)
+    settlement.move, settlement.drafts = 'release', first_and(drafts, own, RELEASED)
   end
-  if STATES[settlement.move] ~= 'waiting' then  -- else what was requested holds when it goes on
+  if STATES[settlement.move] ~= 'waiting' then  -- else the request is followed when it goes on
     run.request = nil
   end
   return settlement
@@ -81,14 +82,14 @@ local function wait(run, left)
   else
     runs.set_state(run, 'paused')
     run.request = nil
-    logs.say(run, {PAUSED})
+    logs.write(run, {PAUSED})
   end
 end
 
 local NOTHING = {}
 
--- Write one settlement: its result (JSON text or false) and, if it is more than a success, {move, attempt, crashes,
--- more}. `more` is a table of what few have: read, throttled, delay, failure (JSON), reason, drafts, own, left, charge.
+-- Write one settlement: a result (JSON text or false) and, unless it is a plain success, {move, attempt, crashes,
+-- more}. `more` has the rare fields: read, throttled, delay, failure (JSON), reason, drafts, own, left, charge.
 local function settle(run, value, settlement)
   local move, attempt, crashes, given = 'succeed', run.attempt, 0, NOTHING
   if settlement then
@@ -105,10 +106,10 @@ local function settle(run, value, settlement)
     drafts, more = instead.drafts, instead
   end
   workers.hand(run, nil)
-  logs.say(run, drafts)
+  logs.write(run, drafts)
   run.worker, run.lapsed, run.timed_out = false, nil, nil
   run.attempt, run.crashes, run.reason = attempt, crashes, more.reason
-  if value then  -- which only the end of a run has
+  if value then
     runs.set_result(run, value)
   end
   if more.failure or run.failed then
@@ -143,8 +144,8 @@ local function settle(run, value, settlement)
   end
 end
 
--- Write the settlements whose leases stand; add the others to `refused`. They come as lists: the runs' numbers as
--- texts, fences, results, and by place what else there is to write.
+-- Write the settlements whose leases the worker holds, and add the others to `refused`. They come as lists: numbers as
+-- texts, fences, results, and by place what else is to be written.
 function leases.settle(worker, results, refused)
   local fields, fences, values, more = unpack(results, 1, 4)
   if #fields == 0 then
@@ -176,13 +177,13 @@ local function save(run, saved)
   end
 end
 
--- Write what goes on under leases that are kept: events {number, fence, drafts}, what is saved {number, fence, state,
--- prepared, memo}, and what is overdue {number, fence}.
+-- Write what running attempts have sent: events {number, fence, drafts}, saves {number, fence, state, prepared, memo},
+-- and overdue runs {number, fence}.
 function leases.write(worker, emitted, saved, overdue, refused)
   for _, one in ipairs(emitted) do
     local run = leases.find(worker, one[1], one[2])
     if run then
-      logs.say(run, one[3])
+      logs.write(run, one[3])
     else
       refused[#refused + 1] = {one[1], one[2]}
     end
@@ -203,7 +204,7 @@ function leases.write(worker, emitted, saved, overdue, refused)
   end
 end
 
--- Return what stands requested of the runs that the worker executes: {number, fence, request, messages}.
+-- Return the open requests for runs that the worker executes: {number, fence, request, messages}.
 function leases.requests(worker)
   local numbers, found = {}, {}
   for number in pairs(base.set('asked:' .. worker.id)) do
@@ -224,7 +225,7 @@ function leases.requests(worker)
   return found
 end
 
--- Return runs as whoever settles them for the dead is handed them: their numbers, and the runs; both packed.
+-- Return runs as the worker gets them that settles them for a dead one: their numbers, and the runs; both packed.
 function leases.handed(list)
   local numbers, found = {}, {}
   for i = 1, #list do

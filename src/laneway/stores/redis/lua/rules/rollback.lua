@@ -1,12 +1,12 @@
 -- needs: runtime/base, state/run_records, rules/inboxes
--- Taking back the runs of a submission that fails while it is written, as it does at a key of another type: a server
--- undoes nothing of a script. Without this a refused run would be there, and be executed once its shelf is mended.
+-- Deleting the runs of a submission that fails while it is written, for instance at a key of another type: a server
+-- undoes nothing of a script. Otherwise a run that was refused would exist, and start once its shelf is repaired.
 --
--- Counts, and what the submission did to other runs, may stay half written: `repair` sets them right by the records.
+-- Counts, and changes to other runs, may stay half written: `repair` corrects them by the records.
 
 local rollback = {}
 
--- Forget what is written of a run, which came as that item of its batch: by itself, or in a group.
+-- Delete what is written of a run, which was that item of its batch, or in it if the item is a group.
 local function forget(id, field, item)
   for _, hash in ipairs({'runs', 'args', 'ties', 'follows'}) do
     redis.pcall('HDEL', PREFIX .. hash, field)
@@ -28,12 +28,12 @@ local function take_back(id, number, item)
     return
   end
   local record = redis.pcall('HGET', PREFIX .. 'runs', field)
-  if type(record) ~= 'string' or run_records.look(record).state == 'pending' then
+  if type(record) ~= 'string' or run_records.peek(record).state == 'pending' then
     forget(id, field, item)
   end
 end
 
--- Let a key be free again that came with a submission, as acceptance.lua reads it, and stands for its run.
+-- Delete the key of a submission if it stands for the run that was not accepted.
 local function free_key(wire)
   local field = inboxes.key_field(wire[2], wire[5], wire[8].key)
   local entry = redis.pcall('HGET', PREFIX .. 'keys', field)
@@ -43,8 +43,8 @@ local function free_key(wire)
   end
 end
 
--- Forget what is written of the runs of a batch, as verbs/runs/submit.lua has it, that have greater numbers than that: those
--- of this call.
+-- Delete what is written of the runs of a batch (the arguments of verbs/runs/submit.lua) with greater numbers than this
+-- one: those are of this call.
 function rollback.forget(batch, number)
   for _, item in ipairs(batch) do
     for _, id in ipairs(type(item[1]) == 'table' and item[1] or {item[1]}) do

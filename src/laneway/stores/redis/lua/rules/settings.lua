@@ -1,9 +1,10 @@
 -- needs: runtime/cached_hash, rules/control_call
--- What operators set: limits, caps, rules, and what is paused or disabled; restates stores/memory/ruling.py.
+-- What operators set: limits, caps, rules, and what is paused or disabled. This restates
+-- stores/memory/rules/settings.py.
 --
--- Hashes `declared` and `ruled`: lane -> {limit, per_user, worker_limit, max_pending, when_full}, by code and by an
--- operator; set `unlisted`: lanes that have come to drop the oldest, and whose runs from before are not listed yet
--- (`fresh:<lane>`, verbs/settings/list_lane.lua); hash `set_caps`: lane, line break, user -> the cap an operator set; sets
+-- Hashes `declared` and `ruled`: lane -> {limit, per_user, worker_limit, max_pending, when_full}, by code and by
+-- operators. Set `unlisted`: lanes whose policy has become drop_old, and whose older runs are not in `fresh:<lane>` yet
+-- (verbs/settings/list_lane.lua). Hash `set_caps`: lane, line break, user -> the cap that an operator has set. Sets
 -- `paused_users`, `paused_tasks`, `paused_sessions`, `disabled` (tasks).
 
 local settings = {}
@@ -13,7 +14,7 @@ function settings.unknown_lane(name)
   return base.refusal('unknown_lane', name, unpack(base.sorted_keys(lanes.all())))
 end
 
--- Work out what holds for a user in a lane: nothing while paused, else what an operator set.
+-- Set a user's cap in a lane: 0 while the user is paused, else the operator's, else the lane's.
 local function judge_cap(book, user)
   local set = base.text('set_caps', book.name .. '\n' .. user)
   local cap = base.set('paused_users')[user] and 0 or (set and tonumber(set)) or false
@@ -59,7 +60,7 @@ local function same(one, other)
   return true
 end
 
--- Take note of what is declared of lanes: {name, values}.
+-- Set what code declares about lanes: {name, values}.
 function settings.declare(all)
   for _, lane in ipairs(all) do
     if not same(declared:find(lane[1]), lane[2]) then
@@ -82,7 +83,7 @@ function settings.unset_lane(name)
   judge_lane(name)
 end
 
--- Let a user go on, in all lanes, as what was set of them lets them.
+-- Apply a user's caps in all lanes, and bring back the runs that they let start.
 local function judge_user(user)
   for _, name in ipairs(base.sorted_keys(lanes.all())) do
     local book = lanes.get(name)
@@ -93,7 +94,7 @@ local function judge_user(user)
   end
 end
 
--- Work out what holds for a user in all lanes, and let nothing go on by that: it was so before, in another store.
+-- Apply a user's caps in all lanes without bringing back runs: for a store that is filled from another one.
 function settings.judge_caps(user)
   for name in pairs(lanes.all()) do
     judge_cap(lanes.get(name), user)
@@ -105,7 +106,7 @@ function settings.set_cap(user, lane, cap)
   judge_user(user)
 end
 
--- Set what is given of a session's rule; an empty rule, without a word on throttling, takes all back.
+-- Set the given values of a session's rule; an empty rule without `throttled` deletes all.
 function settings.set_session(name, rule, throttled)
   local rules = cached_hash.at('session_rules')
   local set = {}
@@ -171,9 +172,9 @@ function settings.hold(what, name, held)
   end
 end
 
--- Write, and wake whoever has something to do now. Returns the lanes of which runs are to be listed.
+-- Wake workers and flush. Return the reply: the lanes whose runs are still to be listed.
 function settings.done()
-  base.said = true
+  base.wrote_events = true
   wakeups.wake()
   base.flush()
   return pack(base.sorted_keys(base.set('unlisted')))

@@ -1,61 +1,57 @@
 -- needs: runtime/base, runtime/cached_hash, state/runs, state/lanes, rules/queue/circuits, rules/queue/shelves
--- needs: state/workers, rules/jobs/after
--- Wake-ups: whom to wake when something may have become startable. Who is chosen rests no more, so nobody is woken
--- twice for one thing. A wake-up is a message on channel `wake:<incarnation>`; `said` tells watchers that events were
--- written.
+-- needs: state/workers, state/due_jobs
+-- Wake-ups: which idle workers to wake when something may have become startable. A woken worker is not idle any more,
+-- so no worker is woken twice for one thing. A wake-up is a message on channel `wake:<incarnation>`; a message on
+-- channel `said` means that events were written.
 --
--- Hash `resting`: the incarnations that rest -> {order of registering, the next due time that it knows of or false, its
--- room if it has lent its next step, else false}.
+-- Hash `resting`: idle incarnation -> {order of registration, the next due time that it knows or false, room}. Room is
+-- that of its next step if a submission may make this step ahead (fast/claim_ahead.lua), else false.
 
 local wakeups = {}
-local woken = {}  -- by incarnation, what it is told
-local kept_resting = cached_hash.at('resting')
+local messages = {}  -- by incarnation: the wake-up, empty unless it brings a reply
+local cache = cached_hash.at('resting')
 
 base.at_begin(function()
-  woken = {}
+  messages = {}
 end)
 
--- Race: a server that has lost its last moment (a power cut, a fail-over) may believe that a worker rests which has gone
--- on, and must not do a step that it made otherwise: then it would hear nothing of the loss. So a server lends only what
--- was lent to itself. Its process alone keeps this, as long as it has the library: by worker, the call that lent the next.
-local heard_lending, lenders = {}, 0
-local MOST_LENDERS = 10000  -- before all are forgotten: who is, is woken and asks
+-- Race: a server that has lost its last moment (a power cut, a fail-over) may have a worker as idle that has made a
+-- step since. It must not make another step in that worker's place: the worker would never see that the server has lost
+-- one. So a server makes steps ahead only for workers whose last step it has made itself. The library's own memory
+-- keeps that, which a restart or a fail-over empties: by worker, the number of that step.
+local last_calls, last_call_count = {}, 0
+local MOST_LAST_CALLS = 10000  -- before all are dropped: such workers are woken and make their steps themselves
 
-local function hear_lending(worker)
-  if lenders >= MOST_LENDERS then
-    heard_lending, lenders = {}, 0
+local function note_last_call(worker)
+  if last_call_count >= MOST_LAST_CALLS then
+    last_calls, last_call_count = {}, 0
   end
   local key = PREFIX .. worker.id
-  lenders = lenders + (heard_lending[key] and 0 or 1)
-  heard_lending[key] = worker.call
+  last_call_count = last_call_count + (last_calls[key] and 0 or 1)
+  last_calls[key] = worker.call
 end
 
--- Wake a worker, whether it rests or not: something is requested of what it executes.
-function wakeups.nudge(id)
-  woken[id] = ''
+-- Send a wake-up to a worker, idle or not; `message` is a reply for it, or empty.
+function wakeups.send(id, message)
+  messages[id] = message
 end
 
--- Wake a worker with the answer to the step that it has lent.
-function wakeups.tell(id, answer)
-  woken[id] = answer
-end
-
--- Let a worker rest, or not any more; `told` is the next due time that it knows of, or false. `room` is that of its next
--- step if it has lent that.
-function wakeups.rest(worker, rests, told, room)
-  kept_resting:read_all()
-  kept_resting:put(worker.id, rests and {worker.order, told or false, room or false})
+-- Note that a worker is idle, or not any more; `next_due` is the next due time that it knows, or false; `room` is given
+-- if a submission may make its next step ahead.
+function wakeups.set_idle(worker, is_idle, next_due, room)
+  cache:read_all()
+  cache:put(worker.id, is_idle and {worker.order, next_due or false, room or false})
   if room then
-    hear_lending(worker)
+    note_last_call(worker)
   end
 end
 
 local function wake(id)
-  kept_resting:put(id, false)
-  woken[id] = ''
+  cache:put(id, false)
+  messages[id] = ''
 end
 
--- Return when the next future run is due, a question is answered too late, or a circuit is tried again.
+-- Return when the next future run is due, the next question expires, or the next circuit may be probed.
 function wakeups.next_due()
   local soonest = shelves.next_due()
   for lane in pairs(base.set('broken_lanes')) do
@@ -73,8 +69,7 @@ local function may_take(id, book)
   return not book.worker_limit or workers.spare(id, book.name, book.worker_limit) > 0
 end
 
--- Return, by lane, how many runs of the ready order may be started, and the tasks of which runs may be that were set
--- aside.
+-- Return, by lane, how many runs of the ready order may start, and the tasks of runs that were set aside and may start.
 local function startable(books)
   local left, aside = {}, {}
   local paused = base.set('paused_tasks')
@@ -129,12 +124,12 @@ local function takes_aside(id, aside)
   return false
 end
 
--- Return the workers that rest, {id, order, told, room}: first those that have lent their next step, because they execute
--- nothing, and in the order of registering.
-local function resting()
+-- Return the idle workers, {id, order, next_due, room}: first those whose step may be made ahead, because they execute
+-- nothing; then in the order of registration.
+local function idle_workers()
   local found = {}
-  for id, rest in pairs(kept_resting:all()) do
-    found[#found + 1] = {id, rest[1], rest[2], rest[3]}
+  for id, entry in pairs(cache:all()) do
+    found[#found + 1] = {id, entry[1], entry[2], entry[3]}
   end
   if #found > 1 then
     table.sort(found, function(one, other)
@@ -147,62 +142,78 @@ local function resting()
   return found
 end
 
--- Tell whether a worker that has lent its next step is seen to live: it has renewed in time, and its process listens.
+-- Return whether a step may be made ahead for this worker: this server has made its last one, it has renewed in time,
+-- and its process listens.
 local function is_there(id)
   local worker = workers.alive(id)
-  if not worker or heard_lending[PREFIX .. id] ~= worker.call or math.abs(NOW - worker.renewed_at) > worker.lease then
+  if not worker or last_calls[PREFIX .. id] ~= worker.call or math.abs(NOW - worker.renewed_at) > worker.lease then
     return false
   end
-  local heard = redis.pcall('PUBSUB', 'NUMSUB', PREFIX .. 'wake:' .. id)  -- which the user may be forbidden
-  return not heard.err and heard[2] > 0
+  local listening = redis.pcall('PUBSUB', 'NUMSUB', PREFIX .. 'wake:' .. id)  -- the user may lack the right to ask
+  return not listening.err and listening[2] > 0
 end
 
--- Wake as many as can start something, and one if nobody knows the next due time. A job that is due sooner than they
--- know concerns all: any of them may be gone by then. The last thing that a script does before it flushes.
+-- Return the idle worker whose step is to be made ahead (only if `claims_ahead`), after waking as many others as can
+-- start something; also whether any of these will look for what is due.
+local function wake_for_work(idle, claims_ahead)
+  local books = lanes.working()
+  for _, kind in ipairs({'aside_lanes', 'broken_lanes'}) do
+    for name in pairs(base.set(kind)) do
+      books[name] = lanes.get(name)
+    end
+  end
+  local left, aside = startable(books)
+  local chosen, is_any_woken = nil, false
+  for _, worker in ipairs((left[1] or aside[1]) and idle or {}) do
+    if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
+      if claims_ahead and worker[4] and not chosen and is_there(worker[1]) then
+        chosen = worker
+      elseif not (chosen and worker[4]) then
+        wake(worker[1])
+      end
+      is_any_woken = true
+    end
+  end
+  return chosen, is_any_woken
+end
+
+-- Invariant: if any worker is idle, at least one idle or just-woken worker knows the next due time.
+local function wake_for_due(idle)
+  local soonest = wakeups.next_due()
+  local is_known = not soonest
+  for _, worker in ipairs(idle) do
+    is_known = is_known or (worker[3] and worker[3] <= soonest)
+  end
+  if not is_known then
+    wake(idle[1][1])
+  end
+end
+
+-- Wake as many idle workers as can start something, and one if none of them knows the next due time. All workers are
+-- woken for a job that is due sooner than before: any of them may be gone by then. The last thing that a script does
+-- before it flushes.
 --
--- If the script `lends`, the first that has lent its next step and is there is not woken but returned, with its room. The
--- others that have lent theirs rest on: that step will wake them for what it leaves.
-function wakeups.wake(lends)
-  if job_after.is_sooner() then
+-- With `claims_ahead`, the first worker whose step may be made ahead is not woken: its id and room are returned. The
+-- other such workers stay idle, because that step will wake them for the runs that it leaves.
+function wakeups.wake(claims_ahead)
+  if due_jobs.is_sooner() then
     for _, worker in ipairs(workers.all()) do
-      woken[worker.id] = ''
+      messages[worker.id] = ''
     end
   end
-  local idle, lender = resting(), nil
-  if #idle > 0 then
-    local books = lanes.working()
-    for _, kind in ipairs({'aside_lanes', 'broken_lanes'}) do
-      for name in pairs(base.set(kind)) do
-        books[name] = lanes.get(name)
-      end
-    end
-    local left, aside = startable(books)
-    local somebody_asks = false
-    for _, worker in ipairs((left[1] or aside[1]) and idle or {}) do
-      if takes_some(worker[1], left) or takes_aside(worker[1], aside) then
-        if lends and worker[4] and not lender and is_there(worker[1]) then
-          lender = worker
-        elseif not (lender and worker[4]) then
-          wake(worker[1])
-        end
-        somebody_asks = true
-      end
-    end
-    -- Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
-    local soonest = not somebody_asks and wakeups.next_due()
-    local is_known = not soonest
-    for _, worker in ipairs(idle) do
-      is_known = is_known or (worker[3] and worker[3] <= soonest)
-    end
-    if not is_known then
-      wake(idle[1][1])
-    end
+  local idle = idle_workers()
+  if #idle == 0 then
+    return nil
   end
-  return lender and lender[1], lender and lender[4]
+  local chosen, is_any_woken = wake_for_work(idle, claims_ahead)
+  if not is_any_woken then
+    wake_for_due(idle)
+  end
+  return chosen and chosen[1], chosen and chosen[4]
 end
 
--- Wake as `wake` does, and claim ahead for one that is idle; the last thing that a submission does. It writes what it has
--- accepted first, and then calls `written`: what fails behind that is the step alone.
+-- Wake workers, and claim ahead for an idle one: the last thing that a submission does. It flushes what was accepted
+-- first and then calls `written`: a failure behind that concerns the step only.
 function wakeups.wake_or_claim_ahead(written)
   local idle, room = wakeups.wake(wakeups.claim_ahead ~= nil)
   if idle then
@@ -215,10 +226,10 @@ function wakeups.wake_or_claim_ahead(written)
 end
 
 base.at_end(function()
-  for id, answer in pairs(woken) do
-    call('PUBLISH', PREFIX .. 'wake:' .. id, answer)
+  for id, message in pairs(messages) do
+    call('PUBLISH', PREFIX .. 'wake:' .. id, message)
   end
-  if base.said then
+  if base.wrote_events then
     call('PUBLISH', PREFIX .. 'said', '')
   end
 end)

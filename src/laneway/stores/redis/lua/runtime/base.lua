@@ -1,55 +1,56 @@
 -- gives: base, call_later, MOST_MOVES
--- The base of every script: what is read is kept, and writes are made together at the end.
+-- The base of every script: caches for what it reads, and a list of writes that are made together at its end.
 --
--- A script reads what it needs, decides on tables of its own, and writes only in `base.flush`, the last thing it does
--- (but for the ids of uniform_batch.lua). So whatever goes wrong before that has changed nothing.
+-- A script reads what it needs, decides on tables of its own, and writes only in `base.flush`, the last thing it does.
+--
+-- Invariant: Redis undoes nothing, so whatever fails before `base.flush` has changed nothing.
 
 local base = {}
 local MOST_MOVES = 500  -- runs that one call may move before it answers "more"
-local PIECE = 1000  -- values in one variadic command: Lua's stack has an end
+local PIECE = 1000  -- values in one variadic command: Lua's stack is limited
 
--- Writes ------------------------------------------------------------------------------------------------------------
+-- Begin and end of a call -----------------------------------------------------------------------------------------
 
-local flushes = {}  -- one function per kind of thing, in the order in which the modules stand in the script
-local once = {}  -- those of this call alone
-local later = {}
+local writers = {}  -- called at each flush, in the order in which the modules stand in the script
+local writers_once = {}  -- called at the flush of this call only
+local later = {}  -- commands of this call
 
--- Let `forget` be called before each call: what a module has kept of the call before is not true any more.
-function base.at_begin(forget)
-  begins[#begins + 1] = forget
+-- Register `reset` to be called before each call: it drops what the module has cached in the call before.
+function base.at_begin(reset)
+  begins[#begins + 1] = reset
 end
 
--- Let `write` be called at the end of each call that flushes.
+-- Register `write` to be called at each flush.
 function base.at_end(write)
-  flushes[#flushes + 1] = write
+  writers[#writers + 1] = write
 end
 
--- Let `write` be called at the end of this call.
+-- Register `write` to be called at the flush of this call.
 function base.at_this_end(write)
-  once[#once + 1] = write
+  writers_once[#writers_once + 1] = write
 end
 
 function base.flush()
-  for i = 1, #flushes do
-    flushes[i]()
+  for i = 1, #writers do
+    writers[i]()
   end
-  for i = 1, #once do
-    once[i]()
+  for i = 1, #writers_once do
+    writers_once[i]()
   end
 end
 
 base.at_begin(function()
-  once, later, base.said = {}, {}, false
+  writers_once, later, base.wrote_events = {}, {}, false
 end)
 
--- Forget what was read and written: what comes now is as another call, at the same instant.
+-- Drop all caches: what follows reads the server again, as another call at the same instant would.
 function base.begin_again()
   for i = 1, #begins do
     begins[i]()
   end
 end
 
--- Make a write at the end; the key comes without the prefix.
+-- Send a command at the flush; the key comes without the prefix.
 local function call_later(command, key, ...)
   later[#later + 1] = {command, PREFIX .. key, ...}
 end
@@ -60,7 +61,7 @@ base.at_end(function()
   end
 end)
 
--- Send a variadic command in pieces; `list` holds its values (pairs stay together, because a piece is even).
+-- Send a variadic command in pieces. `list` holds its values; pairs stay together, because a piece is even.
 function base.send(command, key, list)
   local count = #list
   if count > 0 and count <= PIECE then
@@ -73,10 +74,12 @@ function base.send(command, key, list)
 end
 
 local LONG = string.rep(' ', 65)
-local MANY = 64  -- fields and values that are set at once, from which on it is worth while to make a hash quick to search
+local MANY = 64  -- fields and values in one command, from which on the hash is converted
 
--- Set fields of a hash, a list of fields and values. A server keeps a small hash as one string and searches it from its
--- beginning for every field, until it was once given a value that is longer than this; the same command writes over it.
+-- Set fields of a hash: a list of fields and values.
+--
+-- A server keeps a small hash as one string and scans it for every field. A value longer than 64 bytes converts the
+-- hash to a table for good. So the first field is set to a long value first; the same command then sets the right one.
 function base.send_fields(key, sets)
   local at = #sets
   if at > MANY then
@@ -85,47 +88,48 @@ function base.send_fields(key, sets)
   base.send('HSET', key, sets)
 end
 
--- Refuse what brings new runs when the server's memory is full, before anything is decided: Redis looks only at the
--- first write of a script, and that might be one that takes no memory. Of a function it knows without looking.
+-- Full memory: a server checks it at the first write of a script only. Functions declare by a flag whether they may
+-- write then; scripts show it by the command that they write first.
+
+-- Fail now if the memory is full: for verbs that bring new runs.
 function base.refuse_full()
   if not IN_LIBRARY then
     call('HINCRBY', PREFIX .. 'counters', 'number', 0)
   end
 end
 
--- Let a step that only finishes what was accepted write although the server's memory is full: Redis refuses a script's
--- first write if that may take memory, and none behind one that may not.
+-- Write although the memory is full: for verbs that only finish what was accepted. DEL needs no memory.
 function base.allow_full()
   if not IN_LIBRARY then
     call('DEL', PREFIX .. 'none')
   end
 end
 
--- Counts ------------------------------------------------------------------------------------------------------------
+-- Counters: hashes of whole numbers -------------------------------------------------------------------------------
 
-local added = {}  -- key, then field: by how much it grows
+local increments = {}  -- by key, then field
 
 base.at_begin(function()
-  added = {}
+  increments = {}
 end)
 
--- Return by how much the fields of a hash grow, to be changed by those who count often.
-function base.growth(key)
-  local fields = added[key]
+-- Return the increments of a hash by field, for callers that count often and change them directly.
+function base.increments(key)
+  local fields = increments[key]
   if not fields then
     fields = {}
-    added[key] = fields
+    increments[key] = fields
   end
   return fields
 end
 
 function base.count(key, field, by)
-  local fields = base.growth(key)
+  local fields = base.increments(key)
   fields[field] = (fields[field] or 0) + by
 end
 
 base.at_end(function()
-  for key, fields in pairs(added) do
+  for key, fields in pairs(increments) do
     for field, by in pairs(fields) do
       if by ~= 0 and call('HINCRBY', PREFIX .. key, field, by) == 0 then
         call('HDEL', PREFIX .. key, field)
@@ -134,9 +138,9 @@ base.at_end(function()
   end
 end)
 
--- Plain texts kept beside a run: hash `name`, field, text; false deletes ----------------------------------------------
+-- Hashes of plain texts -------------------------------------------------------------------------------------------
 
-local texts = {}
+local texts = {}  -- by name, then field; false: deleted
 
 base.at_begin(function()
   texts = {}
@@ -151,6 +155,7 @@ function base.text(name, field)
   return call('HGET', PREFIX .. name, field)
 end
 
+-- Set a field; false deletes it.
 function base.set_text(name, field, value)
   if not texts[name] then
     texts[name] = {}
@@ -172,69 +177,64 @@ end
 
 base.at_end(function()
   for name, fields in pairs(texts) do
-    local sets, gone = {}, {}
+    local sets, deleted = {}, {}
     for field, value in pairs(fields) do
       if value then
         sets[#sets + 1] = field
         sets[#sets + 1] = value
       else
-        gone[#gone + 1] = field
+        deleted[#deleted + 1] = field
       end
     end
-    base.send('HDEL', PREFIX .. name, gone)
+    base.send('HDEL', PREFIX .. name, deleted)
     base.send('HSET', PREFIX .. name, sets)
   end
 end)
 
--- Sets of names, seldom more than a few: read whole when first asked for --------------------------------------------
+-- Sets of names: small, read whole on first use -------------------------------------------------------------------
 
-local sets = {}
+-- Keys that rarely exist and that every step or submission checks. One or two EXISTS commands answer for all of them.
+local RARE_KEYS = {
+  'disabled', 'takers', 'paused_tasks', 'aside_lanes', 'broken_lanes', 'open', 'due', 'deadlines', 'jobs_due',
+}
+local RARER = 6  -- so many of them, from the first on, exist even more rarely
+local place_of, keys, prefix_of_keys = {}, {}, nil
+local absent  -- how many of them, from the first on, did not exist when this call began
 
--- Keys that are seldom there and that every step or submission asks about: one call tells of all, or two.
-local SELDOM = {'disabled', 'takers', 'paused_tasks', 'aside_lanes', 'broken_lanes', 'open', 'due', 'deadlines', 'jobs_due'}
-local RARER = 6  -- so many of them are there more seldom than the others
-local place_of, keys, keys_of = {}, {}, nil  -- where they stand; with the prefix, and which that was
-local absent  -- none is there, by place
-
-for place, name in ipairs(SELDOM) do
+for place, name in ipairs(RARE_KEYS) do
   place_of[name] = place
 end
 
-local function look_for_them()
-  if keys_of ~= PREFIX then
-    keys_of = PREFIX
-    for place, name in ipairs(SELDOM) do
+local function check_rare_keys()
+  if prefix_of_keys ~= PREFIX then
+    prefix_of_keys = PREFIX
+    for place, name in ipairs(RARE_KEYS) do
       keys[place] = PREFIX .. name
     end
   end
   if call('EXISTS', unpack(keys)) == 0 then
-    absent = #SELDOM
+    absent = #RARE_KEYS
   else
     absent = call('EXISTS', unpack(keys, 1, RARER)) == 0 and RARER or 0
   end
 end
 
--- Tell whether a key is known not to be there when this call began.
+-- Return whether it is known that a key did not exist when this call began.
 function base.is_absent(name)
   local place = place_of[name]
   if not place then
     return false
   end
   if not absent then
-    look_for_them()
+    check_rare_keys()
   end
   return place <= absent
 end
 
--- Tell whether nothing of what is seldom there was there when this call began: nothing is due, disabled, paused, parked
--- behind a task or a breaker, and no breaker is open.
-function base.is_quiet()
-  return base.is_absent('jobs_due')  -- which is the last of them
-end
-
 local NO_MEMBERS = {}  -- never written to
+local sets, changed_sets = {}, {}
 
--- Return the members of a set as a table of trues. Change it by `base.put_in` alone.
+-- Return the members of a set as a table of trues. Change it by `base.put_in` only.
 function base.set(name)
   local set = sets[name]
   if set then
@@ -253,12 +253,11 @@ function base.set(name)
   return set
 end
 
-local changed_sets = {}
-
 base.at_begin(function()
   sets, changed_sets, absent = {}, {}, nil
 end)
 
+-- Add a member to a set, or remove it.
 function base.put_in(name, member, there)
   local set = base.set(name)
   if (set[member] or false) ~= there then
@@ -284,33 +283,23 @@ base.at_end(function()
   end
 end)
 
--- Return the answer to a call that is refused: a word that says why, and facts, all texts; verbs/base.py knows them.
+-- Small tools -----------------------------------------------------------------------------------------------------
+
+-- Return the reply of a refused call: a word that says why, and facts, all texts. verbs/base.py raises the error.
 function base.refusal(word, ...)
   return redis.error_reply('LANEWAY ' .. word .. (select('#', ...) > 0 and ' ' .. cjson.encode({...}) or ''))
 end
 
--- Return a module that is made when something of it is first asked for: `make` fills it. A script is run from its top
--- at each call, and making the functions of what it only may need takes time, too.
-function base.lazily(make)
-  return setmetatable({}, {__index = function(module, name)
-    setmetatable(module, nil)
-    make(module)
-    return module[name]
-  end})
-end
-
--- Small tools -------------------------------------------------------------------------------------------------------
-
--- Formatting is slow, and most numbers are asked for more than once.
+-- Cached, because formatting is slow and most numbers are needed more than once.
 local digits, members = {}, {}
 
 base.at_begin(function()
   digits, members = {}, {}
 end)
 
-local SMALL = 2147483648  -- below it '%d' is right wherever a server runs, and faster
+local SMALL = 2147483648  -- below it '%d' is right on every server, and faster
 
--- Whole numbers as text: `tostring` would round those of more than 14 digits.
+-- Return a whole number as text; `tostring` rounds numbers of more than 14 digits.
 function base.digits(number)
   local text = digits[number]
   if not text then
@@ -320,7 +309,8 @@ function base.digits(number)
   return text
 end
 
--- The name of a run in sorted sets: equal ranks are in the order of acceptance. Its number may be given as text.
+-- Return the name of a run in sorted sets: its number with 15 digits, so that equal ranks keep the order of acceptance.
+-- The number may be given as text.
 function base.member(number)
   local text = members[number]
   if not text then
@@ -330,7 +320,7 @@ function base.member(number)
   return text
 end
 
--- Tell whether a text comes before another, by bytes: Lua's own order is that of the server's locale.
+-- Return whether a text comes before another one, byte by byte as in sorted sets; Lua compares by the server's locale.
 function base.comes_before(one, other)
   for i = 1, min(#one, #other) do
     local a, b = byte(one, i), byte(other, i)

@@ -1,62 +1,66 @@
 -- needs: runtime/base
--- Hashes of packed values, read when first asked for and written at the end of the call if they differ.
+-- A write-through cache of hashes of packed values: a field is read when it is first needed, and written at the flush
+-- if it has changed.
 
 local cached_hash = {}
-local PIECE = 1000  -- fields in one variadic command: Lua's stack has an end
-local known, passing = {}, 0  -- by name; how many of them are one of many
-local MOST_PASSING = 100  -- before those are forgotten
-local touched = {}  -- those of which something was read or written in this call
+local PIECE = 1000  -- fields in one variadic command: Lua's stack is limited
+local caches = {}  -- by name
+local MOST_OF_FAMILIES = 100  -- caches made by `of_family`, before all of them are dropped
+local of_families = 0
+local used = {}  -- caches that were read or written in this call
 local CachedHash = {}
 CachedHash.__index = CachedHash
 
--- Return the cache of a hash. `make(field)` gives a new value; without it what is missing is nil. `write(value)` gives
--- what is packed, nil if it need not be kept; `read(packed, field)` gives the value again. Both may be left out. A cache
--- that has `to_text(value)` and `of_text(text, field)` packs by them instead; one that has `complete()` is told before it
--- is written.
+-- Return the cache of a hash.
+--
+-- `make(field)` returns the value of a missing field; without it, that is nil. `write(value)` returns what is packed
+-- for a value, nil if it need not be kept; `read(packed, field)` returns the value again. Both may be left out. Instead
+-- of them a cache may have `to_text(value)` and `of_text(text, field)`. `complete()`, if there is one, is called before
+-- a cache is written.
 function cached_hash.at(name, make, write, read)
-  local hash = known[name]
-  if not hash then
-    hash = setmetatable({name = name, make = make, write = write, read = read, kept = {}, texts = {}}, CachedHash)
-    hash.rewritten = {}  -- texts that are to be written as they are
-    hash.offered = {}  -- texts that were read, and may be asked for
-    known[name] = hash
+  local cache = caches[name]
+  if not cache then
+    cache = setmetatable({name = name, make = make, write = write, read = read, values = {}, texts = {}}, CachedHash)
+    cache.rewritten = {}  -- texts to write, of fields whose values nobody has read
+    cache.prefetched = {}  -- texts that were read and not parsed yet; false if there is none
+    caches[name] = cache
   end
-  return hash
+  return cache
 end
 
--- Do the same for one of many hashes, such as there is one of for each lane.
-function cached_hash.one(name, make, write, read)
-  if not known[name] then
-    passing = passing + 1
-    cached_hash.at(name, make, write, read).passes = true
+-- Return the cache of one hash of a family, such as one of each lane. These are dropped when there are many.
+function cached_hash.of_family(name, make, write, read)
+  if not caches[name] then
+    of_families = of_families + 1
+    cached_hash.at(name, make, write, read).is_of_family = true
   end
-  return known[name]
+  return caches[name]
 end
 
 base.at_begin(function()
-  for i = 1, #touched do
-    local hash = touched[i]
-    hash.key, hash.kept, hash.texts, hash.is_whole = nil, {}, {}, false
-    hash.rewritten, hash.offered = {}, {}
+  for i = 1, #used do
+    local cache = used[i]
+    cache.key, cache.values, cache.texts, cache.is_whole = nil, {}, {}, false
+    cache.rewritten, cache.prefetched = {}, {}
   end
-  touched = {}
-  if passing > MOST_PASSING then
-    for name, hash in pairs(known) do
-      known[name] = not hash.passes and hash or nil
+  used = {}
+  if of_families > MOST_OF_FAMILIES then
+    for name, cache in pairs(caches) do
+      caches[name] = not cache.is_of_family and cache or nil
     end
-    passing = 0
+    of_families = 0
   end
 end)
 
--- Make a hash ready for this call: what it is asked for or told is read and written under its key.
-function CachedHash:touch()
+-- Note that this call uses the cache, so that it is written at the flush and reset before the next call.
+function CachedHash:use()
   if not self.key then
     self.key = PREFIX .. self.name
-    touched[#touched + 1] = self
+    used[#used + 1] = self
   end
 end
 
-function CachedHash:take_in(field, text)
+function CachedHash:parse(field, text)
   self.texts[field] = text
   local value
   if text and self.of_text then
@@ -67,28 +71,28 @@ function CachedHash:take_in(field, text)
       value = self.read(value, field)
     end
   end
-  self.kept[field] = value or false
+  self.values[field] = value or false
   return value
 end
 
--- Return the value of a field if there is one.
+-- Return the value of a field, nil if there is none.
 function CachedHash:find(field)
-  local value = self.kept[field]
+  local value = self.values[field]
   if value ~= nil then
     return value or nil
   end
-  self:touch()
+  self:use()
   local text = self.rewritten[field]
   if text then
-    value, self.rewritten[field] = self:take_in(field, text), nil
-    self.texts[field] = false  -- it is yet to be written
+    value, self.rewritten[field] = self:parse(field, text), nil
+    self.texts[field] = false  -- not written yet
     return value
   end
-  text = self.offered[field]
+  text = self.prefetched[field]
   if text == nil then
     text = not self.is_whole and call('HGET', self.key, field)
   end
-  return self:take_in(field, text)
+  return self:parse(field, text)
 end
 
 -- Return the value of a field; a new one if there is none.
@@ -96,47 +100,46 @@ function CachedHash:get(field)
   local value = self:find(field)
   if not value then
     value = self.make(field)
-    self.kept[field] = value
+    self.values[field] = value
   end
   return value
 end
 
 function CachedHash:put(field, value)
-  if self.kept[field] == nil then
+  if self.values[field] == nil then
     self:find(field)
   end
-  self.kept[field] = value
+  self.values[field] = value
 end
 
--- Put a value under a field that is known to be new.
+-- Put a value under a field that is known not to exist.
 function CachedHash:add(field, value)
-  self:touch()
+  self:use()
   self.texts[field] = false
-  self.kept[field] = value
+  self.values[field] = value
 end
 
 function CachedHash:drop(field)
   self:put(field, false)
 end
 
--- Read several fields at once.
+-- Read and parse several fields in one command.
 function CachedHash:load(fields)
-  self:offer(fields)
+  self:prefetch(fields)
   for i = 1, #fields do
-    if self.kept[fields[i]] == nil then
+    if self.values[fields[i]] == nil then
       self:find(fields[i])
     end
   end
 end
 
--- Read the texts of these fields at once, unless that was done; they are taken in when somebody asks for them. What is
--- not there is false.
-function CachedHash:offer(fields)
-  local missing, count, kept, rewritten, offered = {}, 0, self.kept, self.rewritten, self.offered
-  self:touch()
+-- Read the texts of several fields in one command; a field is parsed when its value is needed.
+function CachedHash:prefetch(fields)
+  local missing, count, values, rewritten, prefetched = {}, 0, self.values, self.rewritten, self.prefetched
+  self:use()
   for i = 1, #fields do
     local field = fields[i]
-    if offered[field] == nil and kept[field] == nil and not rewritten[field] then
+    if prefetched[field] == nil and values[field] == nil and not rewritten[field] then
       count = count + 1
       missing[count] = field
     end
@@ -145,33 +148,33 @@ function CachedHash:offer(fields)
     local last = min(first + PIECE - 1, count)
     local texts = call('HMGET', self.key, unpack(missing, first, last))
     for i = first, last do
-      offered[missing[i]] = texts[i - first + 1]
+      prefetched[missing[i]] = texts[i - first + 1]
     end
   end
 end
 
--- Read everything, once.
+-- Read all fields, once per call.
 function CachedHash:read_all()
   if self.is_whole then
     return
   end
-  self:touch()
+  self:use()
   self.is_whole = true
   local found = call('HGETALL', self.key)
   for i = 1, #found, 2 do
     if self.rewritten[found[i]] then
       self:find(found[i])
-    elseif self.kept[found[i]] == nil then
-      self:take_in(found[i], found[i + 1])
+    elseif self.values[found[i]] == nil then
+      self:parse(found[i], found[i + 1])
     end
   end
 end
 
--- Return the fields and values of everything as a table.
+-- Return all fields and values as a table.
 function CachedHash:all()
   self:read_all()
   local all = {}
-  for field, value in pairs(self.kept) do
+  for field, value in pairs(self.values) do
     if value then
       all[field] = value
     end
@@ -189,35 +192,35 @@ local function packer(write)
   end
 end
 
-local function write_hash(hash)
-  if hash.complete then
-    hash:complete()
+local function write_hash(cache)
+  if cache.complete then
+    cache:complete()
   end
-  local sets, gone, at = {}, {}, 1
-  local texts, to_text = hash.texts, hash.to_text
+  local sets, deleted, at = {}, {}, 1
+  local texts, to_text = cache.texts, cache.to_text
   if not to_text then
-    to_text = packer(hash.write)
-    hash.to_text = to_text
+    to_text = packer(cache.write)
+    cache.to_text = to_text
   end
-  for field, text in pairs(hash.rewritten) do
+  for field, text in pairs(cache.rewritten) do
     sets[at], sets[at + 1] = field, text
     at = at + 2
   end
-  for field, value in pairs(hash.kept) do
+  for field, value in pairs(cache.values) do
     local text, before = value and to_text(value), texts[field]
     if not text then
-      gone[#gone + 1] = before and field or nil
+      deleted[#deleted + 1] = before and field or nil
     elseif text ~= before then
       sets[at], sets[at + 1] = field, text
       at = at + 2
     end
   end
-  base.send('HDEL', hash.key, gone)
-  base.send_fields(hash.key, sets)
+  base.send('HDEL', cache.key, deleted)
+  base.send_fields(cache.key, sets)
 end
 
 base.at_end(function()
-  for i = 1, #touched do
-    write_hash(touched[i])
+  for i = 1, #used do
+    write_hash(used[i])
   end
 end)

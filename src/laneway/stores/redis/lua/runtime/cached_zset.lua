@@ -1,48 +1,51 @@
 -- needs: runtime/base
--- Sorted sets of runs by rank: a script takes from them and puts into them; they are written at the end of the call.
+-- A cache of sorted sets of runs by rank: a script takes runs from them and puts runs into them; the flush writes both.
+--
+-- Runs that this call puts are kept apart from the pages that it has read: first as two plain lists, because most calls
+-- only put; as lists by rank once somebody needs the first of them.
 
 local cached_zset = {}
-local FIRST_PAGE, PAGE = 4, 256  -- most want the first alone; who goes on wants more and more
+local FIRST_PAGE, PAGE = 4, 256  -- most calls need the first run only; each further page is eight times as long
 local NONE = {}  -- never written to
 local CachedZset = {
-  page = NONE,  -- what was read of the sorted set: members and ranks, in turns
-  at = 1,  -- the first of the page that is not looked at yet
-  read = 0,  -- how many of the set were read
-  passed = 0,  -- how many of these were looked at
-  ranks = NONE, numbers = NONE,  -- what was put since, as it came
-  left = 0,  -- how many of these were not taken again
-  lists = false,  -- instead, once somebody has asked for the first: by rank, numbers from `at` on, in order if `sorted`
-  steps = NONE,  -- the ranks of which there are such lists, the first at the end
-  gone = NONE,  -- members of the set that were taken out
-  gone_count = 0,
-  wanted = false,  -- how many to read at first, if somebody has said so
-  front = 0,  -- how many of the set were taken out from its front, before all others
+  page = NONE,  -- what was read last: members and ranks in turn
+  at = 1,  -- where in the page the next member is
+  read = 0,  -- members read so far
+  passed = 0,  -- of these, the ones before `at`
+  has_more = false,  -- there may be members behind the page
+  wanted = false,  -- how many to read first, if a caller knows
+  front = 0,  -- members removed from the front, before all others
+  removed = NONE,  -- members removed elsewhere; a table of trues
+  removed_count = 0,
+  ranks = NONE, numbers = NONE,  -- runs put by this call, unordered
+  put_count = 0,  -- how many of them are still there
+  lists = false,  -- instead, in order: by rank, the numbers from `at` on
+  steps = NONE,  -- the ranks of these lists, the smallest at the end
 }
 CachedZset.__index = CachedZset
-local kept_orders = {}
+local caches = {}  -- by name, and as a list
 
 base.at_begin(function()
-  kept_orders = {}
+  caches = {}
 end)
 
--- Return the order under that key (without the prefix).
+-- Return the sorted set of that name (the key without the prefix).
 function cached_zset.at(name)
-  local order = kept_orders[name]
-  if not order then
-    order = setmetatable({
-      key = PREFIX .. name,
-      rest = not base.is_absent(name),  -- there may be more in the set
-    }, CachedZset)
-    kept_orders[name] = order
-    kept_orders[#kept_orders + 1] = order
+  local zset = caches[name]
+  if not zset then
+    zset = setmetatable({key = PREFIX .. name, has_more = not base.is_absent(name)}, CachedZset)
+    caches[name] = zset
+    caches[#caches + 1] = zset
   end
-  return order
+  return zset
 end
 
--- Tell whether this call has asked for the order of that key.
+-- Return whether this call has used the sorted set of that name.
 function cached_zset.is_known(name)
-  return kept_orders[name] ~= nil
+  return caches[name] ~= nil
 end
+
+-- Runs that this call puts ----------------------------------------------------------------------------------------
 
 local function add_step(steps, rank)
   local at = #steps + 1
@@ -59,28 +62,27 @@ local function add_to(lists, steps, rank, number)
     local last = list.last
     list[last + 1], list.last = number, last + 1
     if list[last] > number then
-      list.sorted = false
+      list.is_sorted = false
     end
   else
-    lists[rank] = {number, at = 1, last = 1, sorted = true}
+    lists[rank] = {number, at = 1, last = 1, is_sorted = true}
     add_step(steps, rank)
   end
 end
 
 function CachedZset:put(rank, number)
-  local left, lists = self.left, self.lists
-  self.left = left + 1
+  local count, lists = self.put_count, self.lists
+  self.put_count = count + 1
   if lists then
     add_to(lists, self.steps, rank, number)
-  elseif left == 0 then
+  elseif count == 0 then
     self.ranks, self.numbers = {rank}, {number}
   else
-    self.ranks[left + 1], self.numbers[left + 1] = rank, number
+    self.ranks[count + 1], self.numbers[count + 1] = rank, number
   end
 end
 
--- Put what has come into lists: who only puts needs none.
-function CachedZset:arrange()
+function CachedZset:make_lists()
   local ranks, numbers, steps, lists = self.ranks, self.numbers, {}, {}
   for i = 1, #ranks do
     add_to(lists, steps, ranks[i], numbers[i])
@@ -89,30 +91,30 @@ function CachedZset:arrange()
   return lists
 end
 
--- Return the rank of the first that was put, and the list in which it stands; nil if there is none.
+-- Return the rank of the first run that was put, and its list; nil if there is none.
 function CachedZset:first_put()
-  if self.left == 0 then
+  if self.put_count == 0 then
     return nil
   end
-  local lists, steps = self.lists or self:arrange(), self.steps
+  local lists, steps = self.lists or self:make_lists(), self.steps
   local rank = steps[#steps]
   local list = lists[rank]
-  if not list.sorted then
+  if not list.is_sorted then
     local at, last = list.at, list.last
     if at > 1 then
       list = {unpack(list, at, last)}
       list.at, list.last, lists[rank] = 1, last - at + 1, list
     end
     table.sort(list)
-    list.sorted = true
+    list.is_sorted = true
   end
   return rank, list
 end
 
--- Take the first that was put, of which `first_put` has told.
+-- Take the run that `first_put` returned.
 function CachedZset:take_put(rank, list)
   local at = list.at
-  self.left = self.left - 1
+  self.put_count = self.put_count - 1
   if at < list.last then
     list.at = at + 1
   else
@@ -120,7 +122,7 @@ function CachedZset:take_put(rank, list)
   end
 end
 
--- Return ranks and numbers of what was put and is there still, as it comes.
+-- Return ranks and numbers of the runs that were put and are still there, unordered.
 function CachedZset:puts()
   if not self.lists then
     return self.ranks, self.numbers
@@ -135,7 +137,7 @@ function CachedZset:puts()
 end
 
 -- Return the same in order.
-function CachedZset:sorted()
+function CachedZset:sorted_puts()
   local places, ranks, numbers, old_ranks, old_numbers = {}, {}, {}, self:puts()
   for i = 1, #old_ranks do
     places[i] = i
@@ -150,19 +152,21 @@ function CachedZset:sorted()
   return ranks, numbers
 end
 
--- Make the page begin with a member that is still there, and return it; read on where it has ended.
-function CachedZset:settle()
+-- The first, of both ----------------------------------------------------------------------------------------------
+
+-- Move `at` to the next member that is still there, reading another page if needed; return the member, nil at the end.
+function CachedZset:next_member()
   while true do
     local member = self.page[self.at]
     if not member then
-      if not self.rest then
+      if not self.has_more then
         return nil
       end
       local size = self.read == 0 and (self.wanted or FIRST_PAGE) or min(PAGE, 8 * self.read)
       local page = call('ZRANGE', self.key, self.read, self.read + size - 1, 'WITHSCORES')
       self.page, self.at, self.read = page, 1, self.read + size
-      self.rest = #page == 2 * size
-    elseif self.gone[member] then
+      self.has_more = #page == 2 * size
+    elseif self.removed[member] then
       self.at, self.passed = self.at + 2, self.passed + 1
     else
       return member
@@ -170,10 +174,11 @@ function CachedZset:settle()
   end
 end
 
--- Add to `fields` the numbers, as texts, of up to `count` of those that come next, for who wants to read ahead.
-function CachedZset:coming(count, fields)
+-- Add the numbers of the next runs, up to `count` of either kind, to `fields` as texts: a caller wants to prefetch
+-- them.
+function CachedZset:add_next(count, fields)
   self.wanted = max(self.wanted or 1, min(count, PAGE))
-  if self:settle() then
+  if self:next_member() then
     local page, last = self.page, min(#self.page, self.at + 2 * count - 2)
     for i = self.at, last, 2 do
       fields[#fields + 1] = match(page[i], '[1-9]%d*')
@@ -185,13 +190,13 @@ function CachedZset:coming(count, fields)
   end
 end
 
--- Return the rank and the number of the first, and, if it was put by this call, the list of `take_put`; nil if there is
--- none.
+-- Return rank and number of the first run, nil if there is none; also, if this call has put it, the list that
+-- `take_put` needs.
 function CachedZset:first()
   local rank, list = self:first_put()
   local member = self.page[self.at]
-  if self.gone_count > 0 or (not member and self.rest) then
-    member = self:settle()
+  if self.removed_count > 0 or (not member and self.has_more) then
+    member = self:next_member()
   end
   local number = list and list[list.at]
   if not member then
@@ -204,7 +209,7 @@ function CachedZset:first()
   return other_rank, other, nil
 end
 
--- Take the first; return its number and its rank.
+-- Take the first run; return its number and its rank.
 function CachedZset:take()
   local rank, number, list = self:first()
   if list then
@@ -215,48 +220,44 @@ function CachedZset:take()
   return number, rank
 end
 
--- Take the first of the set, of which `first` has told.
+-- Take the member that `first` returned.
 function CachedZset:take_member()
   if self.passed == self.front then
     self.front, self.passed, self.at = self.front + 1, self.passed + 1, self.at + 2
   else
-    self:forget(self.page[self.at])
+    self:mark_removed(self.page[self.at])
     self.at, self.passed = self.at + 2, self.passed + 1
   end
 end
 
-function CachedZset:forget(member)
-  if self.gone == NONE then
-    self.gone = {}
+function CachedZset:mark_removed(member)
+  if self.removed == NONE then
+    self.removed = {}
   end
-  self.gone[member] = true
-  self.gone_count = self.gone_count + 1
+  self.removed[member] = true
+  self.removed_count = self.removed_count + 1
 end
 
--- Take a run out, wherever it stands.
+-- Remove a run, wherever it is.
 function CachedZset:remove(number)
   local ranks, numbers = self:puts()
   local at = base.index_of(numbers, number)
   if at then
     table.remove(ranks, at)
     table.remove(numbers, at)
-    self.ranks, self.numbers, self.lists, self.left = ranks, numbers, false, #ranks
+    self.ranks, self.numbers, self.lists, self.put_count = ranks, numbers, false, #ranks
   else
-    self:forget(base.member(number))
+    self:mark_removed(base.member(number))
   end
 end
 
-function CachedZset:size()
-  return call('ZCARD', self.key) - self.front - self.gone_count + self.left
-end
-
 function CachedZset:is_empty()
-  return self.left == 0 and self:settle() == nil
+  return self.put_count == 0 and self:next_member() == nil
 end
 
--- Go through the numbers in order, until `visit` returns true.
+-- Call `visit` with each number in order, until it returns true.
 function CachedZset:each(visit)
-  local place, first, ranks, numbers = 1, self.front, self:sorted()
+  local place, first, ranks, numbers = 1, self.front, self:sorted_puts()
   while true do
     local page = call('ZRANGE', self.key, first, first + PAGE - 1, 'WITHSCORES')
     for i = 1, #page, 2 do
@@ -267,7 +268,7 @@ function CachedZset:each(visit)
           return
         end
       end
-      if not self.gone[page[i]] and visit(number) then
+      if not self.removed[page[i]] and visit(number) then
         return
       end
     end
@@ -283,7 +284,7 @@ function CachedZset:each(visit)
   end
 end
 
--- Return the numbers of all, in order.
+-- Return all numbers in order.
 function CachedZset:all()
   local found = {}
   self:each(function(number)
@@ -292,36 +293,38 @@ function CachedZset:all()
   return found
 end
 
--- Write what was taken out one by one, but for what was put again: the new rank is written over the old one.
-local function write_gone(order, numbers)
-  local gone, stays = {}, {}
-  for i = 1, #numbers do
-    stays[base.member(numbers[i])] = true
+-- Writing ---------------------------------------------------------------------------------------------------------
+
+-- Remove members one by one, but not those that were put again: ZADD replaces their ranks.
+local function write_removed(zset, put_numbers)
+  local removed, stays = {}, {}
+  for i = 1, #put_numbers do
+    stays[base.member(put_numbers[i])] = true
   end
-  for member in pairs(order.gone) do
+  for member in pairs(zset.removed) do
     if not stays[member] then
-      gone[#gone + 1] = member
+      removed[#removed + 1] = member
     end
   end
-  base.send('ZREM', order.key, gone)
+  base.send('ZREM', zset.key, removed)
 end
 
 base.at_end(function()
-  for i = 1, #kept_orders do
-    local order = kept_orders[i]
-    local ranks, numbers = order:puts()
-    if order.front > 0 then
-      call('ZREMRANGEBYRANK', order.key, 0, order.front - 1)
+  for i = 1, #caches do
+    local zset = caches[i]
+    local ranks, numbers = zset:puts()
+    if zset.front > 0 then
+      call('ZREMRANGEBYRANK', zset.key, 0, zset.front - 1)
     end
-    if order.gone_count > 0 then
-      write_gone(order, numbers)
+    if zset.removed_count > 0 then
+      write_removed(zset, numbers)
     end
     if #ranks > 0 then
       local puts = {}
       for j = 1, #ranks do
         puts[2 * j - 1], puts[2 * j] = ranks[j], base.member(numbers[j])
       end
-      base.send('ZADD', order.key, puts)
+      base.send('ZADD', zset.key, puts)
     end
   end
 end)

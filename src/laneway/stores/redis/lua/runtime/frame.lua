@@ -1,16 +1,16 @@
--- What every file may use: where the keys are, what time it is, and how to ask the server. Set anew for each call,
--- because a library of functions is made once and called many times.
+-- What every file may use: where the keys are, what time it is, and the server's functions. Set again at each call,
+-- because a library of functions is loaded once and called many times.
 
 local function globals()
   return tonumber, pairs, ipairs, next, unpack, setmetatable
 end
 
 local call, pack, unpacked, PREFIX, NOW
--- Lua's own, because a server looks longer for what is global.
+-- Lua's own functions as locals: a server looks up globals more slowly.
 local tonumber, pairs, ipairs, next, unpack, setmetatable
 local byte, sub, find, match, gmatch, char, min, max, unpack_limit
 local IN_LIBRARY = false
-local begins = {}  -- what makes the modules forget the call before
+local begins = {}  -- functions that reset the modules before a call
 
 local function bind()
   call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -33,8 +33,8 @@ local function begin(keys, argv)
   end
 end
 
--- Return what the store's part in a move makes of a call, nil if nothing: a refusal of one that brings something new, or
--- that changes anything.
+-- Return the refusal of a call that the store's part in a move forbids, else nil. `brings` is true for a call that
+-- brings something new, false for one that changes something.
 local function gate(brings)
   local found = call('HMGET', PREFIX .. 'move', 'phase', 'place')
   local phase = found[1]

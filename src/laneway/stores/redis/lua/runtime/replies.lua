@@ -1,10 +1,10 @@
 -- needs: runtime/base
--- Replies that hold what is kept packed already: packed values one behind another, under a header, are a packed list.
--- So nothing is unpacked here only to be packed again.
+-- Replies made of values that the store keeps packed: a header followed by packed values is a packed list. So values
+-- are not unpacked only to be packed again.
 
 local replies = {}
 
--- Return what stands before a packed list of so many values.
+-- Return the header of a packed list of so many values.
 local function header(count)
   if count < 16 then
     return char(0x90 + count)
@@ -19,7 +19,7 @@ function replies.list(parts)
   return header(#parts) .. table.concat(parts)
 end
 
--- Return a hash of packed values as a packed list: a field, its value, the next field.
+-- Return a hash of packed values as a packed list: fields and values in turn.
 function replies.hash(name)
   local found = call('HGETALL', PREFIX .. name)
   for i = 1, #found, 2 do
@@ -39,8 +39,8 @@ end
 
 local BESIDE_RUNS = {'args', 'ties', 'results', 'failures'}
 
--- Return runs as `runs.shown` has them: number, record, args, ties, result, failure. `numbers` are texts, `records`
--- packed.
+-- Return runs in the form of `runs.shown`: number, record, args, ties, result, failure. `numbers` are texts, `records`
+-- are packed.
 function replies.runs(numbers, records)
   if #numbers == 0 then
     return pack({})
@@ -58,7 +58,7 @@ function replies.runs(numbers, records)
   return replies.list(found)
 end
 
--- Return the number of the run with that whole id, as text, and its record, packed; false if there is none.
+-- Return the number (as text) and the packed record of the run with this id; false if there is none.
 function replies.find(id)
   local number = call('HGET', PREFIX .. 'ids', id)
   local record = number and call('HGET', PREFIX .. 'runs', number)

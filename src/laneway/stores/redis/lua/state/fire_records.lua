@@ -1,13 +1,13 @@
 -- needs: runtime/base
--- What is on record of jobs' fires.
+-- The records of jobs' fires.
 --
--- List `fires:<job>`: the newest records, {kind, first, last, count, more, reason, run_id, at, nth}, whose numbers have
--- no gaps; what is None is false. Set `recorded:<job>`: the runs in them.
+-- List `fires:<job>`: the newest records, {kind, first, last, count, more, reason, run_id, at, nth}; `nth` has no gaps,
+-- and what is None is false. Set `recorded:<job>`: the runs in them.
 
-local fire_records = base.lazily(function(fire_records)
+local fire_records = {}
 
-local KEPT = 1000
-local by_job = {}  -- `last`, the newest that is kept; `again`, what it is now; `new`, those behind it
+local KEPT = 1000  -- records per job
+local by_job = {}  -- `last`, the newest that is stored; `replaced`, its new form; `new`, the records behind it
 local recorded = {}  -- by job: runs
 
 base.at_begin(function()
@@ -15,30 +15,30 @@ base.at_begin(function()
 end)
 
 local function records_of(id)
-  local kept = by_job[id]
-  if not kept then
+  local records = by_job[id]
+  if not records then
     local text = call('LINDEX', PREFIX .. 'fires:' .. id, -1)
-    kept = {last = text and unpacked(text) or nil, new = {}}
-    by_job[id] = kept
+    records = {last = text and unpacked(text) or nil, new = {}}
+    by_job[id] = records
   end
-  return kept
+  return records
 end
 
 -- Return the newest record of a job.
 function fire_records.newest(id)
-  local kept = records_of(id)
-  return kept.new[#kept.new] or kept.again or kept.last
+  local records = records_of(id)
+  return records.new[#records.new] or records.replaced or records.last
 end
 
--- Write a record; it takes the place of the newest if that has its number.
+-- Write a record; it replaces the newest one if that has the same number.
 function fire_records.record(id, record)
-  local kept, newest = records_of(id), fire_records.newest(id)
+  local records, newest = records_of(id), fire_records.newest(id)
   if not newest or newest[9] ~= record[9] then
-    kept.new[#kept.new + 1] = record
-  elseif #kept.new > 0 then
-    kept.new[#kept.new] = record
+    records.new[#records.new + 1] = record
+  elseif #records.new > 0 then
+    records.new[#records.new] = record
   else
-    kept.again = record
+    records.replaced = record
   end
   if record[7] then
     recorded[id] = recorded[id] or {}
@@ -46,46 +46,44 @@ function fire_records.record(id, record)
   end
 end
 
--- Tell whether the job has a record of that run.
+-- Return whether the job has a record of that run.
 function fire_records.has(id, run_id)
   return recorded[id] and recorded[id][run_id] or call('SISMEMBER', PREFIX .. 'recorded:' .. id, run_id) == 1
 end
 
--- Forget the records of a job.
-function fire_records.forget(id)
+-- Delete the records of a job.
+function fire_records.delete(id)
   by_job[id], recorded[id] = nil, nil
   call_later('DEL', 'fires:' .. id)
   call_later('DEL', 'recorded:' .. id)
 end
 
--- Let the oldest records of a job go, and the runs in them.
-local function let_go(id, key)
-  local over = call('LLEN', key) - KEPT
-  if over > 0 then
+-- Delete the oldest records of a job when there are too many, and the runs in them.
+local function delete_oldest(id, key)
+  local surplus = call('LLEN', key) - KEPT
+  if surplus > 0 then
     local runs = {}
-    for _, text in ipairs(call('LRANGE', key, 0, over - 1)) do
+    for _, text in ipairs(call('LRANGE', key, 0, surplus - 1)) do
       runs[#runs + 1] = unpacked(text)[7] or nil
     end
-    call('LTRIM', key, over, -1)
+    call('LTRIM', key, surplus, -1)
     base.send('SREM', PREFIX .. 'recorded:' .. id, runs)
   end
 end
 
 base.at_end(function()
-  for id, kept in pairs(by_job) do
+  for id, records in pairs(by_job) do
     local key, texts = PREFIX .. 'fires:' .. id, {}
-    for i = 1, #kept.new do
-      texts[i] = pack(kept.new[i])
+    for i = 1, #records.new do
+      texts[i] = pack(records.new[i])
     end
-    if kept.again then
-      call('LSET', key, -1, pack(kept.again))
+    if records.replaced then
+      call('LSET', key, -1, pack(records.replaced))
     end
     base.send('RPUSH', key, texts)
     base.send('SADD', PREFIX .. 'recorded:' .. id, base.sorted_keys(recorded[id] or {}))
     if #texts > 0 then
-      let_go(id, key)
+      delete_oldest(id, key)
     end
   end
-end)
-
 end)

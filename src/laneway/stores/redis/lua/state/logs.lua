@@ -1,16 +1,16 @@
 -- needs: runtime/base, state/runs
 -- gives: logs, SPILL
--- Logs: the events of a run, numbered from 1, in chunks: the JSON arrays of core.events.
+-- Logs: the events of a run, numbered from 1, in chunks, which are the JSON arrays of core/records/events.py.
 --
--- The chunks of a short log stand in the run's record (`log`). A long one is spilled into a stream of its own
--- (`log:<number>`), where a chunk has the number of its first event: 17-1.
--- A draft is {kind, data}, both as JSON text: {'"done"', '{"state":"failed"}'}.
+-- The chunks of a short log stand in the run's record (`log`). A long log is in a stream of its own (`log:<number>`),
+-- where a chunk has the number of its first event: 17-1. A draft is {kind, data}, both JSON texts: {'"done"',
+-- '{"state":"failed"}'}.
 
 local logs = {}
-local SPILL = 600  -- bytes of a log that stay in the record
-local streams = {}  -- by number: chunks to be added, {first, text}
+local SPILL = 600  -- the longest log that stands in the record, in bytes
+local streams = {}  -- by number: chunks to add, {first, text}
 
-local last_drafts, last_attempt, last_text  -- many runs are started and end alike
+local last_drafts, last_attempt, last_text  -- many runs of a batch get the same events
 local starts = {}  -- by worker: the drafts of a start
 
 base.at_begin(function()
@@ -29,7 +29,7 @@ local function text_of(drafts, attempt)
   return last_text
 end
 
-local function spill(run, first, text)
+local function add_to_stream(run, first, text)
   local chunks = streams[run.number]
   if not chunks then
     chunks = {}
@@ -46,17 +46,17 @@ local function is_too_long(log, text)
   return size > SPILL
 end
 
--- Tell whether these events go into the run's record.
+-- Return whether these events fit into the run's record.
 function logs.fit(run, drafts)
   return not run.spilled and not is_too_long(run.log, text_of(drafts, run.attempt))
 end
 
--- Write a chunk of so many events, as text.
+-- Write a chunk of so many events.
 function logs.append(run, text, count)
   local first = run.seq + 1
   run.seq = run.seq + count
   if run.spilled then
-    spill(run, first, text)
+    add_to_stream(run, first, text)
     return
   end
   local log, spills = run.log, is_too_long(run.log, text)
@@ -65,13 +65,13 @@ function logs.append(run, text, count)
   if spills then
     run.spilled, run.log = true, {}
     for i = 1, #log, 2 do
-      spill(run, log[i], log[i + 1])
+      add_to_stream(run, log[i], log[i + 1])
     end
   end
 end
 
--- Write events into the run's log, in its attempt and now.
-function logs.say(run, drafts)
+-- Write events of now and of the run's attempt into its log.
+function logs.write(run, drafts)
   if #drafts == 0 then
     return
   end
@@ -81,10 +81,11 @@ function logs.say(run, drafts)
       run.streamed = true
     end
   end
-  base.said = true
+  base.wrote_events = true
 end
 
--- Return the draft of an event whose data is {"name":text,...}; values that are JSON already are given as {text}.
+-- Return the draft of an event: its kind, then names and values of its data. A value that is JSON already is given as
+-- {text}.
 function logs.draft(kind, ...)
   local data, pairs_ = {}, {...}
   for i = 1, select('#', ...), 2 do

@@ -1,110 +1,122 @@
 -- needs: runtime/base, runtime/cached_hash, state/run_records
 -- gives: runs, TERMINAL, BESIDE
--- Runs, by acceptance number: hash `runs`, number -> record (state/run_records.lua).
+-- Runs by acceptance number: hash `runs`, number -> record (state/run_records.lua).
+--
+-- "Field" is a number as text.
 
 local runs = {}
-local HANDED = '\158'  -- the header of a run that is handed to a worker and has nothing rare
+local PLAIN_HANDED = '\158'  -- the header of a plain run as a worker gets it: 14 values
 
-local kept_runs = cached_hash.at('runs')
+-- Terminal states. Sorted sets `ended:<state>` list their runs by when they ended.
+local TERMINAL = {succeeded = true, failed = true, cancelled = true, dropped = true}
 
--- Most runs that are moved from one shelf to another need not be read: where they are put is noted here, by number as
--- text, until somebody reads them or the call ends.
-local shelves_of, kinds_of = {}, {}
+-- Runs in these states are on no shelf and under no lease. Sets `paused_runs` and `waiting_runs` list them.
+local BESIDE = {paused = true, waiting = true}
+
+local cache = cached_hash.at('runs')
+
+-- Most runs that are moved from one shelf to another need not be parsed: their new shelf and kind are noted here, by
+-- field, until something parses them or the call ends.
+local new_shelves, new_kinds = {}, {}
+local statuses, labels = {}, {}  -- parsed parts of records, by field
 
 base.at_begin(function()
-  shelves_of, kinds_of = {}, {}
+  new_shelves, new_kinds, statuses, labels = {}, {}, {}, {}
 end)
 
-kept_runs.to_text = run_records.write
+cache.to_text = run_records.write
 
-function kept_runs.of_text(text, field)
+function cache.of_text(text, field)
   local run = run_records.read(text, field)
-  if shelves_of[field] then
-    run.shelf, run.kind = shelves_of[field], kinds_of[field]
-    shelves_of[field], kinds_of[field] = nil, nil
+  if new_shelves[field] then
+    run.shelf, run.kind = new_shelves[field], new_kinds[field]
+    new_shelves[field], new_kinds[field] = nil, nil
   end
   return run
 end
 
--- Write where the runs were put that nobody has read.
-function kept_runs:complete()
+-- Write the new shelves of runs that nothing has parsed.
+function cache:complete()
   local fields = {}
-  for field in pairs(shelves_of) do
+  for field in pairs(new_shelves) do
     fields[#fields + 1] = field
   end
-  self:offer(fields)
+  self:prefetch(fields)
   for i = 1, #fields do
     local field = fields[i]
-    local text = self.offered[field]
-    local is, of = run_records.look(text)
-    if is.rare then
+    local text = self.prefetched[field]
+    local status, of = run_records.peek(text)
+    if status.rare then
       self:find(field)
     else
-      self.rewritten[field] = run_records.moved(text, is, of, shelves_of[field], kinds_of[field])
+      self.rewritten[field] = run_records.moved(text, status, of, new_shelves[field], new_kinds[field])
     end
   end
 end
 
--- Note that a run was put on a shelf, as that kind.
+local function parsed(field)
+  return cache.values[field] or (cache.rewritten[field] and cache:find(field))
+end
+
+-- Note that a run is on that shelf now, and of that kind.
 function runs.place(number, shelf, kind)
   local field = base.digits(number)
-  local run = kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field))
+  local run = parsed(field)
   if run then
     run.shelf, run.kind = shelf, kind
   else
-    kept_runs:touch()
-    shelves_of[field], kinds_of[field] = shelf, kind
+    cache:use()
+    new_shelves[field], new_kinds[field] = shelf, kind
   end
 end
 
--- Read the records of these as texts, by their numbers as texts, unless they were read: they will be asked for.
-function runs.offer(fields)
-  kept_runs:offer(fields)
+-- Read the records of these fields in one command.
+function runs.prefetch(fields)
+  cache:prefetch(fields)
 end
 
--- Return what is known of a run, given by its number as text: its state, whose it is, its kind, and its record if nobody
--- has read or changed it in this call. Who has read it gets the run itself instead of the first two.
-function runs.glance(field)
-  local run = kept_runs.kept[field] or (kept_runs.rewritten[field] and kept_runs:find(field))
+-- Return status, labels and kind of a run without parsing more, and its record if nothing has parsed or changed it in
+-- this call; else the run itself stands for status and labels. Returns nil if there is no such run.
+function runs.peek(field)
+  local run = parsed(field)
   if run then
     return run, run, run.kind
   end
-  kept_runs:offer({field})
-  local text = kept_runs.offered[field]
+  if cache.prefetched[field] == nil then
+    cache:prefetch({field})
+  end
+  local text = cache.prefetched[field]
   if not text then
     return nil
   end
-  local is, of = run_records.look(text)
-  return is, of, kinds_of[field] or is.kind, text
+  if not statuses[field] then
+    statuses[field], labels[field] = run_records.peek(text)
+  end
+  local status = statuses[field]
+  return status, labels[field], new_kinds[field] or status.kind, text
 end
 
--- Let this be the record of a run that nobody has read, by its number as text.
+-- Replace the record of a run that nothing has parsed in this call.
 function runs.rewrite(field, text)
-  shelves_of[field], kinds_of[field] = nil, nil
-  kept_runs.rewritten[field] = text
+  new_shelves[field], new_kinds[field] = nil, nil
+  cache.rewritten[field] = text
 end
 
--- Terminal states, and how old runs are found again: sorted sets `ended:<state>` by when they ended.
-local TERMINAL = {succeeded = true, failed = true, cancelled = true, dropped = true}
-
--- Runs in these states are on no shelf and under no lease: sets `paused_runs` and `waiting_runs` tell which they are.
-local BESIDE = {paused = true, waiting = true}
-
--- Return the run of that number, nil if there is none (any more).
+-- Return the run of that number, nil if there is none.
 function runs.get(number)
-  return kept_runs:find(base.digits(number))
+  return cache:find(base.digits(number))
 end
 
--- Read several at once, because their numbers are known and they will be asked for.
+-- Read several runs in one command.
 function runs.load(numbers)
   local fields = {}
   for i = 1, #numbers do
     fields[i] = base.digits(numbers[i])
   end
-  kept_runs:load(fields)
+  cache:load(fields)
 end
 
--- Return the runs of these numbers, but for those that are gone.
+-- Return the runs of these numbers, without those that are gone.
 function runs.all_of(numbers)
   local found = {}
   runs.load(numbers)
@@ -112,6 +124,23 @@ function runs.all_of(numbers)
     found[#found + 1] = runs.get(numbers[i])
   end
   return found
+end
+
+-- Add a new run.
+function runs.add(field, run)
+  cache:add(field, run)
+end
+
+-- Return the number of the run with this id.
+function runs.number_of(id)
+  local number = base.text('ids', id)
+  return number and tonumber(number) or nil
+end
+
+-- Return the run with this id.
+function runs.named(id)
+  local number = runs.number_of(id)
+  return number and runs.get(number) or nil
 end
 
 -- Return the run's arguments, JSON text.
@@ -126,7 +155,7 @@ function runs.result(run)
   return result or base.text('results', base.digits(run.number)) or false
 end
 
--- Give a run that ends its result, JSON text.
+-- Set the result of a run that ends, JSON text.
 function runs.set_result(run, value)
   if run_records.is_long(value) then
     base.set_text('results', base.digits(run.number), value)
@@ -135,53 +164,7 @@ function runs.set_result(run, value)
   end
 end
 
--- Return a run as Python reads it (codec/decode.py).
-function runs.shown(run)
-  local number = base.digits(run.number)
-  return {
-    run.number, unpacked(run_records.write(run)), base.text('args', number),
-    run.ties and base.text('ties', number) or false, base.text('results', number) or false,
-    run.failed and base.text('failures', number) or false,
-  }
-end
-
--- Return a run that has nothing rare as a worker gets it: what stands in its record behind its state, and its lease.
-function runs.handed_text(text, told)
-  return HANDED .. text .. told
-end
-
--- Return a run as a worker gets it (`claimed` in codec/decode.py), packed: most have nothing of what stands at the end.
-function runs.handed(run)
-  local tail = run.tail
-  if run_records.has_no_args(tail) then
-    tail = run_records.tail(runs.args(run), true)
-  end
-  local text = run.whose .. run_records.last(run, tail)
-  local told = pack(run.fence, run.attempt, run.crashes, run.worker)
-  if not run.marked then
-    return runs.handed_text(text, told)
-  end
-  text = text .. told
-  local number = base.digits(run.number)
-  return '\220\0\21' .. text .. pack(
-    run.lapsed or false, run.saved and base.text('saved', number) or false, run.timed_out or false, run.messages or 0,
-    run.prepared and base.text('prepared', number) or false, run.ties and base.text('ties', number) or false,
-    run.memos or 0)
-end
-
--- Return the number of the run with that whole id.
-function runs.number_of(id)
-  local number = base.text('ids', id)
-  return number and tonumber(number) or nil
-end
-
--- Return the run with that whole id.
-function runs.named(id)
-  local number = runs.number_of(id)
-  return number and runs.get(number) or nil
-end
-
--- Return when the first of the questions that the run waits for is answered too late; nil if it asks nothing.
+-- Return when the first question of a waiting run expires; nil if it asks nothing.
 function runs.deadline(run)
   local till
   for _, question in ipairs(run.wait and run.wait.questions or {}) do
@@ -192,17 +175,59 @@ function runs.deadline(run)
   return till
 end
 
--- Add a run that was never written, under its number as text.
-function runs.add(field, run)
-  kept_runs:add(field, run)
+-- Replies ---------------------------------------------------------------------------------------------------------
+
+-- Return a run as `run_of` in codec/decode.py reads it.
+function runs.shown(run)
+  local number = base.digits(run.number)
+  return {
+    run.number, unpacked(run_records.write(run)), base.text('args', number),
+    run.ties and base.text('ties', number) or false, base.text('results', number) or false,
+    run.failed and base.text('failures', number) or false,
+  }
 end
 
-local states  -- by how much their counts grow
-local ends = {}  -- by state: ranks and members of the runs that have ended
+-- Return a run without rare fields as a worker gets it: labels and body of its record, and its lease.
+function runs.plain_handed(behind_status, lease)
+  return PLAIN_HANDED .. behind_status .. lease
+end
+
+-- Return a run as a worker gets it, packed; `claimed` in codec/decode.py reads it. Most runs have none of the last
+-- seven values, which are left out then.
+function runs.handed(run)
+  local tail = run.tail
+  if run_records.has_no_args(tail) then
+    tail = run_records.tail(runs.args(run), true)
+  end
+  local text = run.labels .. run_records.body(run, tail)
+  local lease = pack(run.fence, run.attempt, run.crashes, run.worker)
+  if not run.marked then
+    return runs.plain_handed(text, lease)
+  end
+  local number = base.digits(run.number)
+  return '\220\0\21' .. text .. lease .. pack(
+    run.lapsed or false, run.saved and base.text('saved', number) or false, run.timed_out or false, run.messages or 0,
+    run.prepared and base.text('prepared', number) or false, run.ties and base.text('ties', number) or false,
+    run.memos or 0)
+end
+
+-- States ----------------------------------------------------------------------------------------------------------
+
+local states  -- increments of their counts
+local ended  -- by state: ranks and members of the runs that have ended in this call
 
 base.at_begin(function()
-  states, ends = base.growth('states'), {}
+  states, ended = base.increments('states'), {}
 end)
+
+local function ended_in(state)
+  local list = ended[state]
+  if not list then
+    list = {}
+    ended[state] = list
+  end
+  return list
+end
 
 function runs.set_state(run, state)
   if run.state ~= state then
@@ -217,10 +242,9 @@ function runs.set_state(run, state)
     run.state = state
     if TERMINAL[state] then
       run.ended_at = NOW
-      local ended = ends[state] or {}
-      ends[state] = ended
-      ended[#ended + 1] = NOW
-      ended[#ended + 1] = base.member(run.number)
+      local list = ended_in(state)
+      list[#list + 1] = NOW
+      list[#list + 1] = base.member(run.number)
       if run.streamed then
         call_later('ZADD', 'streamed', NOW, base.member(run.number))
       end
@@ -228,19 +252,18 @@ function runs.set_state(run, state)
   end
 end
 
--- Count runs whose records are rewritten as started.
+-- Count runs whose records were rewritten as started.
 function runs.count_started(count)
   states.pending = (states.pending or 0) - count
   states.running = (states.running or 0) + count
 end
 
--- Count runs whose records are rewritten, by their numbers as texts, as ended.
+-- Count runs whose records were rewritten as ended.
 function runs.count_ended(state, fields)
-  local count, ended, zeros, now = #fields, ends[state] or {}, {}, base.digits(NOW)
+  local count, list, zeros, now = #fields, ended_in(state), {}, base.digits(NOW)
   states.running = (states.running or 0) - count
   states[state] = (states[state] or 0) + count
-  ends[state] = ended
-  local at = #ended
+  local at = #list
   for i = 1, count do
     local field = fields[i]
     local zero = zeros[#field]
@@ -248,13 +271,13 @@ function runs.count_ended(state, fields)
       zero = sub(base.member(field), 1, -#field - 1)
       zeros[#field] = zero
     end
-    ended[at + 1], ended[at + 2] = now, zero .. field
+    list[at + 1], list[at + 2] = now, zero .. field
     at = at + 2
   end
 end
 
 base.at_end(function()
-  for state, ended in pairs(ends) do
-    base.send('ZADD', PREFIX .. 'ended:' .. state, ended)
+  for state, list in pairs(ended) do
+    base.send('ZADD', PREFIX .. 'ended:' .. state, list)
   end
 end)

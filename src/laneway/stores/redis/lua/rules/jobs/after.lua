@@ -1,15 +1,15 @@
 -- needs: runtime/base, state/due_jobs, state/fire_records, state/job_records, rules/common/jitter
 -- gives: job_after
--- What becomes of a job after a fire, and after the end of a run of it. This restates core/jobs/after.py, holding.py
--- and what they need of planning.py; names are the same.
+-- What a job becomes after a fire, and after the end of a run of it. This restates core/jobs/after.py, and what it
+-- needs of core/jobs/failure_hold.py and plan.py; names are the same.
 
-local job_after = base.lazily(function(job_after)
+local job_after = {}
 
 local ERROR_LIMIT = 4000  -- characters
 local LONGEST_HOLD = 20 * 366 * 86400 * 1000000
 local HALTS = {succeeded = 'done', failed = 'failed', cancelled = 'cancelled', dropped = 'cancelled'}
 
--- Planning and holding back ------------------------------------------------------------------------------------------
+-- Planning and holding back ---------------------------------------------------------------------------------------
 
 local function due_again(job)
   job.fire_at = job.next_at and max(job.spread_at, job.held_until or 0)
@@ -26,7 +26,7 @@ local function hold(job, length, by)
   job.held_until, job.held_by = NOW + length, by
 end
 
--- Hear that a probe came to neither success nor failure: the next fire is one.
+-- The probe came to neither success nor failure: let the next fire be one.
 local function untried(job)
   job.probe = false
   hold(job, 0, 'breaker_open')
@@ -47,9 +47,9 @@ local function charge(job)
   end
 end
 
--- The end of a run ---------------------------------------------------------------------------------------------------
+-- The end of a run ------------------------------------------------------------------------------------------------
 
--- Return the first characters of a text in UTF-8.
+-- Return the first ERROR_LIMIT characters of a text in UTF-8.
 local function cut(text)
   if #text <= ERROR_LIMIT then
     return text
@@ -78,13 +78,13 @@ local function plan_after_end(job, state, is_newest)
   end
 end
 
--- Hear that a run that a job made has ended; `message` is its error's, if it has one.
-function job_after.hear(run, message)
+-- Update the job of a run that has ended; `message` is that of the run's error, if it has one.
+function job_after.ended(run, message)
   local job, state = job_records.find(run.ties.job), run.state
   if not job then
     return
   end
-  local is_newest, said = run.id == job.last_run, message and cut(message) or false
+  local is_newest, error_text = run.id == job.last_run, message and cut(message) or false
   local has_fires_left = job.next_at or (not job_records.is_on(job) and not job.halted)
   if state == 'succeeded' and job.delete_after_run and not (run.ties.by_hand and has_fires_left) then
     job_records.remove(job)
@@ -99,7 +99,7 @@ function job_after.hear(run, message)
     end
   end
   if is_newest then
-    job.last_state, job.last_error = state, said
+    job.last_state, job.last_error = state, error_text
   end
   if state == 'succeeded' then
     job.failures, job.held_until, job.held_by = 0, false, false
@@ -107,19 +107,19 @@ function job_after.hear(run, message)
     charge(job)
     if job.failures == job.alert_after then
       job.records = job.records + 1
-      fire_records.record(job.id, {'failing', NOW, NOW, job.failures, false, said, false, NOW, job.records})
+      fire_records.record(job.id, {'failing', NOW, NOW, job.failures, false, error_text, false, NOW, job.records})
     end
   end
   plan_after_end(job, state, is_newest)
   job_records.put(job)
 end
 
--- A fire -------------------------------------------------------------------------------------------------------------
+-- A fire ----------------------------------------------------------------------------------------------------------
 
--- Hear that a fire made no run: nothing of it will end.
+-- The fire made no run, so no end of a run will plan the next fire: do that now if it is needed.
 local function leave_alone(job)
   if not job_records.is_on(job) or job.next_at or (job.last_run and not job.last_state) then
-    return  -- it has a next fire, or an earlier run goes on, and its end will say how
+    return  -- it has a next fire, or the end of an earlier run will plan one
   end
   if job.period then
     plan_from_now(job)
@@ -128,7 +128,7 @@ local function leave_alone(job)
   end
 end
 
--- Return what goes on record of a run that was asked for; it is not numbered yet.
+-- Return the record of a run that was submitted, without its number.
 local function record_of(run, receipt, by_hand)
   local at = run.ties.at
   if receipt[1] == 'accepted' then
@@ -139,7 +139,7 @@ local function record_of(run, receipt, by_hand)
   return {'skipped', at, at, 1, false, busy and 'overlap' or receipt[3] or false, false, 0, 0}
 end
 
--- Tell whether a record tells the same of later fires.
+-- Return whether a record says the same as the last one, of later fires.
 local function goes_on(last, record)
   local kind = record[1]
   return (kind == 'skipped' or kind == 'missed') and last[1] == kind and last[6] == record[6] and last[3] < record[2]
@@ -163,10 +163,9 @@ local function write_down(job, record)
   fire_records.record(job.id, record)
 end
 
--- Write a firing of a job. `firing` is {state, runs, records, by_hand}: `state` may be false, runs are
--- what was submitted, records are not numbered. `receipts` are those of the runs (see acceptance.lua), false for one
--- that was there before.
-function job_after.apply(job, firing, receipts)
+-- Write a firing of a job. `firing` is {state, runs, records, by_hand}: `state` may be false, `records` have no numbers
+-- yet. `receipts` are those of the runs (see acceptance.lua), false for a run that existed before.
+function job_after.applied(job, firing, receipts)
   if firing.state then
     job_records.set_state(job, firing.state)
   end
@@ -193,7 +192,3 @@ function job_after.apply(job, firing, receipts)
   job.version = job.version + 1
   job_records.put(job)
 end
-
-end)
-
-job_after.soonest, job_after.is_sooner = due_jobs.soonest, due_jobs.is_sooner

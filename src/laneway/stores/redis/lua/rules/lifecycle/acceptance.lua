@@ -1,16 +1,18 @@
 -- needs: runtime/base, state/runs, state/new_runs, state/lanes, rules/queue/sessions, rules/queue/shelves
 -- needs: rules/queue/admission, rules/inboxes, rules/lifecycle/endings, rules/lifecycle/control
 -- needs: rules/lifecycle/arrivals
--- What becomes of a submission: accepted, merged, steered, existing or refused; restates core/lifecycle/acceptance.py.
+-- What a submission becomes: accepted, merged, steered, existing or refused. This restates
+-- core/lifecycle/acceptance.py.
 --
--- A receipt is {outcome, run_id, reason, position, state}; what there is not is false.
--- Sorted set `fresh:<lane>`: runs of a lane that drops the oldest when it is full, by number; those that were started
--- or have ended meanwhile are cleared away when somebody comes across them.
+-- A receipt is {outcome, run_id, reason, position, state, count}; a missing value is false. `count` is 1, except for a
+-- group of plain runs, whose positions follow each other (fast/uniform_batch.lua). Sorted set `fresh:<lane>`: runs of a
+-- lane that drops the oldest when it is full, by number. Runs that have started or ended meanwhile are removed when
+-- they are found.
 
 local acceptance = {}
 local PLAIN = {mode = 'queue', debounce = 0, max_wait = 0}
 
--- Read a submission as codec/encode.py writes it. What most have not stands at its end, and is left out.
+-- Parse a submission of codec/encode.py. Fields that most submissions do not have are in a table at its end.
 function acceptance.read(wire)
   local new = {
     id = wire[1], task = wire[2], args = wire[3], lane = wire[4], user = wire[5] or nil, session = wire[6] or nil,
@@ -31,7 +33,7 @@ local function note(lane, new)
 end
 
 local function receipt(outcome, run_id, reason, position, state)
-  return {outcome, run_id, reason or false, position or false, state or false}
+  return {outcome, run_id, reason or false, position or false, state or false, 1}
 end
 
 local function refused(new, lane, why)
@@ -41,7 +43,7 @@ local function refused(new, lane, why)
   return receipt('refused', new.id, why)
 end
 
--- Return the receipt of a submission whose id was seen before.
+-- Return the receipt of a submission whose id is known already.
 local function again(new)
   local taker = inboxes.taker(new.id)
   if taker then
@@ -67,8 +69,8 @@ local function by_key(new, lane)
   return receipt('existing', entry[1], false, false, run and run.state)
 end
 
--- Return the runs accepted first of those of the lane that wait and were never started, up to so many. Follow-ups are
--- not among them: nobody would hear that one is gone. Who has called a run is told.
+-- Return the oldest runs of the lane that are pending and were never started, up to so many. Follow-ups are not among
+-- them, because nothing would report that one was dropped; of a called run, the caller learns it.
 local function oldest(lane, most)
   local found, order, gone = {}, cached_zset.at('fresh:' .. lane), {}
   order:each(function(number)
@@ -86,7 +88,7 @@ local function oldest(lane, most)
   return found
 end
 
--- Return why the lane takes no more; nil if it does, or will once those are gone that make way.
+-- Return why the lane takes no more runs; nil if it does, or will after it has dropped others.
 local function bound(lane, new, decision)
   local book = lanes.get(lane)
   local most = book.max_pending
@@ -107,7 +109,8 @@ local function bound(lane, new, decision)
   return book.when_full == 'wait' and not new.impatient and 'lane_wait' or 'lane_full'
 end
 
--- A bound that was lowered far below what waits is reached in several steps: nobody else can do anything meanwhile.
+-- Drop the oldest runs until there is room for one more. If the bound was lowered far below what is pending, several
+-- calls do it, because no other client can use the server meanwhile.
 local function make_room(lane, most)
   local surplus = lanes.get(lane).pending + 1 - most
   local old = surplus > 0 and oldest(lane, min(surplus, MOST_MOVES)) or {}
@@ -116,7 +119,7 @@ local function make_room(lane, most)
   end
 end
 
--- Let the run join, now or later; return how many are before it.
+-- Let the run join its session and lane, now or later; return how many runs are before it.
 local function place(new, run, due_at, ahead, windowed, head)
   local session = new.session
   if due_at > NOW or (session and shelves.is_behind()) then
@@ -127,7 +130,7 @@ local function place(new, run, due_at, ahead, windowed, head)
       admission.let_go_on(session, {})  -- it may have brought more room
     end
     if session and later then
-      -- What it says of its session is kept with it: an idle session keeps nothing.
+      -- What it says about its session is kept in the run: an idle session keeps nothing.
       sessions.empty_if_idle(session, sessions.get(session))
     end
     return nil
@@ -144,7 +147,7 @@ local function accepted(new, lane, decision, session)
     make_room(lane, book.max_pending)
   end
   if session then
-    -- Whoever made way for this run may have been the last: what was given of the session stays all the same.
+    -- The runs that made way for this one may have been the session's last; what messages said about it must stay.
     sessions.put(new.session, session)
   end
   local ahead = book.pending
@@ -181,7 +184,7 @@ end
 local function taken(new, lane, taker, kind, book)
   inboxes.append(taker, new, lane, kind)
   if kind == 'steered' then
-    control.tell(taker)
+    control.notify_worker(taker)
   end
   inboxes.remember(new, taker)
   base.count('counts:' .. lane, kind, 1)
@@ -215,27 +218,28 @@ local function by_session(new, lane)
   end
   arrivals.apply(decision, book)
   local answer = accepted(new, lane, decision, book)
-  -- After it has taken its place: else the next in the queue would be admitted in their stead.
+  -- After the new run has its place: else the next run in the queue would be admitted in their stead.
   for _, run in ipairs(decision.supersedes or {}) do
     control.supersede(run, new.id)
   end
   return answer
 end
 
--- Return what became of a submission, as `read` gives it.
+-- Accept or refuse a submission that `read` has parsed; return its receipt.
 function acceptance.accept(new)
   local lane = lanes.find(new.lane) and new.lane or 'main'
   local answer = again(new) or (new.key and by_key(new, lane))
   if answer then
     return answer
   end
-  -- Who tries a run again by hand, and a job's fire, pass every bound; a disabled task takes neither all the same.
+  -- A retry by hand and a job's fire pass every bound, but a disabled task takes neither.
   if (not new.inside or new.retry_of or (new.ties and new.ties.job)) and base.set('disabled')[new.task] then
     return refused(new, lane, 'task_disabled')
   end
   if new.session and not new.later then
     if not new.inside and shelves.is_behind() then
-      -- What its session's policy makes of it depends on those before it, and some of them may not be there yet.
+      -- What its session's policy makes of it depends on the runs before it, and some that are due may not have joined
+      -- yet.
       return refused(new, lane, 'session_wait')
     end
     return by_session(new, lane)

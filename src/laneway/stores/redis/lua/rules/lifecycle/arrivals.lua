@@ -1,8 +1,8 @@
 -- needs: runtime/base, state/runs, rules/queue/sessions, rules/lifecycle/control
--- What a message does to its session: it waits, is merged, steers, interrupts, displaces, or is refused; restates
--- core/lifecycle/arrivals.py, where the order of the rules is explained.
+-- What a message does to its session: it waits, is merged, steers, interrupts, displaces others, or is refused. This
+-- restates core/lifecycle/arrivals.py, which explains the order of the rules.
 --
--- A decision is {outcome, reason, taker, drops, cancels, interrupts, window, supersedes}; what is nil is not so.
+-- A decision is {outcome, reason, taker, drops, cancels, interrupts, window, supersedes}; a missing value is nil.
 
 local arrivals = {}
 
@@ -100,7 +100,7 @@ local function by_cap(book, new)
   if sessions.queued(book) < cap then
     return {window = opens}
   end
-  -- What runs have left behind, and jobs, is outside the cap: no message displaces it, and it keeps none out.
+  -- Follow-ups and runs of jobs are outside the cap: no message displaces them, and they keep no message out.
   local messages = {}
   for _, run in ipairs(control.queued(new.session)) do
     if not run.ties or not (run.ties.parent or run.ties.job) then
@@ -117,7 +117,7 @@ local function by_cap(book, new)
   return {drops = drops, window = opens}
 end
 
--- Return what a message does to its session; `book` has taken note of its arrival. It changes nothing.
+-- Return what a message does to its session, whose book has its policy already. This changes nothing.
 function arrivals.decide(book, new)
   if new.ties and new.ties.overlap and not new.later then
     return by_overlap(book, new)
@@ -131,10 +131,10 @@ function arrivals.decide(book, new)
   return #book.asking > 0 and by_question(book, new) or by_mode(book, new) or by_cap(book, new)
 end
 
--- Drop and cancel whom the message displaces.
+-- Drop and cancel the runs that the message displaces.
 function arrivals.apply(decision, book)
   local drops = decision.drops or {}
-  -- The last first: else each that goes would let the next be admitted, to be dropped in turn.
+  -- The last run first: else each dropped run would let the next one be admitted, only to be dropped in turn.
   for i = #drops, 1, -1 do
     control.drop(drops[i], decision.interrupts and 'interrupted' or 'session_full')
   end

@@ -2,13 +2,13 @@
 -- needs: rules/queue/shelves, rules/queue/admission, state/memos, rules/inboxes, rules/lifecycle/endings, state/workers
 -- needs: rules/wakeups
 -- gives: control, PAUSED
--- Control of runs: what a cancel, a pause, a resume, a drop and an answer do; restates core/lifecycle/control.py and what the
--- memory store does with it (stores/memory/steering.py).
+-- What a cancel, a pause, a resume, a drop and an answer do to a run. This restates core/lifecycle/control.py, and
+-- stores/memory/rules/control.py, which applies its decisions.
 --
 -- A change is {state, drafts, request, reason}.
 
-local control = {call = nil}  -- the id of the call under way, noted with each run that it changes
-local abandons = false  -- what is called by whom a call abandons, is abandoned
+local control = {call = nil}  -- the id of the current call, noted in each run that it changes
+local abandons = false  -- the current call abandons a run, so it abandons the runs that this one has called
 
 base.at_begin(function()
   control.call, abandons = nil, false
@@ -17,9 +17,9 @@ end)
 local CANCEL_REQUESTED = {'"cancel_requested"', '{}'}
 local PAUSED, RESUMED = {'"paused"', '{}'}, {'"resumed"', '{}'}
 
--- What a session's policy may see -----------------------------------------------------------------------------------
+-- The runs of a session -------------------------------------------------------------------------------------------
 
--- Return the runs that have joined and were never started, paused ones included, in their order.
+-- Return the runs that have joined and were never started, paused ones included, in order.
 function control.queued(session)
   local book, found = sessions.find(session), {}
   if book then
@@ -35,7 +35,7 @@ function control.queued(session)
   return found
 end
 
--- Return the runs that were started and have not ended, by acceptance.
+-- Return the runs that were started and have not ended, in the order of acceptance.
 function control.active(session)
   local book = sessions.find(session)
   local numbers = book and sessions.active(book) or {}
@@ -43,18 +43,18 @@ function control.active(session)
   return runs.all_of(numbers)
 end
 
--- Return the runs that were never started and have not joined: due later, or paused before they were due.
+-- Return the runs that were never started and have not joined yet: due later, or paused before they were due.
 function control.future(session)
   return runs.all_of(cached_zset.at('later:' .. session):all())
 end
 
--- Doing it ----------------------------------------------------------------------------------------------------------
+-- Applying a change -----------------------------------------------------------------------------------------------
 
--- Tell the worker that executes the run, if there is one, that something changed of it.
-function control.tell(run)
-  workers.ask(run)
+-- Wake the worker that executes the run, if there is one: the run has changed.
+function control.notify_worker(run)
+  workers.note_request(run)
   if run.worker then
-    wakeups.nudge(run.worker)
+    wakeups.send(run.worker, '')
   end
 end
 
@@ -73,7 +73,7 @@ local function take_out(run, before)
   end
 end
 
--- A run that was paused before it was due is still to join while it is paused.
+-- Note that a run which was paused before it was due has no more to join its session.
 function control.forget_later(run)
   if run.session and run.fence == 0 and not admission.is_admitted(run) then
     shelves.note_later(run, false)
@@ -84,7 +84,7 @@ local function put_back(run)
   local book = lanes.get(run.lane)
   book.pending = book.pending + 1
   if run.shelf == 'held' then
-    return  -- it was held all the time
+    return  -- it stayed held
   end
   control.forget_later(run)
   if run.due_at > NOW and not admission.is_admitted(run) then
@@ -94,7 +94,7 @@ local function put_back(run)
   end
 end
 
--- Do it. A run that ends while it is running has lost its lease already.
+-- Apply a change to a run. A run that ends while it is running has lost its lease already.
 function control.apply(run, change)
   local before = run.state
   if before == 'waiting' and change.state ~= 'waiting' then
@@ -102,7 +102,7 @@ function control.apply(run, change)
   end
   runs.set_state(run, change.state)
   run.request = change.request
-  logs.say(run, change.drafts)
+  logs.write(run, change.drafts)
   if TERMINAL[change.state] then
     run.reason = change.reason
     take_out(run, before)
@@ -114,7 +114,7 @@ function control.apply(run, change)
     admission.ended(run, run.number)
     run.worker, run.lapsed = false, nil
   elseif before == 'waiting' then
-    if change.state ~= 'waiting' then  -- else only what was requested of it is taken back
+    if change.state ~= 'waiting' then  -- else only a request is withdrawn
       admission.stop_asking(run)
       run.due_at = NOW
     end
@@ -134,18 +134,18 @@ function control.apply(run, change)
     put_back(run)
   end
   run.call = control.call
-  control.tell(run)
+  control.notify_worker(run)
 end
 
--- Do to a run what follows from a call that was about another.
-local function beside(run, change)
+-- Call `change` for runs that the current call is not about, so that it is not noted in them.
+function control.beside(change, ...)
   local call_id = control.call
   control.call = nil
-  control.apply(run, change)
+  change(...)
   control.call = call_id
 end
 
--- What lets a waiting run go on makes of it: pending, or paused if that was requested.
+-- Return the change of a waiting run that may go on: pending, or paused if that was requested.
 local function going_on(run, draft)
   if run.request == 'pause' then
     return {state = 'paused', drafts = {draft, PAUSED}}
@@ -153,10 +153,10 @@ local function going_on(run, draft)
   return {state = 'pending', drafts = {draft}}
 end
 
--- The changes -------------------------------------------------------------------------------------------------------
+-- The changes -----------------------------------------------------------------------------------------------------
 
--- Cancel a run that has not ended; tell whether that changed it. `clears`: what lies unread in its inbox is dropped
--- with it; `abandon`: nobody waits for what executes it; `why` is a reason to note.
+-- Cancel a run that has not ended; return whether that changed it. `clears` drops what is unread in its inbox;
+-- `abandon` ends the run without waiting for its handler; `why` is the reason to note.
 function control.cancel(run, clears, abandon, why)
   local running = run.state == 'running'
   local lapsed = running and workers.has_lapsed(run)
@@ -177,7 +177,7 @@ function control.cancel(run, clears, abandon, why)
     local holder = workers.find(run.holder)
     workers.hand(run, nil)
     if holder then
-      workers.forget_if_done(holder)
+      workers.delete_if_done(holder)
     end
   end
   local before = abandons
@@ -195,7 +195,7 @@ function control.drop(run, why)
   control.apply(run, {state = 'dropped', drafts = drafts, reason = why})
 end
 
--- Pause a run that has not ended, nor is paused.
+-- Pause a run that has not ended and is not paused.
 function control.pause(run)
   if run.state == 'running' then
     control.apply(run, {state = 'running', drafts = {{'"pause_requested"', '{}'}}, request = 'pause'})
@@ -204,25 +204,25 @@ function control.pause(run)
   end
 end
 
--- Resume a run that is paused, or was requested to be.
+-- Resume a run that is paused, or withdraw the request to pause it.
 function control.resume(run)
   local state = run.request == 'pause' and run.state or 'pending'
   control.apply(run, {state = state, drafts = {RESUMED}})
 end
 
--- End a run that waits for an answer: the message of this id came instead.
+-- End a run that waits for an answer: the message with this id came instead.
 function control.supersede(run, by)
   local drafts = {logs.draft('superseded', 'by', by), logs.done('cancelled')}
   control.apply(run, {state = 'cancelled', drafts = drafts, reason = 'superseded'})
 end
 
--- Answer a question that a run waits for, with JSON text.
+-- Answer a question of a waiting run, with JSON text.
 function control.answer(run, question, answer)
   memos.keep(run, {'answer', question[1], answer, question[4], 0, run.attempt})
   control.apply(run, going_on(run, logs.draft('answered', 'name', question[1], 'answer', {answer})))
 end
 
--- End a run whose question nobody answered in time.
+-- End a run whose question was not answered in time.
 function control.expire(run)
   local late
   for _, question in ipairs(run.wait.questions) do
@@ -231,21 +231,18 @@ function control.expire(run)
     end
   end
   local drafts = {logs.draft('unanswered', 'name', late), logs.done('cancelled')}
-  beside(run, {state = 'cancelled', drafts = drafts, reason = 'unanswered'})
+  control.beside(control.apply, run, {state = 'cancelled', drafts = drafts, reason = 'unanswered'})
 end
 
 endings.cancel = function(run)
-  local call_id = control.call
-  control.call = nil
-  control.cancel(run, false, abandons, 'parent_ended')
-  control.call = call_id
+  control.beside(control.cancel, run, false, abandons, 'parent_ended')
 end
 
 endings.let_go_on = function(parent, draft)
-  beside(parent, going_on(parent, draft))
+  control.beside(control.apply, parent, going_on(parent, draft))
 end
 
--- Let runs that are due join, and end those whose questions were not answered in time.
+-- Let due runs join their sessions and lanes, and end runs whose questions have expired.
 function control.make_due()
   if base.is_absent('due') then
     return  -- nor are there deadlines

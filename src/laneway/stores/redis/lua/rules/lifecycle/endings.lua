@@ -1,13 +1,12 @@
 -- needs: runtime/base, state/runs, state/logs, state/memos, rules/inboxes, rules/jobs/after
--- What else is written when a run ends: its follow-ups, word to the run that waits for it, and to its job; see
--- core/lifecycle/endings.py. Who accepts and steers runs is told once it is there (`accept`, `cancel`, `let_go_on`).
+-- What else is written when a run ends: its follow-ups, its outcome in the run that called it, and in its job; see
+-- core/lifecycle/endings.py. acceptance.lua and control.lua, which need this file, set the functions that it calls.
 --
--- Hash `follows`: number -> {then, on_failure}, packed: submissions as acceptance.lua reads them, under the ids that
--- they will have.
+-- Hash `follows`: number -> {then, on_failure}, packed: submissions as acceptance.lua reads them, with their ids.
 
 local endings = {accept = nil, cancel = nil, let_go_on = nil}
 
-local function leave(submissions)
+local function submit(submissions)
   for _, wire in ipairs(submissions or {}) do
     endings.accept(wire)
   end
@@ -18,8 +17,8 @@ local function failure_message(run)
   return text and cjson.decode(text).message or nil
 end
 
--- Leave a memo and an event with the run that called this one, and let it go on if it waits for it.
-local function tell_parent(run)
+-- Write a memo and an event to the run that called this one, and let it go on if it waits for this one.
+local function return_to_parent(run)
   local parent = runs.named(run.ties.parent)
   if not parent or TERMINAL[parent.state] then
     return
@@ -32,29 +31,30 @@ local function tell_parent(run)
   end
   local ties = run.ties
   memos.keep(parent, {'call', ties.call, value, ties.about, 0, parent.attempt, run.id, ties.tries, ending})
-  local told = logs.draft('returned', 'name', ties.call, 'run_id', run.id, 'state', run.state)
+  local draft = logs.draft('returned', 'name', ties.call, 'run_id', run.id, 'state', run.state)
   if parent.state == 'waiting' then
     for _, called in ipairs(parent.wait.calls) do
       if called[2] == run.id then
-        endings.let_go_on(parent, told)
+        endings.let_go_on(parent, draft)
         return
       end
     end
   end
-  logs.say(parent, {told})
+  logs.write(parent, {draft})
 end
 
--- Hear that the run has ended, and still has its session's place. `held` is what its attempt held back.
+-- Write what follows from the end of a run, which still has its session place. `held` are submissions that its attempt
+-- held back until it succeeds.
 function endings.close(run, held)
   if run.messages then
     inboxes.close(run)
   end
   local follows = run.ties and run.ties.follows and unpacked(base.text('follows', base.digits(run.number)))
   if run.state == 'succeeded' then
-    leave(held)
-    leave(follows and follows[1])
+    submit(held)
+    submit(follows and follows[1])
   elseif run.state == 'failed' then
-    leave(follows and follows[2])
+    submit(follows and follows[2])
   end
   if run.wait then
     for _, id in ipairs(memos.called(run.wait)) do
@@ -65,9 +65,9 @@ function endings.close(run, held)
     end
   end
   if run.ties and run.ties.call then
-    tell_parent(run)
+    return_to_parent(run)
   end
   if run.ties and run.ties.job then
-    job_after.hear(run, failure_message(run))
+    job_after.ended(run, failure_message(run))
   end
 end

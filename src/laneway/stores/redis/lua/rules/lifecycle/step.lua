@@ -1,7 +1,7 @@
 -- needs: runtime/base, runtime/replies, state/runs, state/logs, state/lanes, rules/queue/shelves, state/workers
 -- needs: rules/leases, rules/queue/claim, rules/lifecycle/control, rules/wakeups, rules/lifecycle/acceptance
--- needs: rules/jobs/after
--- A step that is new to the store, which a worker makes or has lent (lending.lua).
+-- needs: state/due_jobs
+-- A worker's step that is new to the store: the worker calls it, or a submission makes it ahead (fast/claim_ahead.lua).
 
 local step = {}
 local NOTHING = {fields = {}, fences = {}, handed = {}, runs = {}}
@@ -33,12 +33,12 @@ local function claim_for(worker, room)
 end
 
 local function fires_in(now)
-  local soonest = job_after.soonest()
+  local soonest = due_jobs.soonest()
   return soonest and max(0, soonest - now) or false
 end
 
--- Return an answer as verbs/workers/step.lua gives it; `fields` are numbers as texts, `handed` the runs, packed. `to` is where the
--- store's content goes if it is being moved, else false.
+-- Return the reply to a step; `_reply` in verbs/workers.py reads it. `fields` are numbers as texts, `handed` the runs,
+-- packed; `to` is the address that the store is being moved to, else false.
 function step.answer(worker, to, fields, handed, refused, due_in, more, now)
   return replies.list({
     pack(fields), replies.list(handed), pack(refused), pack(due_in), pack(more), pack(now),
@@ -46,16 +46,17 @@ function step.answer(worker, to, fields, handed, refused, due_in, more, now)
   })
 end
 
--- Return what was answered to the worker's newest step, which is kept for a repeat: numbers as texts, fences, refused,
--- due_in, more, now, messages.
+-- Return what the reply to the worker's newest step was, in case the worker repeats the step: numbers as texts, fences,
+-- refused, due_in, more, now, messages.
 function step.kept(worker)
   return unpack(worker.reply and unpacked(worker.reply) or {{}, {}, {}, false, false, 0, {}}, 1, 7)
 end
 
--- Do the step, as verbs/workers/step.lua takes it, and return the answer. Whoever calls this wakes others then, and flushes.
+-- Make a step (the arguments of verbs/workers/step.lua) and return the reply. The caller then wakes workers and
+-- flushes.
 function step.take(worker, asked, to)
-  -- First what is due: what a result lets join its session comes behind it. And what goes on before the results: a run
-  -- that ends in this very step was overdue, or saved, before it ended.
+  -- Due runs first: a run that a result lets join its session comes behind them. Then what is written under leases,
+  -- before the results: a run that ends in this very step was overdue, or saved, before it ended.
   local refused = {}
   control.make_due()
   leases.write(worker, asked[4], asked[7], asked[8], refused)
@@ -70,9 +71,9 @@ function step.take(worker, asked, to)
     runs.set_state(run, 'running')
     run.worker, run.started_at, run.fence = worker.id, NOW, run.fence + 1
     workers.hand(run, worker.id)
-    logs.say(run, logs.started(worker.id))
+    logs.write(run, logs.started(worker.id))
     if run.steered then
-      workers.ask(run)
+      workers.note_request(run)
     end
     handed[place] = runs.handed(run)
   end
@@ -80,11 +81,11 @@ function step.take(worker, asked, to)
   local next_due = wakeups.next_due()
   local due_in = next_due and max(0, next_due - NOW) or false
   local reply = step.answer(worker, to, started.fields, handed, refused, due_in, more, NOW)
-  worker.call, worker.short, worker.lent = asked[2], asked[9], false
+  worker.call, worker.short, worker.made_ahead = asked[2], asked[9], false
   worker.reply = pack({started.fields, started.fences, refused, due_in, more, NOW, messages})
   local rests = asked[6] and not more and count < asked[5]
   local lends = rests and asked[10] and count == 0 and #refused == 0
-  wakeups.rest(worker, rests, next_due, lends and asked[5])
-  base.said = true
+  wakeups.set_idle(worker, rests, next_due, lends and asked[5])
+  base.wrote_events = true
   return reply
 end

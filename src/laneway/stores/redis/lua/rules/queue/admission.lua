@@ -1,12 +1,14 @@
 -- needs: runtime/base, state/runs, state/lanes, rules/queue/turns, rules/queue/sessions, rules/queue/circuits
 -- needs: rules/queue/shelves
 -- gives: admission, bring_back, admit
--- How pending runs come and go: into their session, into their lane's order, and out again. This restates
--- core/queue/admission.py, where the rules are explained; names are the same. claim.lua builds the claim on it.
+-- How pending runs enter their session and their lane's order, and leave them. This restates core/queue/admission.py,
+-- which explains the rules; names are the same. claim.lua builds the claim on it.
+--
+-- `labels` are the run itself, or the labels of its record if nothing has parsed it (state/run_records.lua).
 
 local admission = {}
 
--- Let the first of the user's parked runs into the order, if the gate is open and none of them is there.
+-- Put the first of the user's parked runs into the ready order, if its gate is open and none of them is there already.
 local function bring_back(book, user, seat)
   if seat.out > 0 or seat.parked == 0 then
     return
@@ -16,21 +18,22 @@ local function bring_back(book, user, seat)
     return
   end
   local number = shelves.unpark(book.name, user, seat)
-  local _, of, kind = runs.glance(base.digits(number))
+  local _, labels, kind = runs.peek(base.digits(number))
   kind = with(kind, BACK)
-  seat.out = OUT + of.priority
-  shelves.put_ready(book.name, number, kind, turns.enter(book, of, kind))
+  seat.out = OUT + labels.priority
+  shelves.put_ready(book.name, number, kind, turns.enter(book, labels, kind))
 end
 
--- Let in a run, whose session, if it has one, is not paused: it has just admitted it. `of` tells whose it is.
-local function enter_lane(number, of, kind)
-  local book, user = lanes.get(of.lane), of.user
+-- Put a run into its lane's order, or behind its user. Its session, if it has one, has admitted it and is not paused.
+local function enter_lane(number, labels, kind)
+  local book, user = lanes.get(labels.lane), labels.user
   local seat = user and lanes.seat(book, user)
   if seat and kind == FRESH and seat.parked > 0 then
-    -- Invariant: the gate of the set is closed, or one of it is back; one more changes nothing.
-    shelves.park(of.lane, user, seat, number, kind, turns.enter(book, of, kind, 0))
+    -- Invariant: the gate of the parked set is closed, or one run of it is in the order; one more parked run changes
+    -- nothing.
+    shelves.park(labels.lane, user, seat, number, kind, turns.enter(book, labels, kind, 0))
   else
-    shelves.put_ready(of.lane, number, kind, turns.enter(book, of, kind))
+    shelves.put_ready(labels.lane, number, kind, turns.enter(book, labels, kind))
   end
 end
 
@@ -43,26 +46,26 @@ local function enter(run)
   end
 end
 
--- Let the session's next runs go on, as far as it has room. One that is paused takes its place, and waits.
+-- Admit the session's next runs, as far as it has room. A paused one takes its place and waits there.
 local function admit(session, book)
   while book.held > 0 and sessions.admits(book) do
     local number = shelves.held(session):take()
-    local is, of, kind = runs.glance(base.digits(number))
+    local status, labels, kind = runs.peek(base.digits(number))
     local again = has(kind, AGAIN)
     sessions.call_in(book, number, again)
-    if is.state == 'paused' then
+    if status.state == 'paused' then
       runs.get(number).shelf = false
     else
-      enter_lane(number, of, kind)
+      enter_lane(number, labels, kind)
     end
     if not again then
-      return  -- nobody else is admitted before it has started
+      return  -- no other run is admitted before this one has started
     end
   end
 end
 
--- Take in a run that is due for the first time. Return how many of its session are ahead if it waits. At the `head` it
--- comes before all that were never started.
+-- Take in a run that is due for the first time. Return how many runs of its session are ahead if it waits. At the
+-- `head` it comes before all runs that were never started.
 function admission.join(run, arrival, head)
   if not run.session then
     enter(run)
@@ -84,7 +87,7 @@ function admission.join(run, arrival, head)
   return ahead
 end
 
--- Take back a run that was claimed before and is due again: it has kept its session place, or stepped out.
+-- Take in a run again that was started before and is due: it has kept its place in its session, or stepped out.
 function admission.rejoin(run)
   run.kind = AGAIN
   local book = run.session and sessions.get(run.session)
@@ -96,7 +99,7 @@ function admission.rejoin(run)
   end
 end
 
--- Let others of its session pass a run that waits for its next attempt, if that is the session's rule.
+-- Give up the session place of a run that waits for its next attempt, if that is the session's rule.
 function admission.step_out(run)
   if run.session then
     local book = sessions.get(run.session)
@@ -107,7 +110,8 @@ function admission.step_out(run)
   end
 end
 
--- Let a run wait that is executed no more: it keeps its session's place, unless others may pass it.
+-- Note that a run waits for an answer (`asks`) or for other runs. It keeps its session place, unless others may pass
+-- it.
 function admission.wait(run, asks)
   if run.session then
     if asks then
@@ -118,14 +122,14 @@ function admission.wait(run, asks)
   end
 end
 
--- Count a run as waiting no more.
+-- Note that a run does not wait any more.
 function admission.stop_asking(run)
   if run.session then
     sessions.stop_asking(sessions.get(run.session), run.number)
   end
 end
 
--- Take back a run that is due and was paused, off its shelf, where it was: in its session, or at its tail.
+-- Take in a run again that is due and was paused: where it was in its session, or at the session's end.
 function admission.take_up(run, arrival)
   if not run.session or base.index_of(sessions.get(run.session).admitted, run.number) then
     enter(run)
@@ -136,7 +140,7 @@ function admission.take_up(run, arrival)
   end
 end
 
--- Tell whether a run that was never started has a place in its session: it was due, whatever the clock says.
+-- Return whether a run that was never started has a place in its session: then it was due, whatever the clock says.
 function admission.is_admitted(run)
   if not run.session or has(run.kind, AGAIN) then
     return false
@@ -146,9 +150,9 @@ function admission.is_admitted(run)
   return book.unstarted == run.number
 end
 
--- Free the lane's and the user's slot of a run that is executed no more; `of` tells whose it is.
-function admission.free(of)
-  local book, user = lanes.get(of.lane), of.user
+-- Free the slots of a run that is not executed any more: its lane's and its user's.
+function admission.free(labels)
+  local book, user = lanes.get(labels.lane), labels.user
   book.active = book.active - 1
   if user then
     local seat = lanes.seat(book, user)
@@ -157,9 +161,9 @@ function admission.free(of)
   end
 end
 
--- Free the session place of a run that has ended, if it had one; `of` tells whose it is.
-function admission.ended(of, number)
-  local session = of.session
+-- Free the session place of a run that has ended, if it had one.
+function admission.ended(labels, number)
+  local session = labels.session
   if session then
     local book = sessions.get(session)
     sessions.ended(book, number)
@@ -172,16 +176,16 @@ function admission.ended(of, number)
   end
 end
 
--- Read at once what the ends of these runs lead to: `owners` tell whose they were.
-function admission.read_ahead(owners)
+-- Prefetch what the ends of runs with these labels change: seats, sessions, and the runs that come next.
+function admission.prefetch(all_labels)
   local users, names, fields = {}, {}, {}
-  for i = 1, #owners do
-    local of = owners[i]
-    if of.user then
-      users[of.lane] = users[of.lane] or {}
-      table.insert(users[of.lane], of.user)
+  for i = 1, #all_labels do
+    local labels = all_labels[i]
+    if labels.user then
+      users[labels.lane] = users[labels.lane] or {}
+      table.insert(users[labels.lane], labels.user)
     end
-    names[#names + 1] = of.session or nil
+    names[#names + 1] = labels.session or nil
   end
   sessions.load(names)
   for lane, list in pairs(users) do
@@ -192,20 +196,20 @@ function admission.read_ahead(owners)
     end
     for user, count in pairs(ends) do
       if seats:get(user).parked > 0 then
-        shelves.parked(lane, 'user:' .. user):coming(count, fields)
+        shelves.parked(lane, 'user:' .. user):add_next(count, fields)
       end
     end
   end
   for i = 1, #names do
     local book = sessions.find(names[i])
     if book and book.held > 0 then
-      shelves.held(names[i]):coming(1, fields)
+      shelves.held(names[i]):add_next(1, fields)
     end
   end
-  runs.offer(fields)
+  runs.prefetch(fields)
 end
 
--- Count a run as held no more that was taken from behind its session, pending or paused.
+-- Count a run, pending or paused, as not held any more: it was taken from the runs that its session holds.
 function admission.unhold(run)
   sessions.leave(sessions.get(run.session), has(run.kind, AGAIN))
 end
@@ -232,8 +236,8 @@ local function withdraw_from_lane(book, run, shelf)
   end
 end
 
--- Take back the lane's counts of a pending run that was taken from this shelf, or is paused where it is held. It keeps
--- its session place. It comes back, if it does, as it came.
+-- Undo the lane's counts of a pending run that was taken from this shelf, or that is paused where it is held. It keeps
+-- its session place.
 function admission.set_down(run, shelf)
   local book = lanes.get(run.lane)
   book.pending = book.pending - 1
@@ -247,7 +251,7 @@ function admission.set_down(run, shelf)
   run.kind = has(run.kind, AGAIN) and AGAIN or FRESH
 end
 
--- Take back the counts of a pending run taken from this shelf, that ends; `admission.ended` frees its session place.
+-- Undo the counts of a pending run that was taken from this shelf and ends; `admission.ended` frees its session place.
 function admission.withdraw(run, shelf)
   if shelf == 'held' then
     admission.unhold(run)
@@ -255,14 +259,14 @@ function admission.withdraw(run, shelf)
   admission.set_down(run, shelf)
 end
 
--- Hold an admitted run that was taken from this shelf of its lane: its session is paused now.
+-- Park an admitted run behind its session, which is paused now; it was taken from this shelf of its lane.
 function admission.keep_still(run, shelf)
   withdraw_from_lane(lanes.get(run.lane), run, shelf)
   run.kind = has(run.kind, AGAIN) and AGAIN or FRESH
   enter(run)
 end
 
--- Lower the session to one run at a time, or not any more.
+-- Set whether the session gets one run at a time.
 function admission.throttle(session, throttled)
   local book = sessions.get(session)
   if book.throttled ~= throttled then
@@ -271,7 +275,7 @@ function admission.throttle(session, throttled)
   end
 end
 
--- Let a session go on that is paused no more, or has more room: first those that were kept still.
+-- Let a session go on that was resumed or has more room: first the runs that were parked behind it.
 function admission.let_go_on(session, still)
   for _, run in ipairs(still) do
     run.kind = without(run.kind, STILL)
@@ -280,7 +284,7 @@ function admission.let_go_on(session, still)
   admit(session, sessions.get(session))
 end
 
--- Bring back parked runs of these users (a sorted list) after the lane's limits were changed.
+-- Bring back parked runs of these users (a sorted list) after a limit of the lane has changed.
 function admission.reopen(lane, users)
   local book = lanes.get(lane)
   for _, user in ipairs(users) do

@@ -1,11 +1,11 @@
 -- needs: runtime/base, runtime/cached_hash
 -- gives: circuits, kept_circuits, FOREVER
--- The circuits of tasks: which one keeps a run from starting, and what the end of a lease does to them. This restates
--- core/queue/circuits.py and core/records/breakers.py.
+-- The circuits of tasks: which of them keeps a run from starting, and what the end of a lease does to them. This
+-- restates core/queue/circuits.py and core/records/breakers.py.
 --
--- Hash `circuits`: key -> {failures, until, number, fence}; `until` is false while it is closed and FOREVER if it does
--- not close by itself, the last two are the probe's lease, false if there is none. A key is a task, or task, line
--- break, user. Set `open`: the keys of those that are not closed.
+-- Hash `circuits`: key -> {failures, until, number, fence}. `until` is false while the circuit is closed, and FOREVER
+-- if it does not close by itself; number and fence are the probe's lease, false if there is none. A key is a task, or a
+-- task, a line break and a user. Set `open`: the keys of circuits that are not closed.
 
 local circuits = {}
 local FOREVER = -1
@@ -21,7 +21,7 @@ function circuits.key(task, user)
   return task .. '\n' .. (user or '')
 end
 
--- Return the task that a key stands for.
+-- Return the task of a key.
 function circuits.task_of(key)
   return match(key, '^[^\n]*')
 end
@@ -40,7 +40,7 @@ function circuits.close(key)
   circuits.put(key, {0, false, false, false})
 end
 
--- The tasks of which a circuit is not closed: only their runs need be asked about. A table of trues.
+-- Return the tasks that have a circuit that is not closed: only their runs need a check. A table of trues.
 function circuits.guarded()
   local tasks = {}
   for key in pairs(base.set('open')) do
@@ -49,7 +49,7 @@ function circuits.guarded()
   return tasks
 end
 
--- Tell whether a circuit of the task is not closed.
+-- Return whether a circuit of the task is not closed.
 function circuits.is_guarded(task)
   return next(base.set('open')) ~= nil and circuits.guarded()[task] or false
 end
@@ -58,13 +58,13 @@ local function is_open(circuit)
   return circuit[2] == FOREVER or (circuit[2] and NOW < circuit[2])
 end
 
--- Tell whether one more run may start.
+-- Return whether the circuit lets one more run start.
 function circuits.lets_start(key)
   local circuit = circuits.get(key)
   return not circuit[2] or (not is_open(circuit) and not circuit[3])
 end
 
--- Return the key of the circuit that keeps such a run from starting, if one does.
+-- Return the key of the circuit that keeps runs of this task and user from starting, if there is one.
 function circuits.holds(task, user)
   if not circuits.lets_start(task) then
     return task
@@ -73,7 +73,7 @@ function circuits.holds(task, user)
   return not circuits.lets_start(key) and key or nil
 end
 
--- Hear that a run is started now, with its next fence. Return the keys that let no more start after it.
+-- Note that a run starts now, with its next fence. Return the keys of circuits that let no more runs start after it.
 function circuits.start(run)
   local full = {}
   for _, key in ipairs({run.task, circuits.key(run.task, run.user)}) do
@@ -96,7 +96,7 @@ end
 
 local function charged(circuit, charge, run)
   if circuit[2] and not is_probe(circuit, run) then
-    return circuit  -- what was started before it opened tells nothing new
+    return circuit  -- a run that was started before it opened proves nothing
   end
   if not charge.failed then
     return {0, false, false, false}
@@ -107,19 +107,19 @@ local function charged(circuit, charge, run)
   return {failures, till or false, false, false}
 end
 
--- Hear that the run's lease has ended so. `charge` is {failed, failures, length, disable, per_user}, or nil: what it
--- does not charge tells nothing, unless the probe succeeded. Tell whether its task is to be disabled.
+-- Note how the run's lease has ended. `charge` is {failed, failures, length, disable, per_user}, nil if the end counts
+-- for no circuit. Return whether the task is to be disabled.
 function circuits.ended(run, charge, succeeded)
   local disables = false
   local by_user = circuits.key(run.task, run.user)
-  local heard = charge and (charge.per_user and by_user or run.task)
+  local charged_key = charge and (charge.per_user and by_user or run.task)
   for _, key in ipairs({run.task, by_user}) do
     local circuit, after = circuits.get(key), nil
-    if key == heard then
+    if key == charged_key then
       after = charged(circuit, charge, run)
       disables = after[2] == FOREVER
     elseif succeeded and is_probe(circuit, run) then
-      after = {0, false, false, false}  -- the breaker that opened it is not there any more
+      after = {0, false, false, false}  -- its probe succeeded, but the task has no such breaker any more
     else
       after = let_go(circuit, run)
     end

@@ -1,18 +1,21 @@
 -- needs: runtime/base, state/runs, state/lanes, rules/queue/turns, rules/queue/sessions, rules/queue/circuits
 -- needs: rules/queue/shelves, rules/queue/admission, state/workers, fast/plain_runs
--- Which pending run may start: the claim. This restates core/queue/claim.py, where the rules and invariants are explained.
+-- The claim: which pending runs start. This restates core/queue/claim.py, which explains rules and invariants.
+--
+-- `labels` are the run itself, or the labels of its record if nothing has parsed it (state/run_records.lua).
 
 local claim = {}
 
--- Park a run behind its user that was taken from the ready order; `of` tells whose it is.
-local function park(book, number, of, kind, rank)
-  local user, seat = of.user, lanes.seat(book, of.user)
-  turns.leave(book, of, kind)
+-- Park a run behind its user; it was taken from the ready order.
+local function park(book, number, labels, kind, rank)
+  local user, seat = labels.user, lanes.seat(book, labels.user)
+  turns.leave(book, labels, kind)
   shelves.park(book.name, user, seat, number, without(kind, BACK), rank)
   bring_back(book, user, seat)
 end
 
--- Return the gates of breakers in a lane behind which runs wait that may start now; a table of trues.
+-- Return the breaker gates of a lane that runs of these tasks are parked behind and that let one start; a table of
+-- trues.
 function claim.opened(lane, tasks)
   local gates = {}
   for key in pairs(shelves.gated('broken', lane)) do
@@ -23,8 +26,8 @@ function claim.opened(lane, tasks)
   return gates
 end
 
--- Set the run aside if the asker does not know its task, or a breaker keeps it from starting; tell if so. If it goes on
--- to be started, breakers have heard of it, and those that let no more start are none of the `gates` any more.
+-- Set the run aside if the worker does not know its task, or if a breaker keeps it from starting; return whether that
+-- was done. If the run starts, its breakers have counted it, and those that let no more runs start leave `gates`.
 local function set_aside(book, run, rank, tasks, gates)
   local key
   if tasks[run.task] then
@@ -51,26 +54,27 @@ local function set_aside(book, run, rank, tasks, gates)
   return true
 end
 
--- Count a run as started that came as `kind`, at that rank, and let follow what waited for it; `of` tells whose it is.
-local function start(book, of, kind, rank)
-  turns.start(book, of, kind, rank)
-  if of.user and has(kind, BACK) then
-    bring_back(book, of.user, lanes.seat(book, of.user))
+-- Count a run of that kind and rank as started, and bring in the runs that waited for it.
+local function start(book, labels, kind, rank)
+  turns.start(book, labels, kind, rank)
+  if labels.user and has(kind, BACK) then
+    bring_back(book, labels.user, lanes.seat(book, labels.user))
   end
-  if of.session and not has(kind, AGAIN) then
-    local session = sessions.get(of.session)
+  if labels.session and not has(kind, AGAIN) then
+    local session = sessions.get(labels.session)
     session.unstarted = 0
     if session.held > 0 then
-      admit(of.session, session)
+      admit(labels.session, session)
     end
   end
 end
 
--- Start a run that was taken from its shelf, or put it where it has to wait; tell which. Adds it to what was `started`.
+-- Start a run that was taken from its shelf, and add it to `started`; or put it where it has to wait. Return whether it
+-- was started.
 local function start_run(book, number, rank, asker, started)
   local field = base.digits(number)
-  local is, of, kind, text = runs.glance(field)
-  local after = asker.free[of.task] and plain_runs.start_of(asker.worker, is, text)
+  local status, labels, kind, text = runs.peek(field)
+  local after = asker.free[labels.task] and plain_runs.start_of(asker.worker, status, text)
   local run
   if not after then
     run = runs.get(number)
@@ -81,32 +85,32 @@ local function start_run(book, number, rank, asker, started)
     if not asker.free[run.task] and set_aside(book, run, rank, asker.tasks, asker.gates) then
       return false
     end
-    of, kind = run, run.kind
+    labels, kind = run, run.kind
   end
-  if turns.must_park(book, of, kind) then
-    park(book, number, of, kind, rank)
+  if turns.must_park(book, labels, kind) then
+    park(book, number, labels, kind, rank)
     return false
   end
-  start(book, of, kind, rank)
+  start(book, labels, kind, rank)
   local place = #started.fields + 1
   started.fields[place] = field
   if run then
     run.kind, started.runs[place], started.fences[place] = AGAIN, run, run.fence + 1
   else
-    started.handed[place], started.fences[place] = plain_runs.start(field, text, is, of, after), after.fence
-    started.lent[#started.lent + 1] = field
+    started.handed[place], started.fences[place] = plain_runs.start(field, text, status, labels, after), after.fence
+    started.rewritten[#started.rewritten + 1] = field
   end
   return true
 end
 
--- Read at once what comes next in the ready order, and the sessions that are to hear of these starts.
-local function read_ahead(order, count)
+-- Prefetch the next runs of the ready order and their sessions.
+local function prefetch(order, count)
   local fields, names = {}, {}
-  order:coming(count, fields)
-  runs.offer(fields)
+  order:add_next(count, fields)
+  runs.prefetch(fields)
   for i = 1, #fields do
-    local _, of = runs.glance(fields[i])
-    names[#names + 1] = of and of.session or nil
+    local _, labels = runs.peek(fields[i])
+    names[#names + 1] = labels and labels.session or nil
   end
   sessions.load(names)
 end
@@ -118,9 +122,9 @@ local function claim_from(lane, share, asker, started, moves)
     return moves
   end
   local order = shelves.ready(lane)
-  asker.gates, started.lent = claim.opened(lane, asker.tasks), {}
+  asker.gates, started.rewritten = claim.opened(lane, asker.tasks), {}  -- rewritten: fields of this lane
   local take = shelves.taking(lane, asker.tasks, asker.gates)
-  read_ahead(order, goal - #fields)
+  prefetch(order, goal - #fields)
   while #fields < goal and moves > 0 do
     local number, rank = take(order)
     if not number then
@@ -128,11 +132,12 @@ local function claim_from(lane, share, asker, started, moves)
     end
     moves = moves - (start_run(book, number, rank, asker, started) and 0 or 1)
   end
-  workers.lend(asker.worker, lane, started.lent)
+  workers.give_started(asker.worker, lane, started.rewritten)
   return moves
 end
 
--- Return floor(count * frac(turn * golden ratio)), as core.flow has it in 64 bits: limbs of 16 bits fit into a double.
+-- Return floor(count * frac(turn * golden ratio)), as core/queue/claim.py computes it in 64 bits. Numbers in Lua are
+-- doubles, so it is computed in limbs of 16 bits.
 local GOLDEN = {0x7C15, 0x7F4A, 0x79B9, 0x9E37}
 
 local function first_lane(turn, count)
@@ -156,12 +161,14 @@ local function first_lane(turn, count)
   return high
 end
 
--- Start up to `room` runs of these lanes (a sorted list), of `tasks` the worker knows (a table of trues, without those
--- paused). What may not start is parked. `spare` is how many the worker may take of lanes that have a limit per worker.
--- Each lane gets an equal share first, beginning with another lane each call; what is left over then goes to whoever
--- has more. Returns what it started, and true if it stopped because it had moved enough aside. What it started is
--- lists, by place: numbers as texts (`fields`), `fences`, and either `runs` that are yet to be told of it, or `handed`,
--- as the worker gets it, of those of which all is done (fast/plain_runs.lua).
+-- Start up to `room` runs of these lanes (a sorted list) and of the tasks that the worker knows (a table of trues,
+-- without the paused ones). Runs that may not start are parked. `spare` has, for lanes with a limit per worker, how
+-- many more the worker may take. Each lane gets an equal share first, beginning with another lane at each call; room
+-- that is left goes to lanes that have more runs.
+--
+-- Return what was started, and true if the call stopped because it had moved enough runs. What was started are lists by
+-- place: `fields` (numbers as texts), `fences`, and either `runs`, whose records are still to be changed, or `handed`,
+-- the form for the worker, of runs that fast/plain_runs.lua has done with.
 function claim.claim(worker, names, room, tasks, spare)
   local count = #names
   local first, in_turn = first_lane(worker.call, count), {}

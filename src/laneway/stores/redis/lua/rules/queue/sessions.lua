@@ -1,11 +1,11 @@
 -- needs: runtime/base, runtime/cached_hash
 -- gives: sessions, kept_sessions
 -- Admission to a session: an ordered series of runs, at most `max_concurrent` of them active. This restates
--- core/queue/sessions.py, where the rules are explained; names are the same.
+-- core/queue/sessions.py, which explains the rules; names are the same.
 --
--- Hash `sessions`: name -> its book, while it is not idle. What operators have set is kept apart, also of idle ones:
--- hash `session_rules` (packed rules) and set `paused_sessions`.
--- A rule is a table of what is given: max_concurrent, cap, drop, while_waiting, pass_on_retry.
+-- Hash `sessions`: name -> its book, while it is not idle. What operators have set is kept apart, also of idle
+-- sessions: hash `session_rules` (packed rules) and set `paused_sessions`. A rule is a table of the values that are
+-- given: max_concurrent, cap, drop, while_waiting, pass_on_retry.
 
 local sessions = {}
 
@@ -30,7 +30,7 @@ function sessions.is_idle(book)
   return #book.admitted == 0 and book.held == 0 and #book.outside == 0 and #book.windows == 0
 end
 
--- A rule is worked out name by name, when it is asked: most who read a book want one or none.
+-- The values of a rule are resolved when they are read: most callers need one or none.
 local Rule = {__index = function(rule, name)
   local value = rule.ruled_[name]
   if value == nil then
@@ -42,12 +42,12 @@ local Rule = {__index = function(rule, name)
   return value
 end}
 
--- Say what holds: what an operator set, else what a message gave last, else the default.
+-- Resolve the rule: what an operator has set, else what the last message gave, else the default.
 function sessions.judge(book)
   book.rule = setmetatable({ruled_ = book.ruled, given_ = book.given}, Rule)
 end
 
-local any_ruled  -- something is set of some session
+local any_ruled  -- operators have set something for some session
 
 base.at_begin(function()
   any_ruled = nil
@@ -67,17 +67,17 @@ local function make(name)
     admitted = {},  -- runs that hold a place, by admission
     unstarted = 0,  -- the one of them that has not started, if any
     held = 0,
-    back = 0,  -- of the held, those that were started before: they are the first
+    back = 0,  -- of the held runs, the ones that were started before: they are the first
     joined = 0,  -- the last place given
-    front = 0,  -- the first place given to one that came back
+    front = 0,  -- the first place given to a run that came back
     outside = {},  -- runs that were started and stepped out
-    asking = {},  -- of all these, the ones that wait for an answer
+    asking = {},  -- of all these, the runs that wait for an answer
     windows = {},  -- {task, user, number, until}
     given = {},  -- by messages
     ruled = ruled,  -- by an operator
     throttled = false,
     paused = paused,
-    alone = false,  -- the next must wait until nothing is admitted: it interrupted them
+    alone = false,  -- the next run must wait until none is admitted: it interrupted them
   }
   sessions.judge(book)
   return book
@@ -110,7 +110,7 @@ function sessions.get(name)
   return kept_sessions:get(name)
 end
 
--- Read the books of several at once, because they will be asked for.
+-- Read the books of several sessions in one command.
 function sessions.load(names)
   kept_sessions:load(names)
 end
@@ -124,7 +124,7 @@ function sessions.put(name, book)
   kept_sessions:put(name, book)
 end
 
--- Forget a session that is idle.
+-- Delete the book of a session that is idle.
 function sessions.empty_if_idle(name, book)
   if sessions.is_idle(book) then
     kept_sessions:drop(name)
@@ -135,12 +135,12 @@ function sessions.limit(book)
   return book.throttled and 1 or book.rule.max_concurrent or 1
 end
 
--- How many runs have joined and were never started.
+-- Return how many runs have joined and were never started.
 function sessions.queued(book)
   return book.held - book.back + (book.unstarted > 0 and 1 or 0)
 end
 
--- The runs that were started and have not ended: those that stepped out, then by admission.
+-- Return the runs that were started and have not ended: those that stepped out, then the others by admission.
 function sessions.active(book)
   local active = {unpack(book.outside)}
   for _, number in ipairs(book.admitted) do
@@ -151,13 +151,13 @@ function sessions.active(book)
   return active
 end
 
--- Set what an operator says of the session.
+-- Set the rule that an operator gives.
 function sessions.rule(book, ruled)
   book.ruled = ruled
   sessions.judge(book)
 end
 
--- Take note of what a message says of the session; what it does not say stays.
+-- Apply what a message says about the session; what it does not mention stays.
 function sessions.take(book, arrival)
   if arrival.throttled ~= nil then
     book.throttled = arrival.throttled
@@ -166,7 +166,7 @@ function sessions.take(book, arrival)
   sessions.judge(book)
 end
 
--- Tell whether the next in order may be admitted now.
+-- Return whether the next run in order may be admitted now.
 function sessions.admits(book)
   local admitted = #book.admitted
   if book.paused or (admitted > 0 and (book.alone or admitted >= sessions.limit(book))) then
@@ -202,7 +202,7 @@ function sessions.admit(book, number)
   begin(book, number)
 end
 
--- Count a held run as admitted: one that stepped out (`again`), or one that has not started.
+-- Count a held run as admitted: one that had stepped out (`again`), or one that has not started.
 function sessions.call_in(book, number, again)
   book.held = book.held - 1
   book.admitted[#book.admitted + 1] = number
@@ -239,7 +239,7 @@ function sessions.stop_asking(book, number)
   base.remove_from(book.asking, number)
 end
 
--- Return the window that takes messages of this task and user, if one is open.
+-- Return the open window for messages of this task and user, if there is one.
 function sessions.window(book, task, user)
   for _, window in ipairs(book.windows) do
     if window[1] == task and window[2] == (user or false) then
@@ -249,7 +249,7 @@ function sessions.window(book, task, user)
   return nil
 end
 
--- Forget the window of a run that is due, or gone.
+-- Close the window of a run that is due or gone.
 function sessions.close(book, number)
   for at = #book.windows, 1, -1 do
     if book.windows[at][3] == number then

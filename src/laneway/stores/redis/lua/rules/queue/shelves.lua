@@ -1,17 +1,18 @@
--- needs: runtime/base, runtime/cached_zset, state/runs, state/lanes, rules/queue/turns, rules/queue/sessions
--- needs: rules/queue/circuits
+-- needs: runtime/base, runtime/cached_zset, state/runs, state/lanes, state/shelf_keys, rules/queue/turns
+-- needs: rules/queue/sessions, rules/queue/circuits
 -- gives: shelves, BREAKER
--- Shelves: where pending runs are, each in a sorted set of its own; see core/queue/shelves.py.
+-- Shelves: the sorted sets that pending runs are in; see core/queue/shelves.py.
 --
 --   due                       runs of the future, by due time
---   held:<session>            runs of a session that wait to be admitted, by place
+--   held:<session>            runs of a session that wait for admission, by place
 --   ready:<lane>              runs that may start, by rank
---   parked:<n>:<lane>:<gate>  runs a claim could not start, by rank (n: the length of the lane's name)
--- Sets `aside:<lane>` and `broken:<lane>` name the tasks and the keys of circuits that have parked sets there, sets
--- `aside_lanes` and `broken_lanes` the lanes of which there is such a set. Users' parked sets are counted by their seats.
--- Sorted sets `later:<session>`: its runs that were never started and have not joined, by due time; `deadlines`: runs
--- that wait for an answer, by the last instant for one.
--- `run.shelf` is false when it is on none. A run that is paused while it is held stays on that shelf.
+--   parked:<n>:<lane>:<gate>  runs that no claim could start, by rank (n: the length of the lane's name)
+--
+-- Sets `aside:<lane>` and `broken:<lane>` have the tasks and the keys of circuits with parked sets there; sets
+-- `aside_lanes` and `broken_lanes` have the lanes with such a set. Users' parked sets are counted in their seats.
+-- Sorted set `later:<session>`: its runs that were never started and have not joined, by due time. Sorted set
+-- `deadlines`: runs that wait for an answer, by when the first question expires. `run.shelf` is false if the run is on
+-- none. A run that is paused while it is held stays on that shelf.
 
 local shelves = {}
 local TASK, BREAKER = 'task:', 'breaker:'
@@ -28,10 +29,10 @@ function shelves.gate_of(run)
 end
 
 function shelves.parked(lane, gate)
-  return cached_zset.at('parked:' .. #lane .. ':' .. lane .. ':' .. gate)
+  return cached_zset.at(shelf_keys.parked(lane, gate))
 end
 
--- Remember whether a gate has a parked set in a lane, for those that a claim takes from.
+-- Note whether a gate has a parked set in a lane, if claims take from such sets.
 local function note_gate(lane, gate, there)
   local what, name = match(gate, '^(%a+):(.*)$')
   local kind = what == 'task' and 'aside' or what == 'breaker' and 'broken'
@@ -41,7 +42,7 @@ local function note_gate(lane, gate, there)
   end
 end
 
--- Return what has parked sets in a lane, tasks (`aside`) or keys of circuits (`broken`); a table of trues.
+-- Return the tasks (`aside`) or keys of circuits (`broken`) that have parked sets in a lane; a table of trues.
 function shelves.gated(kind, lane)
   return base.set(kind .. '_lanes')[lane] and base.set(kind .. ':' .. lane) or {}
 end
@@ -60,13 +61,13 @@ function shelves.put_ready(lane, number, kind, rank)
   runs.place(number, 'ready', kind)
 end
 
--- Put a run behind its session, which counts it already, at that place.
+-- Put a run into the ones that its session holds, at that place; the session counts it already.
 function shelves.put_held(run, place)
   run.shelf = 'held'
   shelves.held(run.session):put(place, run.number)
 end
 
--- Return all runs that a session holds back, in order.
+-- Return all runs that a session holds, in order.
 function shelves.all_held(session)
   return runs.all_of(shelves.held(session):all())
 end
@@ -87,7 +88,7 @@ function shelves.take_parked(lane, gate)
   return number, rank
 end
 
--- Put a run behind its user, whose seat counts it then.
+-- Park a run behind its user, and count it in the user's seat.
 function shelves.park(lane, user, seat, number, kind, rank)
   seat.parked = seat.parked + 1
   shelves.parked(lane, 'user:' .. user):put(rank, number)
@@ -100,18 +101,19 @@ function shelves.unpark(lane, user, seat)
   return (shelves.parked(lane, 'user:' .. user):take())
 end
 
--- Return the rank, place or due time by which a run stands on its shelf.
-function shelves.rank_of(run)
-  local key
-  if run.shelf == 'parked' then
-    key = 'parked:' .. #run.lane .. ':' .. run.lane .. ':' .. shelves.gate_of(run)
-  else
-    key = run.shelf == 'due' and 'due' or run.shelf .. ':' .. (run.shelf == 'held' and run.session or run.lane)
-  end
-  return tonumber(call('ZSCORE', PREFIX .. key, base.member(run.number)) or 0)
+-- Return the name of the shelf that a run is on by its record, its owner and, if it is parked, its gate.
+function shelves.key_of(run)
+  local owner = run.shelf == 'held' and run.session or run.shelf ~= 'due' and run.lane or ''
+  local gate = run.shelf == 'parked' and shelves.gate_of(run)
+  return shelf_keys.of(run.shelf, owner, gate), owner, gate
 end
 
--- Tell of a run of a session that was never started whether it is still to join.
+-- Return the rank, place or due time that a run has on its shelf.
+function shelves.rank_of(run)
+  return tonumber(call('ZSCORE', PREFIX .. shelves.key_of(run), base.member(run.number)) or 0)
+end
+
+-- Note whether a run of a session that was never started has still to join it.
 function shelves.note_later(run, there)
   if run.session and run.fence == 0 then
     local order = cached_zset.at('later:' .. run.session)
@@ -129,7 +131,7 @@ function shelves.put_due(run)
   shelves.note_later(run, true)
 end
 
--- Take the first run that is due.
+-- Take the first run that is due, nil if there is none.
 function shelves.take_due()
   local order = cached_zset.at('due')
   local at, number = order:first()
@@ -143,6 +145,7 @@ function shelves.take_due()
   return run
 end
 
+-- Return whether runs are due that have not been taken yet.
 function shelves.is_behind()
   local at = cached_zset.at('due'):first()
   return at ~= nil and at <= NOW
@@ -161,7 +164,7 @@ function shelves.clear_deadline(run)
   end
 end
 
--- Return when the next future run is due, or a question is answered too late, whichever is first.
+-- Return when the next future run is due or the next question expires, whichever is first.
 function shelves.next_due()
   if base.is_absent('due') and not cached_zset.is_known('due') and not cached_zset.is_known('deadlines') then
     return nil
@@ -173,7 +176,7 @@ function shelves.next_due()
   return due or late
 end
 
--- Take a run out from wherever it is.
+-- Take a run from the shelf that it is on.
 function shelves.remove(run)
   local shelf = run.shelf
   if shelf == 'held' then
@@ -194,9 +197,9 @@ function shelves.remove(run)
   run.shelf = false
 end
 
--- Return what takes, call by call, the first run of the lane's ready order and of the parked sets of `tasks` and
--- `gates` (tables of trues): its number and its rank. It is given the ready order. One of `gates` may be taken away
--- meanwhile.
+-- Return a function that takes, call by call, the first run of the lane's ready order (its argument) and of the parked
+-- sets of `tasks` and `gates` (tables of trues), and returns its number and its rank. Gates may be removed between
+-- calls.
 function shelves.taking(lane, tasks, gates)
   local order = shelves.ready(lane)
   local aside = {}

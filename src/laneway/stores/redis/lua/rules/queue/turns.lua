@@ -1,7 +1,9 @@
 -- needs: runtime/base, state/lanes
 -- gives: turns, HEAD_START, has, with, without, OUT, FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER
--- The order of one lane: users take turns, priority is a head start, nobody starves. This restates core/queue/turns.py, where
--- the rules are explained; names are the same. Books and seats are those of lanes.lua.
+-- The order of one lane: users take turns, priority is a head start, no user starves. This restates
+-- core/queue/turns.py, which explains the rules; names are the same. Books and seats are those of state/lanes.lua.
+--
+-- `labels` are the run itself, or the labels of its record if nothing has parsed it (state/run_records.lua).
 
 local turns = {}
 
@@ -9,7 +11,7 @@ local HEAD_START = 1000
 local FRESH, AGAIN, BACK, ASIDE, STILL, BROKEN, BROKEN_USER = 0, 1, 2, 4, 8, 16, 32
 local OUT = 101
 
--- Flags of `run.kind`: Lua 5.1 has no operators for bits, and few flags need none.
+-- Flags of `run.kind`. Lua 5.1 has no operators for bits.
 local function has(kind, flag)
   return kind % (2 * flag) >= flag
 end
@@ -22,7 +24,7 @@ local function without(kind, flag)
   return has(kind, flag) and kind - flag or kind
 end
 
--- Return where in a list of turns that of a priority stands; nil if there is none.
+-- Return where the turn of a priority is in a list of turns; nil if there is none.
 local function turn_at(list, priority)
   for at = 1, #list, 3 do
     if list[at] == priority then
@@ -32,7 +34,7 @@ local function turn_at(list, priority)
   return nil
 end
 
--- Set somebody's turn, given without a name for nobody's: it is in the pace of its priority.
+-- Set a user's turn. Runs without a user have theirs in the pace of its priority.
 function turns.set(book, user, priority, last, waiting)
   if not user then
     local pace = book.paces[priority]
@@ -44,7 +46,7 @@ function turns.set(book, user, priority, last, waiting)
   list[at], list[at + 1], list[at + 2] = priority, last, waiting
 end
 
--- Count one more first-time run as waiting, for who counts anew.
+-- Count one more first-time run as waiting, in a recount.
 function turns.count_waiting(book, user, priority)
   if not user then
     local pace = book.paces[priority]
@@ -85,8 +87,8 @@ local function pace_of(book, priority)
   return pace
 end
 
--- Give so many first-time runs, which stand behind one another, their tags; return the first one's. A turn that was just
--- taken is never ahead of those that wait. `seat` is their user's, if they have one.
+-- Give tags to so many first-time runs in a row, and return the first tag. `seat` is their user's, if they have one. A
+-- turn that was just taken is never ahead of the turns that wait.
 local function first_tag(pace, seat, priority, count)
   local v = pace.v
   if not seat then
@@ -102,33 +104,31 @@ local function first_tag(pace, seat, priority, count)
   return tag
 end
 
--- Give a run of that kind its place in the ready order, or, with 0, in its user's parked set; return its rank. `of` tells
--- whose it is.
-function turns.enter(book, of, kind, ready)
-  local priority = of.priority
+-- Count a run of that kind into the ready order, or, with `ready` 0, into its user's parked set; return its rank.
+function turns.enter(book, labels, kind, ready)
+  local priority = labels.priority
   local pace = pace_of(book, priority)
   pace.ready = pace.ready + (ready or 1)
   local tag = pace.v + 1
   if kind == FRESH then
-    tag = first_tag(pace, of.user and lanes.seat(book, of.user), priority, 1)
+    tag = first_tag(pace, labels.user and lanes.seat(book, labels.user), priority, 1)
   end
   return tag - HEAD_START * priority
 end
 
--- Give so many first-time runs of nobody their places in the ready order; return the first one's rank, from which on they
--- are consecutive.
+-- Count so many first-time runs without a user into the ready order; return the first one's rank. The others follow it.
 function turns.enter_fresh(book, priority, count)
   local pace = pace_of(book, priority)
   pace.ready = pace.ready + count
   return first_tag(pace, nil, priority, count) - HEAD_START * priority
 end
 
--- Take a run out of the ready order, for whatever reason: one of that kind, `of` tells whose it is.
-function turns.leave(book, of, kind)
-  local pace = book.paces[of.priority]
+-- Count a run of that kind out of the ready order, for whatever reason.
+function turns.leave(book, labels, kind)
+  local pace = book.paces[labels.priority]
   pace.ready = pace.ready - 1
-  if has(kind, BACK) and of.user then
-    lanes.seat(book, of.user).out = 0
+  if has(kind, BACK) and labels.user then
+    lanes.seat(book, labels.user).out = 0
   end
 end
 
@@ -143,34 +143,34 @@ function turns.set_back(book, run)
   pace.ready = pace.ready + 1
 end
 
--- Count a first-time run as not waiting any more.
-function turns.wait_no_more(book, of)
-  if not of.user then
-    local pace = book.paces[of.priority]
+-- Count a first-time run as waiting no more.
+function turns.wait_no_more(book, labels)
+  if not labels.user then
+    local pace = book.paces[labels.priority]
     pace.waiting = pace.waiting - 1
     if pace.waiting == 0 then
       pace.last = 0
     end
     return
   end
-  local list = lanes.seat(book, of.user).turns
-  local at = turn_at(list, of.priority)
+  local list = lanes.seat(book, labels.user).turns
+  local at = turn_at(list, labels.priority)
   if at then
     list[at + 2] = list[at + 2] - 1
   end
 end
 
--- Move a run that came as `kind` from the ready order, where it stood at that rank, to active; `of` tells whose it is.
-function turns.start(book, of, kind, rank)
-  local pace, tag = book.paces[of.priority], rank + HEAD_START * of.priority
+-- Count a run of that kind as active; it had that rank in the ready order.
+function turns.start(book, labels, kind, rank)
+  local pace, tag = book.paces[labels.priority], rank + HEAD_START * labels.priority
   pace.ready = pace.ready - 1
   pace.v = max(pace.v, tag)
   book.active, book.pending = book.active + 1, book.pending - 1
   if not has(kind, AGAIN) then
-    turns.wait_no_more(book, of)
+    turns.wait_no_more(book, labels)
   end
-  if of.user then
-    local seat = lanes.seat(book, of.user)
+  if labels.user then
+    local seat = lanes.seat(book, labels.user)
     seat.active = seat.active + 1
     if has(kind, BACK) then
       seat.out = 0
@@ -178,14 +178,14 @@ function turns.start(book, of, kind, rank)
   end
 end
 
--- Tell whether its user keeps a run of that kind from starting: at the cap, or with runs that were parked before it.
-function turns.must_park(book, of, kind)
-  if not of.user then
+-- Return whether its user keeps a run of that kind from starting: at the cap, or with runs that were parked before it.
+function turns.must_park(book, labels, kind)
+  if not labels.user then
     return false
   end
-  local cap, seat = lanes.cap(book, of.user), lanes.seat(book, of.user)
+  local cap, seat = lanes.cap(book, labels.user), lanes.seat(book, labels.user)
   if cap and seat.active >= cap then
     return true
   end
-  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + of.priority)
+  return kind == FRESH and (seat.parked > 0 or seat.out >= OUT + labels.priority)
 end

@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/job_records, rules/wakeups
--- Keep a new job: {id, what is kept of it, its spec}. Answers the job.
+-- Write a new job: {id, record, spec}. Returns the job.
 
 base.refuse_full()
 local args = unpacked(ARGV[2])

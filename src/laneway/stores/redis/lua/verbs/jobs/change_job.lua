@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/job_records, rules/wakeups
--- Write a job that somebody changed, at the version it was read: {id, what is kept of it, its spec}. Answers the job,
--- false if it is gone or has another version.
+-- Write a changed job if it still has the version that the caller read: {id, record, spec}. Returns the job, false if
+-- it is gone or has another version.
 
 local args = unpacked(ARGV[2])
 local known, job = job_records.find(args[1]), job_records.read(args[1], args[2])
@@ -18,7 +18,7 @@ if other then
   return base.refusal('job_exists', job.name, other)
 end
 job.version = job.version + 1
-if job.period == -1 then  -- its schedule is unreadable to who changed it, and so is what it was
+if job.period == -1 then  -- the caller cannot read its schedule, so it has not changed that
   job.period, job.jitter = known.period, known.jitter
 end
 job_records.list(job, args[3], known)

@@ -1,18 +1,18 @@
 -- needs: runtime/base, state/job_records
--- Read jobs that are due, by when and id: {limit, at, id}, the last two being what they are behind. Answers
--- {now, jobs, when the first is due that is not due yet, by how much now is behind the latest time}. It writes nothing.
+-- Return due jobs by due time, then id: {limit, at, id}; the last two are the cursor. Returns {now, jobs, when the next
+-- job is due, by how much the clock is behind the latest time that a job was written at}.
 
 local args = unpacked(ARGV[2])
 local limit, at, id = args[1], args[2], args[3]
 local key, now = PREFIX .. 'jobs_due', base.digits(NOW)
 
--- Return how many are not behind. Of those that are due at `at` it looks at few: very many may be due at one instant.
+-- Return how many jobs are at or before the cursor, by binary search: very many may be due at one instant.
 local function passed()
   local low = call('ZCOUNT', key, '-inf', '(' .. base.digits(at))
   local high = call('ZCOUNT', key, '-inf', base.digits(at))
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if not job_records.is_before(id, call('ZRANGE', key, middle, middle)[1]) then
+    if not base.comes_before(id, call('ZRANGE', key, middle, middle)[1]) then
       low = middle + 1
     else
       high = middle

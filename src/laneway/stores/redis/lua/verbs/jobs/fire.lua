@@ -1,8 +1,8 @@
 -- needs: runtime/base, state/runs, state/fire_records, state/job_records, rules/jobs/after, rules/lifecycle/control
 -- needs: rules/lifecycle/acceptance, rules/wakeups
--- Write firings, each if its job is at that version: {job, version, state, runs, records}, of which version and state
--- may be false, and runs are as acceptance.lua reads them. Answers {won, receipts} for each; a receipt is false if the
--- run was there before.
+-- Write firings, each if its job has that version: {job, version, state, runs, records}. Version and state may be
+-- false; runs are submissions in the form of rules/lifecycle/acceptance.lua. Returns {won, receipts} for each; a
+-- receipt is false if the run existed before.
 
 base.refuse_full()
 local firings, ids, fired = unpacked(ARGV[2])[1], {}, {}
@@ -19,9 +19,9 @@ local function fire(job, firing)
     asked[i] = new
     receipts[i] = not fire_records.has(job.id, new.id) and not runs.number_of(new.id) and acceptance.accept(new)
   end
-  -- Taking a run may have ended others of the job: it is to be looked at again.
+  -- Accepting a run may have ended others of the job, which changed the job.
   local taken = {state = firing[3], runs = asked, records = firing[5], by_hand = not firing[2]}
-  job_after.apply(job_records.find(job.id) or job, taken, receipts)
+  job_after.applied(job_records.find(job.id) or job, taken, receipts)
   return {true, receipts}
 end
 

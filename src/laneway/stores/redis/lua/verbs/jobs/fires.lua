@@ -1,6 +1,6 @@
 -- needs: runtime/base
--- Read records of a job, newest first: {id, limit, before}, `before` false or the number behind the newest. It writes
--- nothing.
+-- Return records of a job, newest first: {id, limit, before}; `before` is false or the number that they are smaller
+-- than.
 
 local args = unpacked(ARGV[2])
 local key, limit, before = PREFIX .. 'fires:' .. args[1], args[2], args[3]
@@ -8,7 +8,7 @@ local oldest, last = call('LINDEX', key, 0), call('LLEN', key) - 1
 if not oldest or limit <= 0 then
   return pack({})
 end
-if before then  -- their numbers have no gaps
+if before then  -- the numbers have no gaps
   last = min(last, before - unpacked(oldest)[9] - 1)
 end
 local rows = {}

@@ -1,11 +1,11 @@
 -- needs: runtime/base, state/job_records
--- Read jobs by name, then id: {after, its id, limit, named, owner, task, source, on}; what is false does not matter,
--- `on` is 0 then, else 1 for those that fire and 2 for the others. Answers {jobs, name, id}: the last two say where to
--- go on, and are missing at the end. A job whose id was asked for comes on top. It writes nothing.
+-- Return jobs by name, then id: {after, its id, limit, named, owner, task, source, on}. A filter that is false is not
+-- used; `on` is 0 for all jobs, 1 for jobs that fire, 2 for the others. `named` is a name or an id; the job with that
+-- id comes first. Returns {jobs, name, id}: the last two are the cursor, and are missing at the end.
 
 local args = unpacked(ARGV[2])
 local limit, asked, owner, task, source, on = args[3], args[4], args[5], args[6], args[7], args[8]
-local LOOKED_AT = 500  -- in one call: there may be very many that do not fit
+local LOOKED_AT = 500  -- jobs in one call: very many may not fit the filters
 
 local function fits(job)
   return (not owner or job.owner == owner)
@@ -18,11 +18,11 @@ local after = job_records.place(args[1], args[2])
 local first, last, rows = '(' .. after, '+', {}
 if asked then
   local job = job_records.find(asked)
-  if job and job.name ~= asked and job_records.is_before(after, job_records.place(job.name, job.id)) and fits(job) then
+  if job and job.name ~= asked and base.comes_before(after, job_records.place(job.name, job.id)) and fits(job) then
     rows[1] = job_records.shown(job)
   end
   last = '(' .. asked .. '\1'
-  if job_records.is_before(after, asked .. '\0') then
+  if base.comes_before(after, asked .. '\0') then
     first = '[' .. asked .. '\0'
   end
 end

@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/job_records
--- Forget a job and its records: {id}. Answers whether it was there.
+-- Delete a job and its records: {id}. Returns whether it existed.
 
 local job = job_records.find(unpacked(ARGV[2])[1])
 if job then

@@ -1,5 +1,5 @@
 -- needs: runtime/base, state/job_records
--- Take the time as it is for the latest that a job was written at.
+-- Set the latest time at which a job was written to now.
 
 job_records.set_latest(NOW)
 base.flush()

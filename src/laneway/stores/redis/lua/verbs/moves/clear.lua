@@ -1,5 +1,5 @@
 -- needs: runtime/base
--- Delete some of what the store has, but for its part in a move: {cursor}. Return the next cursor; after "0" nothing is
+-- Delete some keys of the store, except for its part in a move: {cursor}. Returns the next cursor; after "0" none is
 -- left, and a target is ready to be filled.
 
 local cursor = unpacked(ARGV[2])[1]

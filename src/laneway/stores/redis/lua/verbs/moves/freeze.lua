@@ -1,6 +1,6 @@
 -- needs: state/move_part, state/workers
--- Let nothing change any more: {move}. Return how many leases are left, 0 once it is frozen; false if the store is not
--- the source of this move.
+-- Freeze the source of a move, if no lease is left: {move}. Returns how many leases are left, 0 once the store is
+-- frozen; false if the store is not the source of this move.
 
 base.allow_full()
 local move = unpacked(ARGV[2])[1]
@@ -12,7 +12,7 @@ for _, worker in ipairs(workers.all()) do
   busy = busy + call('SCARD', PREFIX .. 'leases:' .. worker.id)
 end
 if busy == 0 then
-  move_part.stand('frozen', move, found[3])
+  move_part.set('frozen', move, found[3])
 end
 base.flush()
 return pack(busy)

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/cached_hash, state/workers
--- Count what there is: runs, jobs, keys, what operators set, circuits, live incarnations.
+-- Count what the store has: runs, jobs, keys, operators' settings, circuits, live incarnations.
 
 local settings, live = 0, 0
 for _, name in ipairs({'set_caps', 'ruled', 'session_rules'}) do

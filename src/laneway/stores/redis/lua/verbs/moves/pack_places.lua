@@ -1,6 +1,6 @@
 -- needs: admin/pieces, runtime/replies
--- Return where the runs behind a number are: {after, limit}. Answers {places, last}: `last` is false if these were the
--- last. It looks at `limit` runs, most of which may be nowhere, because they have ended.
+-- Return the places of runs by number: {after, limit}. Returns {places, last}: `last` is the cursor, false at the end.
+-- It reads `limit` runs, most of which may be in no place, because they have ended.
 
 local after, limit = unpack(unpacked(ARGV[2]), 1, 2)
 local numbers, places = pieces.numbers(after, limit), {}

@@ -1,6 +1,6 @@
 -- needs: admin/pieces, runtime/replies
--- Return runs behind a number, with all that belongs to them: {after, limit}. Answers {runs, last}: `last` is false if
--- these were the last. A page with long logs is shorter.
+-- Return runs by number, with all that belongs to them: {after, limit}. Returns {runs, last}: `last` is the cursor,
+-- false at the end. A page with long logs is shorter.
 
 local MOST = 4194304  -- bytes, about
 local after, limit = unpack(unpacked(ARGV[2]), 1, 2)

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/replies
--- Return what is kept of the store as a whole: counters, lanes and their counts, and what operators have set.
+-- Return what belongs to the store as a whole: counters, lanes and their counts, operators' settings, and circuits.
 
 local counts = {}
 for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do

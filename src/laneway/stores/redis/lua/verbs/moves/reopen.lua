@@ -1,7 +1,6 @@
 -- needs: state/move_part, rules/wakeups
--- Have no part in a move any more: {move}. Returns "no" if the store has none that can be undone; "empty" if it is a
--- target, which then belongs to nobody's move, is to be emptied, and has to be told once more with true behind; who was
--- interrupted in that begins again.
+-- Undo the store's part in a move: {move, is_empty}. Returns "no" if the store has no part that can be undone, "open"
+-- if it was undone, and "empty" for a target: the caller must empty it and call again with `is_empty`.
 
 base.allow_full()
 local move, is_empty = unpack(unpacked(ARGV[2]), 1, 2)
@@ -12,14 +11,14 @@ if found[2] == given_up and found[1] == 'arriving' then
 elseif found[2] ~= move or found[1] == 'arrived' then
   return pack('no')
 elseif found[1] == 'arriving' and not is_empty then
-  -- Race: a mover that is still about must not fill it again.
+  -- Race: a mover that is still running must not fill the store again. Under another id it does not know the move.
   call_later('HSET', 'move', 'move', given_up, 'clearing', '1')
   base.flush()
   return pack('empty')
 end
 call_later('DEL', 'move')
 for _, worker in ipairs(workers.all()) do
-  wakeups.nudge(worker.id)
+  wakeups.send(worker.id, '')
 end
 base.flush()
 return pack('open')

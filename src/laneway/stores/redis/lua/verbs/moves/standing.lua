@@ -1,3 +1,3 @@
 -- needs: state/move_part
--- Return how the store stands in a move: {phase, move, place, mark, clearing}.
+-- Return the store's part in a move: {phase, move, place, mark, clearing}.
 return pack(move_part.standing())

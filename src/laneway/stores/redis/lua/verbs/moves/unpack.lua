@@ -1,6 +1,6 @@
 -- needs: state/move_part, admin/pieces
--- Take in pieces that another store had: {move, mark, pieces}; a mark that is false leaves what is remembered. Return
--- whether the store is the target of this move.
+-- Write pieces of another store: {move, mark, pieces}. The mark says how far the move has come; false leaves the old
+-- one. Returns whether the store is the target of this move.
 
 local move, mark, list = unpack(unpacked(ARGV[2]), 1, 3)
 local found = move_part.standing()

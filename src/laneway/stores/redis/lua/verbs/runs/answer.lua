@@ -2,7 +2,7 @@
 -- Answer a question: {call, id, answer, name}. Returns the run; refuses with `not_waiting`, `several_questions` or
 -- `other_question`.
 
--- Return the question that an answer is for, of those that a run waits for; else nil and what to answer.
+-- Return the question of a run that an answer is for; else nil and the refusal.
 local function question_for(questions, name)
   local names = {}
   for i, question in ipairs(questions) do
@@ -17,7 +17,7 @@ local function question_for(questions, name)
   return nil, base.refusal('several_questions', unpack(names))
 end
 
-return control_call.steer(function(run, args)
+return control_call.make(function(run, args)
   local questions = run.state == 'waiting' and run.wait and run.wait.questions or {}
   if #questions == 0 then
     return base.refusal('not_waiting', run.state)
@@ -28,7 +28,7 @@ return control_call.steer(function(run, args)
   end
   if runs.deadline(run) <= NOW then
     control.expire(run)
-    control_call.answer(run)
+    control_call.finish(run)
     return base.refusal('not_waiting', run.state)
   end
   control.answer(run, question, args[3])

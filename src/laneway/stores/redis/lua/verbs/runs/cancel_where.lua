@@ -1,10 +1,10 @@
 -- needs: rules/control_call
--- Cancel runs that fit, of numbers greater than `after` and up to `till`, at most `limit`: {call, wanted, after, till,
--- limit}; `wanted` is a table of state, task, lane, user, session. Looks at some thousand numbers; whoever calls goes
--- on behind them. What this call has changed before counts as changed, and what was accepted since its first part is
--- not looked at (`sweep:<call>`), so that it can be repeated from its beginning at any time.
--- Returns {changed, last, seen}: how many, the number of the last, and behind which number to look on, false at the
--- end.
+-- Cancel runs that fit: {call, wanted, after, till, limit}. They have numbers greater than `after` and up to `till`;
+-- `wanted` is a table of state, task, lane, user, session. It looks at some thousand numbers; the caller goes on behind
+-- them. Returns {changed, last, seen}: how many, the number of the last one, and the cursor, false at the end.
+--
+-- The caller may repeat a call from its beginning at any time: runs that it has changed before count as changed, and
+-- runs that were accepted after its first part are not looked at (`sweep:<call>`).
 
 base.allow_full()
 local PAGE = 4000
@@ -42,7 +42,7 @@ for _, number in ipairs(numbers) do
     changed, newest = changed + 1, number
   end
 end
-base.said = true
+base.wrote_events = true
 wakeups.wake()
 base.flush()
 return pack({changed, newest, changed < limit and last < till and last})

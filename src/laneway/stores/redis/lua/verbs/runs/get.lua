@@ -1,4 +1,4 @@
 -- needs: runtime/base, runtime/replies
--- Return the run with this whole id, in a list; an empty one if there is none.
+-- Return the run with this id, in a list; an empty list if there is none.
 local number, record = replies.find(unpacked(ARGV[2])[1])
 return replies.runs({number or nil}, {record or nil})

@@ -1,10 +1,8 @@
 -- needs: runtime/base, runtime/replies
--- Return chunks of a run's log, those that hold events behind a number and some that follow; where to go on (false:
--- these are all); and its result.
+-- Return chunks of a run's log: {id, after, limit, cursor}. The first chunk has the event behind the number `after`;
+-- `limit` is how many events the caller wants. Returns {chunks, cursor, result}; the cursor is false at the end.
 --
--- Arguments: the id, the number, how many events are wanted, and instead of the number, to go on, what was returned the
--- last time. A log in a stream is found by its chunks' numbers, so what a page costs does not grow with what is before
--- it.
+-- A stream finds chunks by their numbers, so the cost of a page does not depend on what is before it.
 
 local MOST, SIZE = 200, 262144
 local id, after, limit, on = unpack(unpacked(ARGV[2]), 1, 4)
@@ -23,7 +21,7 @@ if rare.spilled then
     local holding = call('XREVRANGE', key, base.digits(after + 1) .. '-1', '-', 'COUNT', 1)[1]
     from = holding and holding[1] or '-'
   end
-  local most = max(1, min(MOST, limit))  -- each holds an event, at least
+  local most = max(1, min(MOST, limit))  -- each chunk has at least one event
   local size, entries = 0, call('XRANGE', key, from, '+', 'COUNT', most)
   chunks = {}
   for i, entry in ipairs(entries) do

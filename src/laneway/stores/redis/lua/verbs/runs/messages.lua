@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/replies
--- Return the messages that a run took, in the order they came.
+-- Return the messages that a run took, in the order in which they came.
 local id = unpacked(ARGV[2])[1]
 local number = replies.find(id)
 if not number then

@@ -1,7 +1,7 @@
 -- needs: rules/control_call
 -- Pause a run: {call, id}. Returns the run.
 
-return control_call.steer(function(run)
+return control_call.make(function(run)
   if run.state == 'paused' or run.request == 'pause' then
     return nil
   elseif run.request == 'cancel' then

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/replies
--- Return a run's memos, in no order, and what it waits for, or waited for last.
+-- Return a run's memos, unordered, and what it waits for, or waited for last.
 local id = unpacked(ARGV[2])[1]
 local number, record = replies.find(id)
 if not number then

@@ -1,9 +1,11 @@
 -- needs: runtime/base, state/runs, runtime/replies
--- Return runs that fit, newest accepted first, and where to go on, false at the end.
+-- Return runs that fit, newest first: {before, limit, wanted}. Numbers are smaller than `before` (false: all); `wanted`
+-- is {state, task, lane, user, session}, each false if it is not used. Returns {runs, cursor}; the cursor is false at
+-- the end.
 --
--- Arguments: only numbers smaller than this (false: all), how many, and what they must be (state, task, lane, user,
--- session; false: whatever). It looks at so many runs at most and then lets others have the server; `blocks` tells
--- which thousands have any, so gaps where all was pruned cost nothing. A state that few runs are in names them itself.
+-- One call looks at a limited number of runs, so that other clients can use the server. `blocks` has the thousands of
+-- numbers with any runs, so gaps left by pruning cost nothing. If few runs are in the wanted state, they are read from
+-- its own list.
 
 local LOOKS, MOST, FEW = 1000, 500, 5000
 local before, limit, wanted = unpack(unpacked(ARGV[2]), 1, 3)
@@ -12,7 +14,7 @@ limit = min(limit, MOST)
 
 local function fits(record)
   for i = 1, 5 do
-    -- Most that do not fit need not be unpacked to see it.
+    -- Most records that do not fit are found without unpacking them.
     if wanted[i] and not string.find(record, wanted[i], 1, true) then
       return false
     end
@@ -29,7 +31,7 @@ end
 
 local numbers, records, looked = {}, {}, 0
 
--- Look at these numbers, the greatest first. Return where to go on if there is enough for now.
+-- Look at these numbers, the greatest first. Return the cursor if that is enough for this call.
 local function look(those)
   local fields = {}
   for i = 1, #those do
@@ -61,7 +63,7 @@ local function descending(members)
   return found
 end
 
--- Return the numbers of the runs in a state, if they are few and something names them.
+-- Return the numbers of the runs in a state, if they are few and there is a list of them.
 local function named(state)
   local count = tonumber(call('HGET', PREFIX .. 'states', state) or 0)
   if count == 0 then
@@ -94,7 +96,7 @@ local function look_at(list)
   return false
 end
 
--- Go through all runs there are, thousand by thousand.
+-- Look at all runs, thousand by thousand.
 local function look_at_all()
   for _, block in ipairs(descending(call('HKEYS', PREFIX .. 'blocks'))) do
     local low = block * 1000

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/replies, state/runs, state/lanes, rules/queue/shelves, rules/queue/circuits
 -- needs: admin/worker_list, admin/parked_sets, state/move_part
--- Return all that tells why a run does not start, as one moment's picture; core.why decides what it means.
+-- Return the facts about why a run does not start, as a snapshot; core/lifecycle/why.py decides what they mean.
 
 local id = unpacked(ARGV[2])[1]
 local number, record = replies.find(id)
@@ -10,11 +10,11 @@ end
 local run = runs.get(tonumber(number))
 
 local function is_on_last_chance(run)
-  return run.crashes > 0 and run.reason == 'last_chance'  -- a checkpoint takes the crashes back
+  return run.crashes > 0 and run.reason == 'last_chance'  -- a checkpoint resets the crashes
 end
 
--- The runs that are running in its lane: number, id, user; and, if it is on its last chance, those that are on theirs and
--- are executed: number, id, worker.
+-- Return the running runs of its lane: {number, id, user}; and, if it is on its last chance, the running runs that are on
+-- theirs: {number, id, worker}.
 local function active()
   local found, risks = {}, {}
   for _, worker in ipairs(call('HKEYS', PREFIX .. 'workers')) do
@@ -31,7 +31,7 @@ local function active()
   return {found, risks}
 end
 
--- Numbers and ids of these runs.
+-- Return numbers and ids of these runs.
 local function named(numbers)
   local found = {}
   for _, other in ipairs(numbers) do
@@ -40,7 +40,7 @@ local function named(numbers)
   return found
 end
 
--- Its session's book, the runs that it holds back in order, and the ids of those and of the admitted ones.
+-- Return its session's book, the runs that it holds in order, and the ids of these and of the admitted ones.
 local function in_session()
   local text = run.session and call('HGET', PREFIX .. 'sessions', run.session)
   if not text then
@@ -53,7 +53,7 @@ local function in_session()
   return replies.list({text, pack(held), pack(named(held)), pack(named(unpacked(text)[1]))})
 end
 
--- The circuits that let nothing start: key, until when, the id of the probe.
+-- Return the circuits that let no run of it start: {key, until, id of the probe}.
 local function breakers()
   local found = {}
   for _, key in ipairs({run.task, circuits.key(run.task, run.user)}) do
@@ -65,7 +65,7 @@ local function breakers()
   return found
 end
 
--- How many runs of its lane's ready order are before it: all, if it has not come there yet.
+-- Return how many runs of its lane's ready order are before it: all, if it is not there yet.
 local function ahead()
   local ready = PREFIX .. 'ready:' .. run.lane
   if run.shelf ~= 'ready' and run.shelf ~= 'parked' then

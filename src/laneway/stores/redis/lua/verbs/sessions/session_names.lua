@@ -1,5 +1,5 @@
 -- needs: runtime/base
--- Return the names of sessions that are not idle or of which something is set, and that begin so; some may come twice.
+-- Return the names with this prefix of sessions that are not idle or have settings; some may come twice.
 local prefix, names = unpacked(ARGV[2])[1], {}
 for _, found in ipairs({
   call('HKEYS', PREFIX .. 'sessions'), call('HKEYS', PREFIX .. 'session_rules'),

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/replies
--- Return what is kept of these sessions: each one's book, what an operator set of it, and whether it is paused.
+-- Return the books of these sessions, the rules that operators have set, and whether they are paused.
 local rows = {}
 for i, name in ipairs(unpacked(ARGV[2])[1]) do
   local text = call('HGET', PREFIX .. 'sessions', name)

@@ -1,5 +1,5 @@
 -- needs: rules/settings
--- Set what is given of a session's rule: {name, rule, throttled}.
+-- Set the given values of a session's rule: {name, rule, throttled}.
 
 base.allow_full()
 local args = unpacked(ARGV[2])

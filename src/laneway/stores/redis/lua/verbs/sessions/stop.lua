@@ -47,7 +47,7 @@ local function ids(list)
   return found
 end
 
-base.said = true
+base.wrote_events = true
 wakeups.wake()
 base.flush()
 return pack({ids(cancelled), ids(dropped)})

@@ -1,5 +1,5 @@
 -- needs: rules/settings
--- Take note of what is declared of lanes: {{name, {limit, per_user, worker_limit, max_pending, when_full}}, ...}.
+-- Set what code declares about lanes: {{name, {limit, per_user, worker_limit, max_pending, when_full}}, ...}.
 
 base.allow_full()
 settings.declare(unpacked(ARGV[2]))

@@ -1,6 +1,6 @@
 -- needs: runtime/base, runtime/replies, admin/parked_sets
 -- Return how many runs are in each state, and of the pending ones how many are ready, parked and of the future; the
--- rest is held.
+-- rest are held.
 local ready, set_aside = 0, 0
 for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
   ready = ready + call('ZCARD', PREFIX .. 'ready:' .. lane)

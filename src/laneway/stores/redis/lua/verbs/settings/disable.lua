@@ -1,5 +1,5 @@
 -- needs: rules/settings
--- Refuse a task's new runs, or not any more: {task, disabled}. Enabling it closes its circuit.
+-- Disable a task, which refuses new runs, or enable it: {task, disabled}. Enabling it closes its circuit.
 
 base.allow_full()
 local args = unpacked(ARGV[2])

@@ -1,5 +1,5 @@
 -- needs: runtime/base, runtime/replies
--- Return the lanes' books, the names of those that an operator set, what is declared, and what they have counted.
+-- Return the books of the lanes, the names of those that an operator has set, what is declared, and their counts.
 local counts = {}
 for i, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
   counts[2 * i - 1], counts[2 * i] = pack(lane), replies.texts('counts:' .. lane)

@@ -1,6 +1,6 @@
 -- needs: rules/settings
--- List the runs of a lane that were there before it came to drop the oldest: {lane, after}. Looks at some thousand
--- numbers behind `after`. Returns behind which number to go on, false at the end.
+-- Index older runs of a lane whose policy has become drop_old: {lane, after}. It looks at some thousand numbers behind
+-- `after`. Returns the cursor, false at the end.
 
 base.allow_full()
 local args = unpacked(ARGV[2])

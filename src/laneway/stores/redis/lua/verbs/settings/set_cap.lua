@@ -1,5 +1,5 @@
 -- needs: rules/settings
--- Set a user's cap in a lane: {user, lane, cap}; without one, let the lane's hold again.
+-- Set a user's cap in a lane: {user, lane, cap}; without a cap, the lane's applies again.
 
 base.allow_full()
 local args = unpacked(ARGV[2])

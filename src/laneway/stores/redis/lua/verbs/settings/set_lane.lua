@@ -1,5 +1,5 @@
 -- needs: rules/settings
--- Set a lane as its operator: {name, values}; without values, let what is declared hold again.
+-- Set an operator's values of a lane: {name, values}; without values, the declared ones apply again.
 
 base.allow_full()
 local args = unpacked(ARGV[2])

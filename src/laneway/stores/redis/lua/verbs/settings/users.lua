@@ -1,5 +1,6 @@
 -- needs: runtime/base, runtime/replies
--- Return the seats of all users by lane, what is set of users, and who is paused; of one user, if one is given.
+-- Return the seats of all users by lane, the caps that operators have set, and the paused users; seats of one user
+-- only, if one is given.
 local user = unpacked(ARGV[2])[1]
 
 local function seats_in(lane)

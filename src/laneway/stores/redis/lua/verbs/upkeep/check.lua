@@ -1,3 +1,3 @@
 -- needs: admin/snapshot
--- Return everything that must agree.
+-- Return a snapshot of everything that must agree.
 return snapshot()

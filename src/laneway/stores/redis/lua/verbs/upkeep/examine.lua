@@ -1,6 +1,6 @@
 -- needs: runtime/base, state/runs
--- Return the layout (false: no store is here), the latest instant at which anything was written (false: nothing was),
--- and how far the clock was set back between two of the newest thousand acceptances, at most.
+-- Return the layout (false: there is no store), the latest instant at which anything was written (false: nothing was),
+-- and by how much at most the clock was set back between two of the newest thousand acceptances.
 
 local newest, set_back = 0, 0
 

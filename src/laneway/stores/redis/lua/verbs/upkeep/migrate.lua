@@ -1,13 +1,13 @@
 -- needs: runtime/base, runtime/cached_zset, state/run_records
--- Bring a store of layout 5 to layout 6, in one piece. Returns the layout that is there then; any other store is left as
--- it is.
+-- Migrate a store from layout 5 to layout 6 in one script. Returns the layout that the store has then; a store of another
+-- layout is left as it is.
 --
--- In layout 5 the first runs that a session holds stood in its book, and the first that are parked behind a user in the
--- user's seat; places had a code of the priority behind them; a book might name a run as not started that had started,
--- and the record of a run that was parked right after its admission still said `held`.
+-- In layout 5 the first runs that a session holds stood in its book, and the first runs parked behind a user in the
+-- user's seat; a place was followed by a code of the priority; a book could name a run as not started that had started;
+-- and the record of a run that was parked right after its admission still had the shelf `held`.
 
 local FROM, TO = 5, 6
-local SCALE = 256  -- a place of layout 5 was this times the place, and the code
+local SCALE = 256  -- a score of layout 5 was this times the place, plus the code
 local layout = tonumber(call('HGET', PREFIX .. 'meta', 'layout'))
 if layout ~= FROM then
   return pack(layout)
@@ -20,7 +20,7 @@ local function each(name, visit)
   end
 end
 
--- Return the run that a session has admitted and that has not started, 0 if there is none.
+-- Return the number of the run that a session has admitted and that has not started, 0 if there is none.
 local function unstarted_of(number)
   local field = base.digits(number)
   local text = number > 0 and call('HGET', PREFIX .. 'runs', field)
@@ -34,7 +34,7 @@ local function unstarted_of(number)
   return number
 end
 
-local function bring_session(name, book)
+local function migrate_session(name, book)
   local key, held = 'held:' .. name, call('ZRANGE', PREFIX .. 'held:' .. name, 0, -1, 'WITHSCORES')
   for i = 1, #held, 2 do
     call_later('ZADD', key, base.digits(math.floor(held[i + 1] / SCALE)), held[i])
@@ -49,17 +49,16 @@ local function bring_session(name, book)
   call_later('HSET', 'sessions', name, pack(new))
 end
 
-local function bring_seat(lane, user, seat)
-  local line = seat[4] or {}
+local function migrate_seat(lane, user, seat)
+  local line, key = seat[4] or {}, 'parked:' .. #lane .. ':' .. lane .. ':user:' .. user
   for i = 1, #line, 3 do
-    call_later(
-      'ZADD', 'parked:' .. #lane .. ':' .. lane .. ':user:' .. user, base.digits(line[i]), base.member(tonumber(line[i + 1])))
+    call_later('ZADD', key, base.digits(line[i]), base.member(tonumber(line[i + 1])))
   end
   call_later('HSET', 'seats:' .. lane, user, pack({seat[1], seat[2], seat[3], seat[5]}))
 end
 
--- What was answered to a worker's newest step had numbers as one text, and fences by the places where they change.
-local function bring_worker(id, worker)
+-- The reply to a worker's newest step had numbers as one text, and fences by the places where they change.
+local function migrate_worker(id, worker)
   if worker[7] then
     local numbers, spans, refused, due_in, more, now, counts = unpack(unpacked(worker[7]), 1, 7)
     local fields, fences, messages, span = {}, {}, {}, -1
@@ -75,16 +74,16 @@ local function bring_worker(id, worker)
   end
 end
 
-each('sessions', bring_session)
+each('sessions', migrate_session)
 for _, lane in ipairs(call('HKEYS', PREFIX .. 'lanes')) do
   each('seats:' .. lane, function(user, seat)
-    bring_seat(lane, user, seat)
+    migrate_seat(lane, user, seat)
   end)
 end
-each('workers', bring_worker)
+each('workers', migrate_worker)
 
--- Race: workers of the older laneway may be at work, and would not read what is written here. To them this store has
--- moved: their steps are refused, and they end.
+-- Race: workers of an older laneway may be running, and cannot read the new layout. For them the store has moved: their
+-- steps are refused, and they stop.
 local part = call('HGETALL', PREFIX .. 'moving')
 if #part > 0 then
   call_later('HSET', 'move', unpack(part))

@@ -1,6 +1,7 @@
 -- needs: rules/settings
--- Make the namespace a store if it is none: {layout, lanes}, the default lanes as for declare_lanes. Returns the layout
--- that is there. It writes nothing to one that is a store already, unless it was emptied: {layout, lanes, true}.
+-- Make the namespace a store if it is none: {layout, lanes, is_empty}; `lanes` are the default ones, in the form of
+-- declare_lanes. Returns the layout. It writes nothing to an existing store, unless `is_empty` says that it was
+-- emptied.
 
 local args = unpacked(ARGV[2])
 local layout = call('HGET', PREFIX .. 'meta', 'layout')

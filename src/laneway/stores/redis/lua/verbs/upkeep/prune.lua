@@ -1,9 +1,9 @@
 -- needs: runtime/base
--- Delete runs that ended longer ago than their state is kept, with all that belongs to them, those that ended first
--- first. Return how many.
+-- Delete runs whose retention is over, with all that belongs to them, oldest ends first: {{{state, retention}, ...},
+-- limit}. Returns how many.
 --
--- Arguments: a list of states and for how long each is kept, and how many runs at most. A key is kept for a day
--- (core.keys) even if its run is gone; sorted set `orphan_keys`, by when they were given, finds it again.
+-- An idempotency key is kept for a day (core/common/keys.py) even if its run is gone: sorted set `orphan_keys` has such
+-- keys by when they were given.
 
 local MOST, KEPT, KEYS_MOST = 500, 24 * 3600 * 1000000, 1000
 local keep, limit = unpack(unpacked(ARGV[2]), 1, 2)
@@ -31,7 +31,7 @@ local function outdated()
   return old
 end
 
-local lists = {}  -- by command and key: what it is given at the end
+local lists = {}  -- by command and key: its values
 
 local function remove(command, key, value)
   local name = command .. ' ' .. key
@@ -42,7 +42,7 @@ local function remove(command, key, value)
   lists[name][#lists[name] + 1] = value
 end
 
-local function leave_keys(fields, number)
+local function prune_keys(fields, number)
   for _, field in ipairs(fields) do
     local text = call('HGET', PREFIX .. 'keys', field)
     local entry = text and unpacked(text)
@@ -56,11 +56,11 @@ local function leave_keys(fields, number)
   end
 end
 
-local function leave_messages(field, number)
+local function prune_messages(field, number)
   for _, text in ipairs(call('LRANGE', PREFIX .. 'taken:' .. field, 0, -1)) do
     local id = unpacked(text)[1]
     local taker = call('HGET', PREFIX .. 'takers', id)
-    -- One that was left unread was taken twice; its id stands for the run that took it first.
+    -- An unread message was taken twice; its id stands for the run that took it first.
     if taker and unpacked(taker)[1] == number then
       remove('HDEL', 'takers', id)
     end
@@ -88,10 +88,10 @@ local function delete(old)
     remove('HDEL', name, field)
   end
   if rare.keyed then
-    leave_keys(rare.keyed, number)
+    prune_keys(rare.keyed, number)
   end
   if rare.messages then
-    leave_messages(field, number)
+    prune_messages(field, number)
   end
   if rare.memos then
     call_later('UNLINK', 'memos:' .. field)
@@ -104,7 +104,7 @@ local function delete(old)
   end
 end
 
--- Delete the keys that have outlived both their time and their run.
+-- Delete keys whose day is over and whose run is gone.
 local function drop_keys()
   local old = call(
     'ZRANGEBYSCORE', PREFIX .. 'orphan_keys', '-inf', base.digits(NOW - KEPT), 'LIMIT', 0, KEYS_MOST)
@@ -112,7 +112,7 @@ local function drop_keys()
     remove('ZREM', 'orphan_keys', field)
     local text = call('HGET', PREFIX .. 'keys', field)
     local entry = text and unpacked(text)
-    -- It may stand for another run by now.
+    -- The key may stand for another run by now.
     if entry and NOW - entry[4] >= KEPT and call('HEXISTS', PREFIX .. 'ids', entry[1]) == 0 then
       remove('HDEL', 'keys', field)
     end

@@ -1,8 +1,8 @@
 -- needs: admin/snapshot, admin/repair, admin/recount, rules/wakeups
--- Return everything that must agree as it is, and set right what does not, in the same step.
+-- Return a snapshot of everything that must agree, and repair what does not, in the same script.
 base.allow_full()
 local before = snapshot()
-repair.mend()
+repair.places()
 recount.set()
 wakeups.wake()
 base.flush()

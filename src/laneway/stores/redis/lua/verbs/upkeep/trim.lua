@@ -1,8 +1,9 @@
 -- needs: runtime/base, state/runs, state/logs
--- Put a trimmed log in the place of a run's log. Return whether that was done: somebody else may have done it before.
+-- Replace a run's log by a trimmed one: {number, chunks}; chunks are first numbers and texts in turn. Returns whether
+-- that was done: another client may have done it before.
 --
--- Arguments: the run's number and the chunks: first number, text, the next first number. What a run that has ended has
--- said does not change any more, so whoever is found here still untrimmed has the log that was read.
+-- The log of a run that has ended does not change any more. So if the run is still listed as untrimmed, its log is the
+-- one that the caller has read.
 
 local number, chunks = unpack(unpacked(ARGV[2]), 1, 2)
 local member = base.member(number)

@@ -1,5 +1,6 @@
 -- needs: runtime/base
--- Return the ids of runs that ended longer ago than this and have deltas in their logs, those that ended first first.
+-- Return runs that ended longer ago than this and have deltas in their logs, oldest ends first: {older_than, limit}.
+-- Returns {number, id} of each; the id is false if the run is gone.
 local older_than, limit = unpack(unpacked(ARGV[2]), 1, 2)
 local members = call(
   'ZRANGEBYSCORE', PREFIX .. 'streamed', '-inf', '(' .. base.digits(NOW - older_than), 'LIMIT', 0, limit)

@@ -1,12 +1,12 @@
 -- needs: state/workers, rules/lifecycle/acceptance, rules/wakeups
--- Say good-bye: {incarnation}. What it still holds can be reclaimed at once.
+-- Note that an incarnation has left: {incarnation}. Its leases can be reclaimed at once.
 
 base.allow_full()
 local worker = workers.find(unpacked(ARGV[2])[1])
 if worker then
   worker.left = true
-  wakeups.rest(worker, false)
-  workers.forget_if_done(worker)
+  wakeups.set_idle(worker, false)
+  workers.delete_if_done(worker)
 end
 wakeups.wake()
 base.flush()

@@ -1,9 +1,9 @@
 -- needs: state/workers
--- Make an incarnation known: {id, lease, info, tasks}.
+-- Register an incarnation: {id, lease, info, tasks}.
 
 base.allow_full()
 local args = unpacked(ARGV[2])
--- One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
+-- One without tasks claims nothing: it may take over leases in a store that is shut.
 local refused = gate(#args[4] > 0)
 if refused then
   return refused

@@ -1,5 +1,5 @@
 -- needs: rules/leases
--- Keep an incarnation alive: {incarnation}. Returns {now, leases, requests}, a lease being {number, fence}.
+-- Renew an incarnation: {incarnation}. Returns {now, leases, requests}; a lease is {number, fence}.
 
 base.allow_full()
 local id = unpacked(ARGV[2])[1]
@@ -8,11 +8,7 @@ if not worker then
   return base.refusal('lease_lost')
 end
 workers.renew(worker)
-local numbers, held = {}, {}
-for number in pairs(workers.leases(id)) do
-  numbers[#numbers + 1] = tonumber(number)
-end
-table.sort(numbers)
+local numbers, held = workers.sorted_leases(id), {}
 runs.load(numbers)
 for i, number in ipairs(numbers) do
   held[i] = {number, runs.get(number).fence}

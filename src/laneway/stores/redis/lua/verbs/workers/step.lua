@@ -1,6 +1,6 @@
 -- needs: rules/leases, rules/lifecycle/step, fast/claim_ahead, rules/wakeups, state/move_part
--- A worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns {numbers of
--- the claimed as texts, claimed, refused, due_in, more, now, requests, fires_in, moved}.
+-- Make a worker's step: {incarnation, call, results, emitted, room, park, saved, overdue, short, lends}. Returns
+-- {numbers as texts, claimed, refused, due_in, more, now, requests, fires_in, moved}.
 
 base.allow_full()
 local asked = unpacked(ARGV[2])
@@ -12,24 +12,24 @@ end
 local phase, to = move_part.leaving()
 to = to or false
 
--- A store that has lost its last moment (a power cut, a fail-over) does not know the worker's newest steps: what it was
--- given and what it settled there, it believes otherwise. So this incarnation ends, and what it holds is taken over.
--- One that is frozen knows none of the steps since.
+-- A store that has lost its last moment (a power cut, a fail-over) does not know the worker's newest steps, nor what
+-- they claimed and settled. So this incarnation ends, and its leases are taken over. A frozen store misses steps as
+-- well.
 if asked[2] > worker.call + 1 and phase ~= 'frozen' then
   worker.left = true
-  wakeups.rest(worker, false)
-  workers.forget_if_done(worker)
+  wakeups.set_idle(worker, false)
+  workers.delete_if_done(worker)
   wakeups.wake()
   base.flush()
   return base.refusal('lease_lost')
 end
 
--- The answer to a call that was answered before: without what was cancelled out of the worker's hands meanwhile, and
--- with as many messages as had come then; what has come since is requested. A step that was lent came after one that
+-- A repeated call gets the same reply, but without runs that were cancelled and abandoned since, and with as many
+-- messages as each run had then; messages since are among the requests. A step that was made ahead came after one that
 -- had brought nothing.
 if asked[2] <= worker.call then
   local fields, fences, refused, due_in, more, now, messages = step.kept(worker)
-  if worker.lent and asked[2] < worker.call then
+  if worker.made_ahead and asked[2] < worker.call then
     return step.answer(worker, to, {}, {}, {}, due_in, false, now)
   end
   local kept, held = {}, {}
@@ -43,7 +43,7 @@ if asked[2] <= worker.call then
   return step.answer(worker, to, kept, held, refused, due_in, more, now)
 end
 
--- Of a store that nobody may change any more, nothing that this step says is written.
+-- In a frozen store nothing of this step is written.
 if phase == 'frozen' then
   local refused, numbers, fences = {}, asked[3][1], asked[3][2]
   for i = 1, #numbers do

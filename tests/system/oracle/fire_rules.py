@@ -1,6 +1,4 @@
-"""The book of fires: each job's nominal times, their records and their runs, compared when nobody fires any more.
-
-`wrong` returns all that is wrong, by these rules:
+"""What must hold of jobs that nobody fires any more: their nominal times, records of fires and runs.
 
 - one fire each: no nominal time has two runs or two records;
 - none in silence: from a job's first nominal time to the one it would fire next, each is on record as fired, skipped or
@@ -17,15 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from laneway import Run, Scheduler
+from laneway import Run
 from laneway.core.common.instants import MICRO, instant
 from laneway.core.jobs.plan import awaits_end
 from laneway.core.jobs.record import FireKind, FireRecord, JobRecord
 from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import Every
+from laneway.ports.store import Store
 from tests.support.invariants import all_runs
 from tests.support.jobs import all_fires, all_jobs
-from tests.system.oracle.ledger import grouped
+from tests.system.oracle.grouped import grouped
 
 STRETCHES = (FireKind.SKIPPED, FireKind.MISSED)
 
@@ -52,33 +51,31 @@ class JobFires:
 
     @property
     def period(self) -> int:
-        """What lies between two of its nominal times."""
+        """The time between two of its nominal times."""
         assert isinstance(self.rule.period, timedelta)
         return self.rule.period // MICRO
 
     @property
     def whole(self) -> bool:
-        """Whether no record has been let go."""
+        """Whether no record has been deleted."""
         return not self.records or self.records[0].nth == 1
 
 
-async def read(client: Scheduler) -> list[JobFires]:
-    """Read the jobs of a store, all that is on record of them, and all their runs."""
-    store = await client.open()
-    runs = grouped((run for run in await all_runs(store) if run.job is not None), lambda run: run.job and run.job.id)
-    return [
-        JobFires(job, await all_fires(store, job.id), sorted(runs.get(job.id, []), key=nominal))
-        for job in await all_jobs(store)
-    ]
+async def read_jobs(store: Store) -> list[JobFires]:
+    """Read the jobs of a store, their records and their runs."""
+    jobs = await all_jobs(store)
+    runs = await all_runs(store) if jobs else []
+    by_job = grouped((run for run in runs if run.job is not None), lambda run: run.job and run.job.id)
+    return [JobFires(job, await all_fires(store, job.id), sorted(by_job.get(job.id, []), key=nominal)) for job in jobs]
 
 
-async def runs_of(client: Scheduler, job_id: str) -> list[Run]:
+async def runs_of(store: Store, job_id: str) -> list[Run]:
     """Return the runs of a job, also of one that is gone."""
-    return [run for run in await all_runs(await client.open()) if run.job is not None and run.job.id == job_id]
+    return [run for run in await all_runs(store) if run.job is not None and run.job.id == job_id]
 
 
 def nominal(run: Run) -> int:
-    """Return the time that a run was started for."""
+    """Return the nominal time of a run."""
     assert run.job is not None
     return run.job.at
 
@@ -107,7 +104,8 @@ def fired_twice(job: JobFires) -> Iterator[str]:
             yield f"{times} records of run {run_id}"
 
 
-def _in_silence(job: JobFires) -> Iterator[str]:
+def passed_in_silence(job: JobFires) -> Iterator[str]:
+    """Yield nominal times without a record, records that overlap, and records that do not add up."""
     if awaits_end(job.rule) or not job.records:
         return
     expected = job.job.created_at + job.period if job.whole else job.records[0].first
@@ -124,7 +122,8 @@ def _in_silence(job: JobFires) -> Iterator[str]:
         yield f"{expected} has no record, and {job.job.state.next_at} would be fired next"
 
 
-def _of_another_mind(job: JobFires) -> Iterator[str]:
+def recorded_differently(job: JobFires) -> Iterator[str]:
+    """Yield runs without a record, and records without a run."""
     recorded = {record.run_id: record.first for record in job.records if record.kind is FireKind.FIRED}
     since = min((record.first for record in job.records), default=0)
     made = {run.id: nominal(run) for run in job.runs if job.whole or nominal(run) >= since}
@@ -133,7 +132,8 @@ def _of_another_mind(job: JobFires) -> Iterator[str]:
         yield f"records without a run: {recorded.items() - made.items()}"
 
 
-def _over(job: JobFires) -> Iterator[str]:
+def overlapped(job: JobFires) -> Iterator[str]:
+    """Yield runs that were accepted or started before the overlap rule allowed it."""
     runs, overlap = sorted(job.runs, key=lambda run: run.number), job.job.spec.overlap
     # What waits is one run at most, by `queue`: so one that is accepted finds the last but one ended.
     apart = {Overlap.SKIP: 1, Overlap.QUEUE: 2}.get(overlap)
@@ -147,7 +147,8 @@ def _over(job: JobFires) -> Iterator[str]:
                 yield f"{after.id} was started {after.started_at}, {before.id} ended {before.ended_at}"
 
 
-def _too_soon(job: JobFires) -> Iterator[str]:
+def fired_too_soon(job: JobFires) -> Iterator[str]:
+    """Yield fires of a job that waits for ends, less than a period after the end of the run before."""
     for before, after in pairwise(job.runs) if awaits_end(job.rule) else ():
         if not _has_ended(before, instant(nominal(after) - job.period)):
             yield f"{after.id} was fired {nominal(after)}, {before.id} ended {before.ended_at}"
@@ -162,7 +163,8 @@ def _is_live(run: Run) -> bool:
     return run.job is not None and run.job.overlap is not None
 
 
-def _miscounted(job: JobFires) -> Iterator[str]:
+def miscounted(job: JobFires) -> Iterator[str]:
+    """Yield counts of a job that differ from its records."""
     if not job.whole:
         return
     kinds, state = count([job]), job.job.state
@@ -173,9 +175,9 @@ def _miscounted(job: JobFires) -> Iterator[str]:
 
 RULES: Sequence[Callable[[JobFires], Iterator[str]]] = (
     fired_twice,
-    _in_silence,
-    _of_another_mind,
-    _over,
-    _too_soon,
-    _miscounted,
+    passed_in_silence,
+    recorded_differently,
+    overlapped,
+    fired_too_soon,
+    miscounted,
 )
