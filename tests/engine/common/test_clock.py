@@ -54,6 +54,7 @@ async def test_a_sleep_that_is_cancelled_leaves_no_file_open(*, with_timer: bool
     assert open_files() == before
 
 
+@pytest.mark.wall_clock
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such timers")
 async def test_a_timer_wakes_within_less_than_a_loop_rounds_to() -> None:
     late: list[float] = []
